@@ -1,0 +1,48 @@
+# What people run. `make help` lists the words.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+host := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+target := $(or $(CARGO_TARGET_DIR),target)/$(host)
+demo_directory ?= $(CURDIR)/target/demo
+
+.PHONY: help demo demo-down test test-nodes lint format generate image bench bench-admission fuzz
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: ## A real cluster on this machine, with Kutter installed and shown at work (Ctrl-C ends it)
+	./tests/demo.sh "$(demo_directory)"
+
+demo-down: ## Ends what `make demo` left
+	./tests/demo.sh "$(demo_directory)" down
+
+test: ## Everything that must hold: unit, property, API server and real-node tests
+	./tests/run.sh
+
+lint: ## Format, clippy, direction of dependencies, generated files, licences
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	./tests/check-arrows.sh
+	./tests/check-generated.sh
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
+	else echo "cargo deny is not installed: licences are not checked"; fi
+
+format: ## Formats the code
+	cargo fmt --all
+
+generate: ## Makes the generated files anew
+	./tests/generate.sh
+
+image: ## The container image as an OCI layout in target/image
+	cargo build --release
+	cargo run -q -p kutter-kit --bin testbed -- image --binary $(target)/release/kutter --directory target/image
+
+bench: bench-admission ## All benches
+	cargo bench -p kutter-planner
+
+bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
+	./benches/admission.sh
+
+fuzz: ## A longer run of the property tests over the whole admission path
+	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks

@@ -1,0 +1,30 @@
+//! Advanced StatefulSet (spec 00 §1.4, spec 40 §3).
+
+use super::ConversionError;
+use crate::raw_object::RawObject;
+
+/// What v1alpha1 does not have.
+const SPEC_FIELDS: [&str; 6] = [
+    "lifecycle",
+    "ordinals",
+    "persistentVolumeClaimRetentionPolicy",
+    "reserveOrdinals",
+    "scaleStrategy",
+    "volumeClaimUpdateStrategy",
+];
+const STATUS_FIELDS: [&str; 3] = ["updatedReadyReplicas", "updatedAvailableReplicas", "volumeClaims"];
+
+pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+    to_alpha(object)
+}
+
+pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+    for (part, fields) in [("spec", SPEC_FIELDS.as_slice()), ("status", STATUS_FIELDS.as_slice())] {
+        if let Some(part) = object.object_mut(part) {
+            for field in fields {
+                part.remove(field);
+            }
+        }
+    }
+    Ok(())
+}

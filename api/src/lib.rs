@@ -1,0 +1,34 @@
+//! The nouns of Kutter: every kind in every version, their conversion, the well-known labels and
+//! annotations, and the feature gates. Pure data: no I/O, no clock, no client.
+//!
+//! ```text
+//!   crds        the CustomResourceDefinitions, embedded from api/crds/*.yaml
+//!   conversion  v1alpha1 <-> v1beta1 on raw JSON, nothing lost
+//!   labels, annotations, environment, finalizers, conditions   the catalogue of keys
+//!   features    feature gates, their defaults and dependency rules
+//!   raw         JSON that is carried, never re-encoded
+//! ```
+
+pub mod annotations;
+pub mod conditions;
+pub mod conversion;
+pub mod crds;
+pub mod environment;
+pub mod features;
+pub mod finalizers;
+pub mod labels;
+pub mod meta;
+pub mod raw;
+pub mod raw_object;
+pub mod sidecarset;
+
+pub use raw::Raw;
+
+/// API group of all kinds but PodUnavailableBudget.
+pub const APPS_GROUP: &str = "apps.kruise.io";
+/// API group of PodUnavailableBudget.
+pub const POLICY_GROUP: &str = "policy.kruise.io";
+/// The install namespace when `POD_NAMESPACE` does not name another (spec 00 §3.4).
+pub const DEFAULT_NAMESPACE: &str = "kruise-system";
+/// ConfigMap in the install namespace with the allow-lists of spec 00 §2.6.
+pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";

@@ -1,0 +1,27 @@
+{{/* Labels of every object. */}}
+{{- define "kutter.labels" -}}
+app.kubernetes.io/name: kutter
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* The image of all containers. */}}
+{{- define "kutter.image" -}}
+{{ .Values.manager.image.repository }}:{{ .Values.manager.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* What a restricted Pod may do. */}}
+{{- define "kutter.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "kutter.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65534
+runAsGroup: 65534
+fsGroup: 65534
+seccompProfile: {type: RuntimeDefault}
+{{- end }}

@@ -1,0 +1,64 @@
+//! Connections to the API server.
+
+use std::path::Path;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use thiserror::Error;
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The kubeconfig file can't be used.
+    #[error("kubeconfig {path} can't be used: {source}")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither in a cluster nor a kubeconfig.
+    #[error("no cluster found: neither a service account nor a kubeconfig is usable: {0}")]
+    Infer(#[source] kube::config::InferConfigError),
+    /// The client can't be built from the configuration.
+    #[error("the client for the API server can't be built: {0}")]
+    Client(#[source] kube::Error),
+}
+
+/// Reads where the API server is: from `kubeconfig` if given, else from the service account of the
+/// Pod, else from the user's kubeconfig.
+///
+/// # Errors
+/// Nothing usable was found.
+pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    let Some(path) = kubeconfig else { return Config::infer().await.map_err(ConnectError::Infer) };
+    let wrap = |source| ConnectError::Kubeconfig { path: path.display().to_string(), source };
+    let file = Kubeconfig::read_from(path).map_err(wrap)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(wrap)
+}
+
+/// A client that names itself `user_agent` (spec 00 §3.4), with its worker on the current runtime.
+///
+/// # Errors
+/// The configuration does not make a client, for example for lack of a certificate.
+pub fn connect(configuration: &Config, user_agent: &str) -> Result<Client, ConnectError> {
+    let mut configuration = configuration.clone();
+    if let Ok(value) = http::HeaderValue::from_str(user_agent) {
+        configuration.headers.push((http::header::USER_AGENT, value));
+    }
+    Client::try_from(configuration).map_err(ConnectError::Client)
+}
+
+/// The message of the API server where it sent one, else the client's own.
+pub fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// True where the API server says that the object or the kind does not exist.
+pub fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}

@@ -1,0 +1,162 @@
+//! Watches that keep the [`Index`] current.
+//!
+//! One task owns the world: it applies every event that is at hand, then publishes once, so that a
+//! burst costs one snapshot. A list that starts again removes what is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt, StreamExt};
+use kube::core::ApiResource;
+use kube::runtime::watcher::{self, Config};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client};
+use planner::world::{Watched, World};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::index::{CacheState, Index};
+use crate::watched::{Key, WatchedObject};
+
+/// Page size of lists: each page is dropped as soon as it is applied.
+const PAGE: u32 = 200;
+
+type Events = BoxStream<'static, (Watched, watcher::Result<watcher::Event<WatchedObject>>)>;
+
+/// The kinds that admission reads from its index, and where they are.
+fn watches(client: &Client, install_namespace: &str) -> Vec<(Watched, Api<WatchedObject>, Config)> {
+    let everywhere = |resource: &ApiResource| Api::all_with(client.clone(), resource);
+    let installed = |resource: &ApiResource| Api::namespaced_with(client.clone(), install_namespace, resource);
+    let config = Config::default().page_size(PAGE);
+    let configuration = format!("metadata.name={}", api::CONFIGURATION_CONFIG_MAP);
+    vec![
+        (
+            Watched::SidecarSet,
+            everywhere(&resource(api::APPS_GROUP, "v1beta1", "SidecarSet", "sidecarsets")),
+            config.clone(),
+        ),
+        (Watched::Namespace, everywhere(&resource("", "v1", "Namespace", "namespaces")), config.clone()),
+        (
+            Watched::ControllerRevision,
+            installed(&resource("apps", "v1", "ControllerRevision", "controllerrevisions")),
+            config.clone().labels(api::labels::SIDECARSET_NAME),
+        ),
+        (
+            Watched::ConfigMap,
+            installed(&resource("", "v1", "ConfigMap", "configmaps")),
+            config.fields(&configuration),
+        ),
+    ]
+}
+
+fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+/// An index that [`run`] will fill.
+pub fn awaiting(world: World) -> Arc<Index> {
+    let kinds = [Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap];
+    Arc::new(Index::awaiting(world, kinds))
+}
+
+/// Follows the cluster until the task is dropped. `world` is the (empty) world that `index` shows.
+pub async fn run(client: Client, install_namespace: &str, mut world: World, index: Arc<Index>) {
+    let mut events = SelectAll::<Events>::new();
+    for (kind, api, config) in watches(&client, install_namespace) {
+        events.push(watch(api, config).default_backoff().map(move |event| (kind, event)).boxed());
+    }
+    let mut follower = Follower::default();
+    while let Some((kind, event)) = events.next().await {
+        follower.follow(&mut world, &index, kind, event);
+        while let Some(Some((kind, event))) = events.next().now_or_never() {
+            follower.follow(&mut world, &index, kind, event);
+        }
+        index.publish(world.clone());
+        for kind in follower.synced.drain(..) {
+            index.set_cache_state(kind, CacheState::Synced);
+        }
+    }
+}
+
+/// Names known per kind, to find what a new list lacks.
+#[derive(Default)]
+struct Follower {
+    known: BTreeMap<Watched, BTreeSet<Key>>,
+    listing: BTreeMap<Watched, BTreeSet<Key>>,
+    synced: Vec<Watched>,
+}
+
+impl Follower {
+    fn follow(
+        &mut self,
+        world: &mut World,
+        index: &Index,
+        kind: Watched,
+        event: watcher::Result<watcher::Event<WatchedObject>>,
+    ) {
+        match event {
+            Ok(watcher::Event::Init) => {
+                self.listing.insert(kind, BTreeSet::new());
+            },
+            Ok(watcher::Event::InitApply(object)) => {
+                self.listing.entry(kind).or_default().insert(object.key());
+                apply(world, kind, &object);
+            }
+            Ok(watcher::Event::InitDone) => {
+                let listed = self.listing.remove(&kind).unwrap_or_default();
+                let known = self.known.entry(kind).or_default();
+                for (namespace, name) in known.difference(&listed) {
+                    world.remove(kind, namespace, name);
+                }
+                *known = listed;
+                self.synced.push(kind);
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                self.known.entry(kind).or_default().insert(object.key());
+                apply(world, kind, &object);
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let key = object.key();
+                world.remove(kind, &key.0, &key.1);
+                self.known.entry(kind).or_default().remove(&key);
+            }
+            Err(error) => fail(index, kind, &error),
+        }
+    }
+}
+
+fn apply(world: &mut World, kind: Watched, object: &WatchedObject) {
+    if let Err(error) = world.apply(kind, object.json()) {
+        let (namespace, name) = object.key();
+        warn!(?kind, namespace, name, %error, "an object is not usable and is kept as such");
+    }
+}
+
+/// A watch that fails after its first list keeps answering from what is known: only a cache that was
+/// never filled changes its state.
+fn fail(index: &Index, kind: Watched, error: &watcher::Error) {
+    debug!(?kind, %error, "watch failed, will be tried again");
+    let watcher::Error::InitialListFailed(cause) = error else { return };
+    let state = match (index.cache_state(kind), cause) {
+        (CacheState::Synced, _) => return,
+        (_, kube::Error::Api(status)) if status.code == 404 => CacheState::Absent,
+        (CacheState::AwaitingConversion(since), cause) if is_conversion(cause) => {
+            CacheState::AwaitingConversion(since)
+        }
+        (_, cause) if is_conversion(cause) => CacheState::AwaitingConversion(Instant::now()),
+        (_, cause) => CacheState::Failing(crate::client::message(cause)),
+    };
+    index.set_cache_state(kind, state);
+}
+
+/// The API server's words for a conversion webhook that does not answer.
+fn is_conversion(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.message.contains("conversion webhook for"))
+}

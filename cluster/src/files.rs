@@ -1,0 +1,253 @@
+//! Objects read from manifests: the cluster of `kutter review` and `kutter serve --objects`.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use planner::world::{Watched, World};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tracing::warn;
+
+/// Why manifests can't be read.
+#[derive(Debug, Error)]
+pub enum FilesError {
+    /// A file or folder can't be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A document is neither YAML nor JSON.
+    #[error("{path}, document {document}: {message}")]
+    Syntax {
+        /// In which file.
+        path: String,
+        /// Which document in it, counted from 1.
+        document: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// A document is not a Kubernetes object.
+    #[error("{path}, document {document}: not a Kubernetes object: it needs apiVersion, kind and metadata.name")]
+    NotAnObject {
+        /// In which file.
+        path: String,
+        /// Which document in it, counted from 1.
+        document: usize,
+    },
+}
+
+/// One object of a manifest.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Group and version, `apps/v1`.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty where the manifest has none.
+    pub namespace: String,
+    /// Name, or `generateName` where there is no name.
+    pub name: String,
+    /// The whole object as JSON.
+    pub json: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+impl Object {
+    /// The API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// Objects in the order in which they were read.
+#[derive(Clone, Debug, Default)]
+pub struct Objects(Vec<Object>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    metadata: HeaderMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct HeaderMetadata {
+    name: String,
+    generate_name: String,
+    namespace: String,
+}
+
+#[derive(Deserialize)]
+struct ListItems<'a> {
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
+}
+
+impl Objects {
+    /// Reads files, folders (their `.yaml`, `.yml` and `.json` files, at every depth) and, for `-`,
+    /// standard input. Lists are taken apart.
+    ///
+    /// # Errors
+    /// The first file that can't be read or understood.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, FilesError> {
+        let mut objects = Self::default();
+        for path in paths {
+            objects.read_path(path)?;
+        }
+        Ok(objects)
+    }
+
+    fn read_path(&mut self, path: &Path) -> Result<(), FilesError> {
+        let name = path.display().to_string();
+        let failed = |source| FilesError::Read { path: name.clone(), source };
+        if name == "-" {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(failed)?;
+            return self.parse("standard input", &text);
+        }
+        if fs::metadata(path).map_err(failed)?.is_dir() {
+            let mut entries = fs::read_dir(path)
+                .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>())
+                .map_err(failed)?;
+            entries.sort();
+            for entry in entries.iter().filter(|entry| entry.is_dir() || is_manifest(entry)) {
+                self.read_path(entry)?;
+            }
+            return Ok(());
+        }
+        let text = fs::read_to_string(path).map_err(failed)?;
+        self.parse(&name, &text)
+    }
+
+    /// Adds the objects of `text`, which is JSON or YAML with any number of documents.
+    ///
+    /// # Errors
+    /// A document is not an object; `source` is named in the error.
+    pub fn parse(&mut self, source: &str, text: &str) -> Result<(), FilesError> {
+        if text.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok() {
+            return self.push(source, 1, text.trim());
+        }
+        let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| FilesError::Syntax {
+            path: source.to_owned(),
+            document: 1,
+            message: error.to_string(),
+        })?;
+        for (position, document) in documents.iter().enumerate().filter(|(_, document)| !document.is_null()) {
+            self.push(source, position + 1, &document.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, source: &str, document: usize, json: &str) -> Result<(), FilesError> {
+        let not_an_object = || FilesError::NotAnObject { path: source.to_owned(), document };
+        let header: Header = serde_json::from_str(json).map_err(|_| not_an_object())?;
+        if header.kind.ends_with("List") {
+            let list: ListItems<'_> = serde_json::from_str(json).map_err(|_| not_an_object())?;
+            return list.items.iter().try_for_each(|item| self.push(source, document, item.get()));
+        }
+        let metadata = header.metadata;
+        let name = if metadata.name.is_empty() { metadata.generate_name } else { metadata.name };
+        if name.is_empty() {
+            return Err(not_an_object());
+        }
+        self.0.push(Object {
+            api_version: header.api_version,
+            kind: header.kind,
+            namespace: metadata.namespace,
+            name,
+            json: json.to_owned(),
+            source: source.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// The objects in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Object> {
+        self.0.iter()
+    }
+
+    /// True where nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many objects of a kind (in `namespace`, if one is named) satisfy `counts`.
+    pub fn count(&self, group: &str, kind: &str, namespace: Option<&str>, counts: impl Fn(&str) -> bool) -> usize {
+        let here = |object: &&Object| namespace.is_none_or(|namespace| object.namespace == namespace);
+        self.0
+            .iter()
+            .filter(|object| object.kind == kind && object.group() == group)
+            .filter(here)
+            .filter(|object| counts(&object.json))
+            .count()
+    }
+
+    /// Puts what admission reads into `world`. `convert` brings a SidecarSet into the form in which
+    /// the API server would store it: converted and defaulted.
+    pub fn fill(&self, world: &mut World, convert: impl Fn(&Object) -> Option<String>) {
+        for object in &self.0 {
+            let kind = match (object.group(), object.kind.as_str()) {
+                (api::APPS_GROUP, "SidecarSet") => Watched::SidecarSet,
+                ("", "Namespace") => Watched::Namespace,
+                ("apps", "ControllerRevision") => Watched::ControllerRevision,
+                ("", "ConfigMap") => Watched::ConfigMap,
+                _ => continue,
+            };
+            let stored = if kind == Watched::SidecarSet { convert(object) } else { Some(object.json.clone()) };
+            let Some(stored) = stored else { continue };
+            if let Err(error) = world.apply(kind, &stored) {
+                warn!(source = object.source, name = object.name, %error, "an object is not usable");
+            }
+        }
+    }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml" || extension == "json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Objects, FilesError> {
+        let mut objects = Objects::default();
+        objects.parse("test", text).map(|()| objects)
+    }
+
+    #[test]
+    fn documents_and_lists_are_taken_apart() {
+        let objects = parse(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: a}}\n- {apiVersion: v1, kind: Pod, metadata: {generateName: q-, namespace: b}}\n",
+        )
+        .unwrap();
+        let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["a", "p", "q-"]);
+        assert_eq!(objects.count("", "Pod", Some("a"), |_| true), 1);
+        assert_eq!(objects.count("", "Pod", None, |_| true), 2);
+    }
+
+    #[test]
+    fn json_keeps_its_bytes() {
+        let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"x":1.50}"#;
+        assert_eq!(parse(text).unwrap().iter().next().unwrap().json, text);
+    }
+
+    #[test]
+    fn what_is_no_object_is_named() {
+        let error = parse("apiVersion: v1\nkind: Pod\n").unwrap_err().to_string();
+        assert!(error.starts_with("test, document 1: not a Kubernetes object"), "{error}");
+        assert!(parse("{:").unwrap_err().to_string().starts_with("test, document 1:"));
+    }
+}

@@ -1,0 +1,23 @@
+//! The only way from Kutter to the API server: clients, watches, leases, events and writes.
+//!
+//! ```text
+//!   API server --watch--> feed --apply--> World --publish--> Index --snapshot--> webhooks
+//!              <--GET---- lookup   (what is not cached, bounded in time)
+//!              <--Lease-- election (who runs the controllers)
+//!              <--Event-- events
+//! ```
+//!
+//! A client's worker lives on the runtime that made it: make one client per runtime.
+
+pub mod client;
+pub mod election;
+pub mod events;
+pub mod feed;
+pub mod files;
+pub mod index;
+pub mod lookup;
+pub mod watched;
+pub mod write;
+
+pub use index::Index;
+pub use lookup::{Lookup, LookupError};

@@ -1,0 +1,226 @@
+//! Questions to the cluster that the index does not answer: bounded in time, and asked once for all
+//! who ask at the same time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use kube::Client;
+use planner::protection::CustomResources;
+use planner::world::Namespace;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::files::Objects;
+
+/// Longest time for the Namespace object that the index lacks (decision 8).
+const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
+/// Longest time for the lists behind a `Cascading` namespace.
+const LIST_PATIENCE: Duration = Duration::from_secs(8);
+/// Objects per page of a list.
+const PAGE: usize = 500;
+
+/// Why the cluster did not answer; the text is the API server's where it sent one.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct LookupError(String);
+
+impl LookupError {
+    /// An error with this text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// Answers from the API server, or from files where there is none.
+#[derive(Clone)]
+pub struct Lookup(Arc<Source>);
+
+enum Source {
+    Cluster(Live),
+    Files(Objects),
+}
+
+struct Live {
+    client: Client,
+    namespaces: Mutex<HashMap<String, SharedNamespace>>,
+}
+
+type SharedNamespace = Shared<BoxFuture<'static, Option<Arc<Namespace>>>>;
+
+#[derive(Deserialize)]
+struct List<T> {
+    metadata: ListMetadata,
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+/// What the counts read of an object.
+#[derive(Deserialize)]
+struct Item {
+    metadata: ItemMetadata,
+    #[serde(default)]
+    status: ItemStatus,
+}
+
+#[derive(Deserialize)]
+struct ItemMetadata {
+    #[serde(rename = "deletionTimestamp")]
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct ItemStatus {
+    #[serde(default)]
+    phase: String,
+}
+
+impl Item {
+    fn is_active(&self) -> bool {
+        self.metadata.deletion_timestamp.is_none()
+    }
+}
+
+impl Lookup {
+    /// Asks the API server.
+    pub fn cluster(client: Client) -> Self {
+        Self(Arc::new(Source::Cluster(Live { client, namespaces: Mutex::default() })))
+    }
+
+    /// Answers from objects read from files.
+    pub fn files(objects: Objects) -> Self {
+        Self(Arc::new(Source::Files(objects)))
+    }
+
+    /// The Namespace `name`, if the cluster has it and says so in time. Everybody who asks for the
+    /// same one at the same time shares one request.
+    pub async fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        let Source::Cluster(live) = &*self.0 else { return None };
+        let request = {
+            let mut namespaces = live.namespaces.lock().await;
+            match namespaces.get(name) {
+                Some(request) => request.clone(),
+                None => {
+                    let request = get_namespace(live.client.clone(), name.to_owned()).boxed().shared();
+                    namespaces.insert(name.to_owned(), request.clone());
+                    request
+                }
+            }
+        };
+        let answer = request.await;
+        live.namespaces.lock().await.remove(name);
+        answer
+    }
+
+    /// How many Pods of `namespace` are neither finished nor being deleted (spec 50 §4.3).
+    ///
+    /// # Errors
+    /// The list failed.
+    pub async fn active_pods(&self, namespace: &str) -> Result<usize, LookupError> {
+        let counts = |item: &Item| item.is_active() && !matches!(item.status.phase.as_str(), "Succeeded" | "Failed");
+        match &*self.0 {
+            Source::Cluster(live) => {
+                let path = format!("/api/v1/namespaces/{namespace}/pods");
+                live.count(&path, JSON, counts, LIST_PATIENCE).await
+            }
+            Source::Files(objects) => Ok(objects.count("", "Pod", Some(namespace), counts_value(counts))),
+        }
+    }
+
+    /// How many PersistentVolumeClaims of `namespace` are bound and not being deleted (spec 50 §4.3).
+    ///
+    /// # Errors
+    /// The list failed.
+    pub async fn bound_claims(&self, namespace: &str) -> Result<usize, LookupError> {
+        let counts = |item: &Item| item.is_active() && item.status.phase == "Bound";
+        match &*self.0 {
+            Source::Cluster(live) => {
+                let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+                live.count(&path, JSON, counts, LIST_PATIENCE).await
+            }
+            Source::Files(objects) => {
+                Ok(objects.count("", "PersistentVolumeClaim", Some(namespace), counts_value(counts)))
+            }
+        }
+    }
+
+    /// How many objects of `definition` are not being deleted, in all namespaces. When `patience`
+    /// ends after some were found, their number is the answer: what matters is whether there are any.
+    ///
+    /// # Errors
+    /// The list failed.
+    pub async fn custom_resources(
+        &self,
+        definition: &CustomResources,
+        patience: Duration,
+    ) -> Result<usize, LookupError> {
+        match &*self.0 {
+            Source::Cluster(live) => {
+                let path = format!("/apis/{}/{}/{}", definition.group, definition.version, definition.plural);
+                live.count(&path, METADATA_ONLY, Item::is_active, patience).await
+            }
+            Source::Files(objects) => {
+                Ok(objects.count(&definition.group, &definition.kind, None, counts_value(Item::is_active)))
+            }
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
+    move |object| serde_json::from_str::<Item>(object).is_ok_and(|item| counts(&item))
+}
+
+async fn get_namespace(client: Client, name: String) -> Option<Arc<Namespace>> {
+    let request = http::Request::get(format!("/api/v1/namespaces/{name}")).body(Vec::new()).ok()?;
+    let text = timeout(NAMESPACE_PATIENCE, client.request_text(request)).await.ok()?.ok()?;
+    Namespace::parse(&text).ok().map(Arc::new)
+}
+
+impl Live {
+    async fn count(
+        &self,
+        path: &str,
+        accept: &str,
+        counts: impl Fn(&Item) -> bool,
+        patience: Duration,
+    ) -> Result<usize, LookupError> {
+        let deadline = Instant::now() + patience;
+        let mut found = 0;
+        let mut next = String::new();
+        loop {
+            let page = format!("{path}?limit={PAGE}{}{next}", if next.is_empty() { "" } else { "&continue=" });
+            let list = tokio::time::timeout_at(deadline, self.get::<List<Item>>(&page, accept)).await;
+            let list = match list {
+                Ok(answer) => answer?,
+                Err(_) if found > 0 => return Ok(found),
+                Err(_) => return Err(LookupError(format!("no answer from the API server within {patience:?}"))),
+            };
+            found += list.items.iter().filter(|item| counts(item)).count();
+            if list.metadata.next.is_empty() {
+                return Ok(found);
+            }
+            next = list.metadata.next;
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, LookupError> {
+        let request = http::Request::get(path)
+            .header(http::header::ACCEPT, accept)
+            .body(Vec::new())
+            .map_err(|error| LookupError(error.to_string()))?;
+        self.client.request(request).await.map_err(|error| LookupError(crate::client::message(&error)))
+    }
+}

@@ -1,0 +1,69 @@
+//! Writes by path: bodies are JSON text that the planner made.
+
+use http::{Method, Request, header};
+use kube::Client;
+
+/// How a patch is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own: lists are merged by key.
+    StrategicMerge,
+}
+
+impl PatchKind {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::StrategicMerge => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+/// Patches the object at `path` (`/api/v1/namespaces/a/pods/b/status`); gives the object after it.
+///
+/// # Errors
+/// The API server refuses or can't be reached.
+pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -> Result<String, kube::Error> {
+    send(client, Method::PATCH, path, kind.content_type(), body).await
+}
+
+/// Creates an object in the collection at `path`.
+///
+/// # Errors
+/// The API server refuses (409 where it exists) or can't be reached.
+pub async fn create(client: &Client, path: &str, body: String) -> Result<String, kube::Error> {
+    send(client, Method::POST, path, "application/json", body).await
+}
+
+/// Reads the object or list at `path`; `None` where there is none.
+///
+/// # Errors
+/// The API server refuses or can't be reached.
+pub async fn get(client: &Client, path: &str) -> Result<Option<String>, kube::Error> {
+    match send(client, Method::GET, path, "application/json", String::new()).await {
+        Err(error) if crate::client::is_not_found(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: String,
+) -> Result<String, kube::Error> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .header(header::ACCEPT, "application/json")
+        .body(body.into_bytes())
+        .map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
+}

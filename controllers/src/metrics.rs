@@ -1,0 +1,133 @@
+//! What controllers count, under the names that dashboards know (spec 00 §3.6).
+
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// Counters, gauges and histograms of all controllers of a process.
+pub struct Metrics {
+    lease: String,
+    leader: IntGauge,
+    leader_status: IntGaugeVec,
+    reconciles: IntCounterVec,
+    errors: IntCounterVec,
+    seconds: HistogramVec,
+    workers: IntGaugeVec,
+    active: IntGaugeVec,
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+    longest: GaugeVec,
+}
+
+/// How a reconcile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// Nothing more to do.
+    Success,
+    /// To be looked at again later.
+    RequeueAfter,
+    /// Failed, or panicked.
+    Error,
+}
+
+impl Result {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::RequeueAfter => "requeue_after",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Metrics {
+    /// Metrics in `registry`; `lease` names the election.
+    ///
+    /// # Errors
+    /// The registry has metrics of these names already.
+    pub fn register(registry: &Registry, lease: &str) -> prometheus::Result<Self> {
+        let controller = &["controller"];
+        let queue = &["name", "controller"];
+        let metrics = Self {
+            lease: lease.to_owned(),
+            leader: IntGauge::new("kruise_manager_is_leader", "1 on the replica that leads")?,
+            leader_status: IntGaugeVec::new(
+                Opts::new("leader_election_master_status", "1 on the replica that holds the Lease"),
+                &["name"],
+            )?,
+            reconciles: IntCounterVec::new(
+                Opts::new("controller_runtime_reconcile_total", "Reconciles by result"),
+                &["controller", "result"],
+            )?,
+            errors: IntCounterVec::new(
+                Opts::new("controller_runtime_reconcile_errors_total", "Reconciles that failed"),
+                controller,
+            )?,
+            seconds: HistogramVec::new(
+                HistogramOpts::new("controller_runtime_reconcile_time_seconds", "Duration of reconciles"),
+                controller,
+            )?,
+            workers: IntGaugeVec::new(
+                Opts::new("controller_runtime_max_concurrent_reconciles", "Reconciles that may run at a time"),
+                controller,
+            )?,
+            active: IntGaugeVec::new(
+                Opts::new("controller_runtime_active_workers", "Reconciles that run now"),
+                controller,
+            )?,
+            depth: IntGaugeVec::new(Opts::new("workqueue_depth", "Keys that wait"), queue)?,
+            adds: IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys added"), queue)?,
+            retries: IntCounterVec::new(Opts::new("workqueue_retries_total", "Keys tried again"), queue)?,
+            longest: GaugeVec::new(
+                Opts::new("workqueue_longest_running_processor_seconds", "Age of the longest reconcile under way"),
+                queue,
+            )?,
+        };
+        registry.register(Box::new(metrics.leader.clone()))?;
+        registry.register(Box::new(metrics.leader_status.clone()))?;
+        registry.register(Box::new(metrics.reconciles.clone()))?;
+        registry.register(Box::new(metrics.errors.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.workers.clone()))?;
+        registry.register(Box::new(metrics.active.clone()))?;
+        registry.register(Box::new(metrics.depth.clone()))?;
+        registry.register(Box::new(metrics.adds.clone()))?;
+        registry.register(Box::new(metrics.retries.clone()))?;
+        registry.register(Box::new(metrics.longest.clone()))?;
+        metrics.set_leader(false);
+        Ok(metrics)
+    }
+
+    /// Records whether this replica leads.
+    pub fn set_leader(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+        self.leader_status.with_label_values(&[self.lease.as_str()]).set(i64::from(leads));
+    }
+
+    pub(crate) fn set_workers(&self, controller: &str, workers: usize) {
+        self.workers.with_label_values(&[controller]).set(workers as i64);
+    }
+
+    pub(crate) fn added(&self, controller: &str) {
+        self.adds.with_label_values(&[controller, controller]).inc();
+    }
+
+    pub(crate) fn retried(&self, controller: &str) {
+        self.retries.with_label_values(&[controller, controller]).inc();
+    }
+
+    pub(crate) fn finished(&self, controller: &str, result: Result, seconds: f64) {
+        self.reconciles.with_label_values(&[controller, result.label()]).inc();
+        self.seconds.with_label_values(&[controller]).observe(seconds);
+        if result == Result::Error {
+            self.errors.with_label_values(&[controller]).inc();
+        }
+    }
+
+    pub(crate) fn observe(&self, controller: &str, waiting: usize, active: usize, longest_seconds: f64) {
+        self.depth.with_label_values(&[controller, controller]).set(waiting as i64);
+        self.active.with_label_values(&[controller]).set(active as i64);
+        self.longest.with_label_values(&[controller, controller]).set(longest_seconds);
+    }
+}

@@ -1,0 +1,78 @@
+//! Time and chance of one decision, handed in by the caller, so that a decision can be repeated.
+
+use jiff::Timestamp;
+
+/// When a decision is taken, and the randomness that it may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The time of the decision.
+    pub now: Timestamp,
+    /// Where its random numbers start.
+    pub seed: u64,
+}
+
+impl Moment {
+    /// The time as Kubernetes writes it: RFC 3339, UTC, whole seconds.
+    pub fn rfc3339(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// The random numbers of this decision, always the same for the same seed.
+    pub fn random(&self) -> Random {
+        Random(self.seed)
+    }
+}
+
+/// A small deterministic generator (SplitMix64); not for secrets.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number in `[0, 1)`.
+    pub fn next_fraction(&mut self) -> f64 {
+        // 53 bits are what a double can hold exactly.
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// `length` characters that Kubernetes uses for generated names.
+    pub fn name_suffix(&mut self, length: usize) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..length)
+            .map(|_| {
+                let position = self.next_u64() % ALPHABET.len() as u64;
+                char::from(ALPHABET.get(position as usize).copied().unwrap_or(b'b'))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_numbers() {
+        let moment = Moment { now: Timestamp::UNIX_EPOCH, seed: 7 };
+        assert_eq!(moment.random().next_u64(), moment.random().next_u64());
+        assert_eq!(moment.rfc3339(), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn fractions_stay_below_one_and_suffixes_are_dns_safe() {
+        let mut random = Moment { now: Timestamp::UNIX_EPOCH, seed: 1 }.random();
+        for _ in 0..1_000 {
+            assert!((0.0..1.0).contains(&random.next_fraction()));
+        }
+        let suffix = random.name_suffix(5);
+        assert!(suffix.len() == 5 && suffix.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit()));
+    }
+}

@@ -1,0 +1,159 @@
+//! The Pod mutating webhook, decided: the steps of `/mutate-pod` in their fixed order (spec 10 §1, §2).
+//!
+//! ```text
+//!   review --read once--> Draft --step--> Draft --step--> ... --> edits + warnings
+//!                           |               ^
+//!                           +---- World ----+   (what is known of the cluster)
+//! ```
+//!
+//! Invariants:
+//! 1. Only operations are emitted: what no step edits stays as it came, byte for byte.
+//! 2. A second review of the result gives the same Pod again.
+//! 3. The answer depends on the Pod, the world, the gates and the moment, and on nothing else.
+
+use api::features::FeatureGates;
+
+use crate::moment::{Moment, Random};
+use crate::sidecarset::explanation::Explanation;
+use crate::verdict::{Denial, Verdict};
+use crate::world::{Namespace, World};
+use crate::{launch_priority, readiness_gate, sidecarset};
+
+pub(crate) mod draft;
+pub(crate) mod lens;
+
+pub(crate) use draft::Draft;
+
+/// The operation of an admission request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `CREATE`
+    Create,
+    /// `UPDATE`
+    Update,
+    /// `DELETE`
+    Delete,
+    /// `CONNECT`
+    Connect,
+}
+
+/// An admission request for a Pod.
+#[derive(Clone, Copy, Debug)]
+pub struct PodReview<'a> {
+    /// What is asked for.
+    pub operation: Operation,
+    /// Nothing will be stored. No step of today has effects that a dry run would have to skip.
+    pub dry_run: bool,
+    /// The subresource; empty for the Pod itself.
+    pub subresource: &'a str,
+    /// The resource, `pods`.
+    pub resource: &'a str,
+    /// The request's namespace.
+    pub namespace: &'a str,
+    /// The Pod as JSON text.
+    pub object: &'a str,
+}
+
+/// What a review comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer.
+    Decided(Verdict),
+    /// The answer hangs on the Pod's Namespace, which the world does not have (spec 10 §13.3). Read it
+    /// and ask again with it, or with [`Namespace::missing`] where it does not exist.
+    NeedsNamespace,
+}
+
+/// Why a review ends before its last step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Deny(Denial),
+    NeedsNamespace,
+}
+
+impl Halt {
+    /// A step that fails denies with code 500 (spec 10 §1).
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Deny(Denial { code: 500, message: message.into() })
+    }
+
+    /// A field that a step reads has the wrong type: the object is no Pod.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::Deny(Denial { code: 400, message: message.into() })
+    }
+}
+
+impl From<Halt> for Outcome {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Deny(denial) => Self::Decided(Verdict::Deny(denial)),
+            Halt::NeedsNamespace => Self::NeedsNamespace,
+        }
+    }
+}
+
+/// What the steps of one review share, beside the Pod.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) gates: &'a FeatureGates,
+    /// The Namespace as the caller read it, for when the world does not have it.
+    pub(crate) namespace: Option<&'a Namespace>,
+    pub(crate) moment: Moment,
+    pub(crate) random: Random,
+    /// Filled only where somebody asks why.
+    pub(crate) explanations: Option<Vec<Explanation>>,
+}
+
+type Step = fn(&mut Draft<'_>, &mut Context<'_>) -> Result<(), Halt>;
+
+/// The steps of spec 10 §2 in its order: injected sidecars take part in the launch order, and the test
+/// for a single container counts them.
+const STEPS: &[Step] = &[readiness_gate::mutate, sidecarset::injection::mutate, launch_priority::mutate];
+
+/// Decides a review.
+///
+/// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
+/// world holds goes first.
+pub fn mutate(
+    review: &PodReview<'_>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> Outcome {
+    decide(review, &mut Context { world, gates, namespace, moment, random: moment.random(), explanations: None })
+}
+
+/// Decides a review as [`mutate`] does, and tells for every SidecarSet whether it was injected, or why not.
+pub fn explain(
+    review: &PodReview<'_>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> (Outcome, Vec<Explanation>) {
+    let explanations = Some(Vec::new());
+    let mut context = Context { world, gates, namespace, moment, random: moment.random(), explanations };
+    let outcome = decide(review, &mut context);
+    (outcome, context.explanations.unwrap_or_default())
+}
+
+fn decide(review: &PodReview<'_>, context: &mut Context<'_>) -> Outcome {
+    let mut draft = match Draft::read(review.object, review.namespace) {
+        Ok(draft) => draft,
+        Err(denial) => return Outcome::Decided(denial.into()),
+    };
+    if review.operation != Operation::Create || !review.subresource.is_empty() || review.resource != "pods" {
+        return Outcome::Decided(Verdict::allow());
+    }
+    for step in STEPS {
+        if let Err(halt) = step(&mut draft, context) {
+            return halt.into();
+        }
+    }
+    Outcome::Decided(draft.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Arguments of `kutter serve`: those of OpenKruise's manager (spec 00 §3.2), and a few of our own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::durations;
+
+/// Arguments of `kutter serve`. Flags of controllers that this build does not contain are accepted, so
+/// that existing manifests start unchanged.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArguments {
+    /// Kubeconfig to use outside a cluster
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Answer reviews from the objects in this folder, with no API server; HTTPS with a certificate of
+    /// its own
+    #[arg(long, value_name = "DIR")]
+    pub objects: Option<PathBuf>,
+    /// Serve webhooks only; run no controllers and take no part in the election
+    #[arg(long)]
+    pub webhooks_only: bool,
+    /// Feature gates: A=true,B=false
+    #[arg(long, default_value = "", value_delimiter = ',', action = clap::ArgAction::Append)]
+    pub feature_gates: Vec<String>,
+    /// Address of /metrics, plain HTTP
+    #[arg(long, default_value = ":8080")]
+    pub metrics_addr: String,
+    /// Address of /healthz and /readyz, plain HTTP
+    #[arg(long, default_value = ":8000")]
+    pub health_probe_addr: String,
+    /// Templates may hold privileged containers
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub allow_privileged: bool,
+    /// Run controllers only on the replica that holds the Lease
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub enable_leader_election: bool,
+    /// Namespace of the Lease; empty: the install namespace
+    #[arg(long, default_value = "")]
+    pub leader_election_namespace: String,
+    /// Name of the Lease
+    #[arg(long, default_value = "kruise-manager")]
+    pub leader_election_id: String,
+    /// How long a Lease holds without being renewed
+    #[arg(long, default_value = "15s", value_parser = durations::parse)]
+    pub leader_election_lease_duration: Duration,
+    /// After this time without a renewal a leader stops
+    #[arg(long, default_value = "10s", value_parser = durations::parse)]
+    pub leader_election_renew_deadline: Duration,
+    /// How long to wait for the first publication of certificates and registrations before giving up
+    #[arg(long, default_value = "60s", value_parser = durations::parse)]
+    pub webhook_initialize_timeout: Duration,
+    /// Folder of protection.log
+    #[arg(long, default_value = "/log")]
+    pub protection_log_path: PathBuf,
+    /// After the stop signal: how long to go on accepting while unready
+    #[arg(long, default_value = "10s", value_parser = durations::parse)]
+    pub drain_duration: Duration,
+    /// failurePolicy of the deletion protection entries: Fail or Ignore
+    #[arg(long, default_value = "Fail", value_parser = ["Fail", "Ignore"])]
+    pub protection_failure_policy: String,
+    /// failurePolicy of the Pod entries: Fail or Ignore
+    #[arg(long, default_value = "Fail", value_parser = ["Fail", "Ignore"])]
+    pub pod_failure_policy: String,
+    /// timeoutSeconds of every webhook entry
+    #[arg(long, default_value = "10", value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub webhook_timeout_seconds: u8,
+    /// Namespaces whose objects are never sent to the webhooks, besides kube-system and our own
+    #[arg(long, value_delimiter = ',')]
+    pub webhook_excluded_namespaces: Vec<String>,
+    /// Log lines as `text` or `json`
+    #[arg(long, default_value = "text")]
+    pub logging_format: String,
+    /// Log level: up to 3 tells the important, 4 is normal, 5 and more tells details
+    #[arg(long, default_value = "4")]
+    pub v: i32,
+    #[command(flatten)]
+    accepted: AcceptedArguments,
+}
+
+macro_rules! accepted {
+    ($($name:ident)*) => {
+        /// Flags that OpenKruise's manager knows and that change nothing here: they tune parts which
+        /// this program does without, or which it does not contain yet.
+        #[derive(Clone, Debug, Args)]
+        struct AcceptedArguments {
+            $(#[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+            $name: Option<String>,)*
+        }
+    };
+}
+
+accepted! {
+    pprof_addr enable_pprof leader_election_resource_lock leader_election_retry_period namespace sync_period
+    controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
+    advancedcronjob_workers broadcastjob_workers cloneset_workers crr_workers daemonset_workers
+    imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
+    podprobemarker_workers podunavailablebudget_workers resourcedistribution_workers sidecarset_workers
+    sidecarterminator_workers statefulset_workers uniteddeployment_workers workloadspread_workers
+    assign_pods_by_scheduler assign_bcj_pods_by_scheduler cloneset_scaling_exclude_preparing_delete
+    nodeimage_creation_delay ws_enabled_versioned_status expectation_timeout rate_limiter_base_delay
+    rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
+    log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size
+    add_dir_header skip_headers skip_log_headers one_output log_backtrace_at
+}
+
+impl ServeArguments {
+    /// The gates that the command line and the environment ask for.
+    pub fn feature_gates(&self) -> Result<api::features::FeatureGates, api::features::FeatureError> {
+        let legacy = std::env::var("CUSTOM_RESOURCE_ENABLE").unwrap_or_default();
+        api::features::FeatureGates::parse(&self.feature_gates.join(","), &legacy)
+    }
+
+    /// The filter for log lines.
+    pub fn log_level(&self) -> tracing_subscriber::filter::LevelFilter {
+        use tracing_subscriber::filter::LevelFilter;
+        match self.v {
+            ..=3 => LevelFilter::WARN,
+            4 => LevelFilter::INFO,
+            5..=7 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+}
+
+/// The value of an environment variable, or `default` where it is unset or empty.
+pub fn environment(name: &str, default: &str) -> String {
+    std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+}

@@ -1,0 +1,89 @@
+//! The subcommands, and the names under which the program is called.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::arguments::ServeArguments;
+use crate::review::ReviewArguments;
+use crate::{crds, finalizer, review, serve};
+
+/// Admission and workload system for Kubernetes, compatible with OpenKruise.
+#[derive(Debug, Parser)]
+#[command(name = "kutter", version, about)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve admission webhooks and, on the leader, run the controllers
+    Serve(Box<ServeArguments>),
+    /// Show what admission would answer for manifests, without a cluster
+    ///
+    /// Exit code 0: allowed, 1: error, 3: denied.
+    Review(ReviewArguments),
+    /// Print the CustomResourceDefinitions
+    Crds,
+    /// Exit with 1 while workloads exist that an uninstall would take along
+    Finalizer(finalizer::FinalizerArguments),
+}
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let arguments = expand(arguments.into_iter().collect());
+    match CommandLine::parse_from(arguments).command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Review(arguments) => review::run(&arguments),
+        Command::Crds => crds::print(),
+        Command::Finalizer(arguments) => finalizer::run(&arguments),
+    }
+}
+
+/// `/manager --flag` becomes `kutter serve --flag`, and Go's `-v=5` becomes `--v=5`.
+fn expand(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == "manager") {
+        arguments.insert(1, "serve".into());
+    }
+    if arguments.get(1).is_some_and(|command| command == "serve") {
+        for argument in arguments.iter_mut().skip(2) {
+            if let Some(text) = argument.to_str()
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.len() > 1
+                && text != "-h"
+            {
+                *argument = format!("-{text}").into();
+            }
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn expanded(arguments: &[&str]) -> Vec<String> {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        expand(arguments).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn manager_means_serve_and_go_flags_parse() {
+        assert_eq!(expanded(&["/manager", "-v=5"]), ["/manager", "serve", "--v=5"]);
+        assert_eq!(expanded(&["kutter", "review", "-f", "x"]), ["kutter", "review", "-f", "x"]);
+        let arguments = ["/manager", "-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"];
+        assert!(CommandLine::try_parse_from(expanded(&arguments)).is_ok());
+    }
+}

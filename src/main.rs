@@ -1,0 +1,25 @@
+//! The `kutter` program. It also answers to the names under which OpenKruise's images start it:
+//! `/manager` is `kutter serve`.
+
+mod arguments;
+mod commands;
+mod crds;
+mod durations;
+mod finalizer;
+mod review;
+mod serve;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match commands::run(std::env::args_os()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Makes the generated files: the table of Kubernetes' Go types, and the chart's copy of the CRDs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+(cd tools/gotypes && go run .) > target/table.rs
+rustfmt --edition 2024 --config-path rustfmt.toml target/table.rs
+mv target/table.rs planner/src/canonical/table.rs
+./charts/copy-crds.sh

@@ -1,0 +1,472 @@
+//! etcd and kube-apiserver, alone or with the controller manager and the scheduler.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use crate::supervisor::Process;
+use crate::{binaries, wait_within};
+
+const ADMIN_TOKEN: &str = "kutter-admin";
+const START_DEADLINE: Duration = Duration::from_secs(90);
+const COMMAND_DEADLINE: Duration = Duration::from_secs(180);
+
+/// What an [`ApiServer`] is started with. The default is etcd and kube-apiserver with RBAC.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    feature_gates: Vec<String>,
+    arguments: Vec<String>,
+    controller_manager: bool,
+    scheduler: bool,
+    advertise: Option<Ipv4Addr>,
+}
+
+impl Options {
+    /// Sets a feature gate, in all components.
+    #[must_use]
+    pub fn feature_gate(mut self, name: &str, enabled: bool) -> Self {
+        self.feature_gates.push(format!("{name}={enabled}"));
+        self
+    }
+
+    /// Adds an argument of kube-apiserver, such as `--runtime-config=api/all=true`.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Also runs the controller manager: deletion of namespaces, garbage collection, Deployments,
+    /// and service accounts with their admission plugin.
+    #[must_use]
+    pub fn with_controller_manager(mut self) -> Self {
+        self.controller_manager = true;
+        self
+    }
+
+    /// Also runs the scheduler.
+    #[must_use]
+    pub fn with_scheduler(mut self) -> Self {
+        self.scheduler = true;
+        self
+    }
+
+    /// Listens on all addresses and advertises this one, for nodes with addresses of their own.
+    pub(crate) fn advertise(mut self, address: Ipv4Addr) -> Self {
+        self.advertise = Some(address);
+        self
+    }
+}
+
+/// A running API server, with an administrator's access to it. Dropping it ends all its processes
+/// and removes its files.
+#[derive(Debug)]
+pub struct ApiServer {
+    kubeconfig: PathBuf,
+    config: Config,
+    /// None: an existing cluster that isn't ours.
+    own: Option<Own>,
+}
+
+/// The part of an [`ApiServer`] that we started. Fields are dropped in order: the servers before etcd, the files last.
+#[derive(Debug)]
+struct Own {
+    directory: PathBuf,
+    options: Options,
+    port: u16,
+    api_server: Mutex<Option<Process>>,
+    _helpers: Vec<Process>,
+    _etcd: Process,
+    _janitor: Process,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// The standard output.
+    pub stdout: String,
+    /// The standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// The standard output of a command that succeeded.
+    ///
+    /// # Panics
+    /// When it failed, with what it printed.
+    pub fn success(self) -> String {
+        assert!(self.status.success(), "{}\nstdout: {}\nstderr: {}", self.status, self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// The standard error of a command that failed, as expected.
+    ///
+    /// # Panics
+    /// When it succeeded.
+    pub fn failure(self) -> String {
+        assert!(!self.status.success(), "the command succeeded\nstdout: {}", self.stdout);
+        self.stderr
+    }
+}
+
+impl ApiServer {
+    /// Starts an API server of its own in a temporary directory and waits until it is ready
+    /// (some seconds).
+    ///
+    /// # Panics
+    /// When a component doesn't start, with the end of its log.
+    pub async fn start(options: Options) -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("kutter-api-")
+            .tempdir()
+            .expect("a temporary directory can be created")
+            .keep(); // the janitor removes it
+        Self::start_in(&directory, options).await
+    }
+
+    /// [`start`](Self::start) in a given directory, which is removed at the end.
+    pub(crate) async fn start_in(directory: &Path, options: Options) -> Self {
+        crate::install_crypto_provider();
+        let port = if options.advertise.is_some() { 6443 } else { free_port() };
+        let address = options.advertise.unwrap_or(Ipv4Addr::LOCALHOST);
+        let kubeconfig = directory.join("kubeconfig");
+        write_credentials(directory);
+        fs::write(&kubeconfig, kubeconfig_text(address, port, None)).expect("the kubeconfig can be written");
+
+        let janitor = Process::janitor(directory);
+        let etcd = start_etcd(directory);
+        let mut api_server = start_api_server(directory, &options, port);
+        let certificate = directory.join("certificates/apiserver.crt");
+        wait_within(START_DEADLINE, "the API server's certificate", async || {
+            api_server.assert_running();
+            fs::metadata(&certificate).map(drop)
+        })
+        .await;
+        fs::write(&kubeconfig, kubeconfig_text(address, port, Some(&certificate)))
+            .expect("the kubeconfig is ours");
+        let config = read_config(&kubeconfig).await;
+        wait_ready(&config, &mut api_server).await;
+
+        let helpers = start_helpers(directory, &options, &kubeconfig);
+        let own = Own {
+            directory: directory.to_owned(),
+            options,
+            port,
+            api_server: Mutex::new(Some(api_server)),
+            _helpers: helpers,
+            _etcd: etcd,
+            _janitor: janitor,
+        };
+        Self { kubeconfig, config, own: Some(own) }
+    }
+
+    /// Uses the existing cluster of a kubeconfig file. [`stop`](Self::stop) panics with it.
+    pub async fn existing(kubeconfig: &Path) -> Self {
+        crate::install_crypto_provider();
+        Self { kubeconfig: kubeconfig.to_owned(), config: read_config(kubeconfig).await, own: None }
+    }
+
+    /// The file with an administrator's access.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The directory with the logs (`etcd.log`, `kube-apiserver.log`, …) of an API server of ours.
+    pub fn directory(&self) -> Option<&Path> {
+        self.own.as_ref().map(|own| own.directory.as_path())
+    }
+
+    /// An administrator's configuration, to be changed or given to the product.
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    /// A new client with an administrator's rights. It works only on the tokio runtime of the
+    /// caller, so each test takes its own.
+    pub fn client(&self) -> Client {
+        Client::try_from(self.config()).expect("the kubeconfig makes a client")
+    }
+
+    /// A new client that acts as another user (impersonation), such as
+    /// `system:serviceaccount:NAMESPACE:NAME`, in the groups given.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
+        let mut config = self.config();
+        config.auth_info.impersonate = Some(user.to_owned());
+        config.auth_info.impersonate_groups = Some(groups.iter().map(|&group| group.to_owned()).collect());
+        Client::try_from(config).expect("the kubeconfig makes a client")
+    }
+
+    /// Creates a namespace with a unique name that begins with `prefix`.
+    pub async fn namespace(&self, prefix: &str) -> String {
+        let namespace = Namespace {
+            metadata: kube::api::ObjectMeta {
+                generate_name: Some(format!("{prefix}-")),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let namespaces = Api::<Namespace>::all(self.client());
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .expect("a namespace can be created")
+            .name_any()
+    }
+
+    /// Creates the Service `name` so that calls of the API server to its port 443 (webhooks) arrive
+    /// at `port` of this machine.
+    pub async fn route_service(&self, namespace: &str, name: &str, port: u16) {
+        let client = self.client();
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]},
+        });
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [host_address()], "conditions": {"ready": true}}],
+        });
+        for object in [service, slice] {
+            crate::objects::create(&client, object).await.expect("a Service can be created");
+        }
+    }
+
+    /// Runs the real kubectl as an administrator.
+    pub async fn kubectl<I, S>(&self, arguments: I) -> Output
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.run("kubectl", arguments, "").await
+    }
+
+    /// [`kubectl`](Self::kubectl) with a standard input, for `apply -f -`.
+    pub async fn kubectl_with_input<I, S>(&self, arguments: I, input: &str) -> Output
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.run("kubectl", arguments, input).await
+    }
+
+    /// Runs the real helm as an administrator.
+    pub async fn helm<I, S>(&self, arguments: I) -> Output
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.run("helm", arguments, "").await
+    }
+
+    async fn run<I, S>(&self, program: &str, arguments: I, input: &str) -> Output
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let path = binaries::path(program);
+        let mut child = tokio::process::Command::new(path)
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+        let mut stdin = child.stdin.take().expect("standard input is piped");
+        let input = input.to_owned();
+        let feed = tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
+        let output = tokio::time::timeout(COMMAND_DEADLINE, child.wait_with_output())
+            .await
+            .unwrap_or_else(|_| panic!("{program} took more than {COMMAND_DEADLINE:?}"))
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        drop(feed.await); // a command may well end without reading its input
+        Output {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Kills kube-apiserver: an outage until [`restart`](Self::restart). etcd keeps the data.
+    ///
+    /// # Panics
+    /// With an existing cluster, which isn't ours to stop.
+    pub fn stop(&self) {
+        drop(self.own().api_server.lock().expect("no test panicked here").take());
+    }
+
+    /// Stops kube-apiserver if it runs, starts it again on the same port with the same certificate,
+    /// and waits until it is ready.
+    ///
+    /// # Panics
+    /// With an existing cluster.
+    pub async fn restart(&self) {
+        self.stop();
+        let own = self.own();
+        let mut api_server = start_api_server(&own.directory, &own.options, own.port);
+        wait_ready(&self.config, &mut api_server).await;
+        *own.api_server.lock().expect("no test panicked here") = Some(api_server);
+    }
+
+    fn own(&self) -> &Own {
+        self.own.as_ref().expect("an existing cluster is not ours to stop")
+    }
+}
+
+/// A port of this machine that is free, outside the range of outgoing connections, so that it stays
+/// free while a test keeps it for a server that is down for a moment.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const PER_PROCESS: u16 = 16;
+    let first = 20_000 + (std::process::id() % 700) as u16 * PER_PROCESS;
+    (0..12_000)
+        .map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 12_000)
+        .map(|port| if port < 32_000 { port } else { port - 12_000 })
+        .find(|&port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok())
+        .expect("one of 12,000 ports is free")
+}
+
+/// An address of this machine that isn't the loopback, which EndpointSlices refuse.
+fn host_address() -> std::net::IpAddr {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket can be bound");
+    // Nothing is sent: this only asks for the route.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 255), 9)).expect("this machine has a default route");
+    socket.local_addr().expect("a connected socket has an address").ip()
+}
+
+async fn read_config(kubeconfig: &Path) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig can be read");
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .expect("the kubeconfig makes a configuration")
+}
+
+async fn wait_ready(config: &Config, api_server: &mut Process) {
+    let client = Client::try_from(config.clone()).expect("the kubeconfig makes a client");
+    wait_within(START_DEADLINE, "the API server to be ready", async || {
+        api_server.assert_running();
+        let request = http::Request::get("/readyz").body(Vec::new()).expect("a valid request");
+        client.request_text(request).await
+    })
+    .await;
+}
+
+fn write_credentials(directory: &Path) {
+    fs::write(directory.join("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))
+        .expect("the token file can be written");
+    let key = directory.join("service-account.key");
+    let status = std::process::Command::new("openssl")
+        .args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"])
+        .arg(&key)
+        .status()
+        .expect("openssl runs");
+    assert!(status.success(), "openssl can't make a key: {status}");
+}
+
+fn kubeconfig_text(address: Ipv4Addr, port: u16, certificate: Option<&Path>) -> String {
+    let trust = match certificate {
+        Some(file) => json!({"server": format!("https://{address}:{port}"), "certificate-authority": file}),
+        None => json!({"server": format!("https://{address}:{port}"), "insecure-skip-tls-verify": true}),
+    };
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "kutter",
+        "clusters": [{"name": "kutter", "cluster": trust}],
+        "users": [{"name": "admin", "user": {"token": ADMIN_TOKEN}}],
+        "contexts": [{"name": "kutter", "context": {"cluster": "kutter", "user": "admin"}}],
+    });
+    format!("{text:#}\n")
+}
+
+fn start_etcd(directory: &Path) -> Process {
+    // Unix sockets: no ports that tests side by side could fight for.
+    let file = |name: &str| directory.join(name).display().to_string();
+    let arguments = [
+        format!("--data-dir={}", file("etcd")),
+        format!("--listen-client-urls=unix://{}", file("etcd.sock")),
+        format!("--listen-peer-urls=unix://{}", file("etcd-peer.sock")),
+        // Has to be a host and a port; nobody asks for it.
+        "--advertise-client-urls=http://localhost:2379".to_owned(),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ];
+    Process::start(&binaries::path("etcd"), arguments, &directory.join("etcd.log"))
+}
+
+fn start_api_server(directory: &Path, options: &Options, port: u16) -> Process {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let mut arguments = vec![
+        format!("--etcd-servers=unix://{}", file("etcd.sock")),
+        format!("--secure-port={port}"),
+        format!("--cert-dir={}", file("certificates")),
+        format!("--token-auth-file={}", file("tokens.csv")),
+        format!("--service-account-key-file={}", file("service-account.key")),
+        format!("--service-account-signing-key-file={}", file("service-account.key")),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        "--service-cluster-ip-range=10.202.0.0/16".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--allow-privileged".to_owned(),
+        "--enable-aggregator-routing".to_owned(),
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        "--max-requests-inflight=2000".to_owned(),
+        "--max-mutating-requests-inflight=1000".to_owned(),
+    ];
+    match options.advertise {
+        Some(address) => arguments.push(format!("--advertise-address={address}")),
+        None => arguments
+            .extend(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"].map(str::to_owned)),
+    }
+    if !options.controller_manager {
+        arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    arguments.extend(feature_gates(options));
+    arguments.extend(options.arguments.iter().cloned());
+    Process::start(&binaries::path("kube-apiserver"), arguments, &directory.join("kube-apiserver.log"))
+}
+
+fn start_helpers(directory: &Path, options: &Options, kubeconfig: &Path) -> Vec<Process> {
+    let start = |name: &str, arguments: Vec<String>| {
+        let common = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        let arguments = common.into_iter().chain(arguments).chain(feature_gates(options));
+        Process::start(&binaries::path(name), arguments, &directory.join(format!("{name}.log")))
+    };
+    let mut helpers = Vec::new();
+    if options.controller_manager {
+        let arguments = vec![
+            format!("--service-account-private-key-file={}", directory.join("service-account.key").display()),
+            format!("--root-ca-file={}", directory.join("certificates/apiserver.crt").display()),
+            "--use-service-account-credentials".to_owned(),
+        ];
+        helpers.push(start("kube-controller-manager", arguments));
+    }
+    if options.scheduler {
+        helpers.push(start("kube-scheduler", Vec::new()));
+    }
+    helpers
+}
+
+fn feature_gates(options: &Options) -> Option<String> {
+    (!options.feature_gates.is_empty())
+        .then(|| format!("--feature-gates={}", options.feature_gates.join(",")))
+}

@@ -1,0 +1,40 @@
+//! Shortcuts for objects of any kind as JSON.
+
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Client, Error, ResourceExt};
+use serde_json::Value;
+
+/// The API of a kind such as `kind("apps.kruise.io/v1alpha1", "SidecarSet")`. The plural name is
+/// derived from the English word.
+pub fn kind(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The objects of a kind in a namespace.
+pub fn namespaced(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, resource)
+}
+
+/// The objects of a cluster-wide kind, or those of all namespaces.
+pub fn all(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), resource)
+}
+
+/// Creates the object that `manifest` describes (`apiVersion`, `kind`, `metadata.namespace`), and
+/// returns it as the API server stored it.
+///
+/// # Errors
+/// What the API server answers, such as the denial of a webhook.
+pub async fn create(client: &Client, manifest: impl Into<Value>) -> Result<DynamicObject, Error> {
+    let manifest = manifest.into();
+    let object: DynamicObject = serde_json::from_value(manifest.clone())
+        .unwrap_or_else(|error| panic!("not an object ({error}): {manifest}"));
+    let types = object.types.as_ref().unwrap_or_else(|| panic!("neither apiVersion nor kind: {manifest}"));
+    let resource = kind(&types.api_version, &types.kind);
+    let api = match object.namespace() {
+        Some(namespace) => namespaced(client, &resource, &namespace),
+        None => all(client, &resource),
+    };
+    api.create(&PostParams::default(), &object).await
+}

@@ -1,0 +1,2 @@
+//! `testbed`: a real Kubernetes for people.
+fn main() {}

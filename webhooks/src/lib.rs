@@ -1,0 +1,41 @@
+//! Admission: the TLS server, one module per webhook, review in, verdict and JSON Patch out.
+//!
+//! ```text
+//!   server     TCP, TLS, HTTP/2 and HTTP/1.1, limits, graceful drain
+//!     `- router     one route per path: body limit, load shedding, deadline, metrics
+//!          |- admission  review bytes in, review bytes out; contains panics; usable without HTTP
+//!          |    |- pod          /mutate-pod
+//!          |    |- sidecarset   /mutate- and /validate-apps-kruise-io-sidecarset
+//!          |    `- protection   deletes, nine paths
+//!          `- convert    /convert
+//!   probes     health, readiness and metrics over plain HTTP
+//! ```
+//!
+//! Invariants:
+//! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
+//! 2. A path without rules is not served; nothing is allowed because nobody looked.
+//! 3. What a request may cost is bounded: bytes by the body limit, time by the caller's deadline,
+//!    number by load shedding. A client that stops half way holds a connection until its timeout.
+//! 4. Nothing waits for the disk: the protection log is written by a thread of its own.
+
+pub mod admission;
+pub mod deadline;
+pub mod endpoint;
+pub mod metrics;
+pub mod probes;
+pub mod protection_log;
+pub mod review;
+pub mod router;
+pub mod server;
+
+mod body;
+mod convert;
+mod pod;
+mod protection;
+mod sidecarset;
+
+pub use admission::{Admission, Settings};
+pub use deadline::Deadline;
+pub use endpoint::{Endpoint, paths};
+pub use metrics::Metrics;
+pub use protection_log::ProtectionLog;
