@@ -6,6 +6,7 @@ mod commands;
 mod crds;
 mod durations;
 mod finalizer;
+mod offline;
 mod review;
 mod serve;
 

@@ -14,6 +14,9 @@
 //! - a [`CONVERTED_FIELDS`] annotation that is malformed, or that names the version the object is in
 //!   already (a manifest whose `apiVersion` was edited), is dropped.
 //!
+//! A client that sends an old copy of the annotation sends old values with it, of the status too; the
+//! controller's next status write corrects those. A client that drops the annotation drops what it holds.
+//!
 //! Where spec 00 "Known sharp edges" 1, 2, 3, 5 and 6 and spec 51 edge 2 name something better than the
 //! tables, that is done: labels and annotations of `v1alpha1` that stand for a field mirror it (they are
 //! deleted when it is unset), a SidecarSet `namespace` comes back as such, and no `status` is made up. Two

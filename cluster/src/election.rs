@@ -46,7 +46,8 @@ impl Election {
 /// The Lease can neither be read nor made.
 pub async fn run(client: Client, settings: &Settings) -> Result<Election, LeaseManagerError> {
     let duration = settings.lease_duration.as_secs().max(2);
-    let grace = settings.lease_duration.saturating_sub(settings.renew_deadline).as_secs().clamp(1, duration - 1);
+    let grace =
+        settings.lease_duration.saturating_sub(settings.renew_deadline).as_secs().clamp(1, duration - 1);
     let manager = LeaseManagerBuilder::new(client, &settings.name)
         .with_namespace(&settings.namespace)
         .with_identity(&settings.identity)

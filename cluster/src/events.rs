@@ -27,7 +27,14 @@ impl Recorder {
 
     /// Records an Event about `object`. `action` and `reason` are words in CamelCase. An Event that
     /// can't be written is logged: it must not stop what it tells of.
-    pub async fn record(&self, object: &ObjectReference, severity: Severity, action: &str, reason: &str, note: String) {
+    pub async fn record(
+        &self,
+        object: &ObjectReference,
+        severity: Severity,
+        action: &str,
+        reason: &str,
+        note: String,
+    ) {
         let event = Event {
             type_: match severity {
                 Severity::Normal => EventType::Normal,

@@ -27,7 +27,8 @@ type Events = BoxStream<'static, (Watched, watcher::Result<watcher::Event<Watche
 /// The kinds that admission reads from its index, and where they are.
 fn watches(client: &Client, install_namespace: &str) -> Vec<(Watched, Api<WatchedObject>, Config)> {
     let everywhere = |resource: &ApiResource| Api::all_with(client.clone(), resource);
-    let installed = |resource: &ApiResource| Api::namespaced_with(client.clone(), install_namespace, resource);
+    let installed =
+        |resource: &ApiResource| Api::namespaced_with(client.clone(), install_namespace, resource);
     let config = Config::default().page_size(PAGE);
     let configuration = format!("metadata.name={}", api::CONFIGURATION_CONFIG_MAP);
     vec![
@@ -104,7 +105,7 @@ impl Follower {
         match event {
             Ok(watcher::Event::Init) => {
                 self.listing.insert(kind, BTreeSet::new());
-            },
+            }
             Ok(watcher::Event::InitApply(object)) => {
                 self.listing.entry(kind).or_default().insert(object.key());
                 apply(world, kind, &object);

@@ -34,7 +34,9 @@ pub enum FilesError {
         message: String,
     },
     /// A document is not a Kubernetes object.
-    #[error("{path}, document {document}: not a Kubernetes object: it needs apiVersion, kind and metadata.name")]
+    #[error(
+        "{path}, document {document}: not a Kubernetes object: it needs apiVersion, kind and metadata.name"
+    )]
     NotAnObject {
         /// In which file.
         path: String,
@@ -118,7 +120,9 @@ impl Objects {
         }
         if fs::metadata(path).map_err(failed)?.is_dir() {
             let mut entries = fs::read_dir(path)
-                .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>())
+                .and_then(|entries| {
+                    entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+                })
                 .map_err(failed)?;
             entries.sort();
             for entry in entries.iter().filter(|entry| entry.is_dir() || is_manifest(entry)) {
@@ -138,10 +142,8 @@ impl Objects {
         if text.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok() {
             return self.push(source, 1, text.trim());
         }
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| FilesError::Syntax {
-            path: source.to_owned(),
-            document: 1,
-            message: error.to_string(),
+        let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
+            FilesError::Syntax { path: source.to_owned(), document: 1, message: error.to_string() }
         })?;
         for (position, document) in documents.iter().enumerate().filter(|(_, document)| !document.is_null()) {
             self.push(source, position + 1, &document.to_string())?;
@@ -177,13 +179,24 @@ impl Objects {
         self.0.iter()
     }
 
+    /// Appends `others`.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// True where nothing was read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// How many objects of a kind (in `namespace`, if one is named) satisfy `counts`.
-    pub fn count(&self, group: &str, kind: &str, namespace: Option<&str>, counts: impl Fn(&str) -> bool) -> usize {
+    pub fn count(
+        &self,
+        group: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        counts: impl Fn(&str) -> bool,
+    ) -> usize {
         let here = |object: &&Object| namespace.is_none_or(|namespace| object.namespace == namespace);
         self.0
             .iter()
@@ -204,7 +217,8 @@ impl Objects {
                 ("", "ConfigMap") => Watched::ConfigMap,
                 _ => continue,
             };
-            let stored = if kind == Watched::SidecarSet { convert(object) } else { Some(object.json.clone()) };
+            let stored =
+                if kind == Watched::SidecarSet { convert(object) } else { Some(object.json.clone()) };
             let Some(stored) = stored else { continue };
             if let Err(error) = world.apply(kind, &stored) {
                 warn!(source = object.source, name = object.name, %error, "an object is not usable");

@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn readiness_stops_waiting_for_our_own_conversion() {
-        let index = Index::awaiting(World::default(), [Watched::SidecarSet]);
+        let index = Index::awaiting(World::new("kruise-system"), [Watched::SidecarSet]);
         assert!(index.waiting_for().is_some());
         index.set_cache_state(Watched::SidecarSet, CacheState::AwaitingConversion(Instant::now()));
         assert!(index.waiting_for().is_some());
@@ -101,9 +101,9 @@ mod tests {
 
     #[test]
     fn absent_kinds_and_fixed_worlds_are_ready() {
-        let index = Index::awaiting(World::default(), [Watched::SidecarSet]);
+        let index = Index::awaiting(World::new("kruise-system"), [Watched::SidecarSet]);
         index.set_cache_state(Watched::SidecarSet, CacheState::Absent);
         assert_eq!(index.waiting_for(), None);
-        assert!(Index::fixed(World::default()).can_answer(Watched::Namespace));
+        assert!(Index::fixed(World::new("kruise-system")).can_answer(Watched::Namespace));
     }
 }

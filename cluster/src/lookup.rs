@@ -127,7 +127,8 @@ impl Lookup {
     /// # Errors
     /// The list failed.
     pub async fn active_pods(&self, namespace: &str) -> Result<usize, LookupError> {
-        let counts = |item: &Item| item.is_active() && !matches!(item.status.phase.as_str(), "Succeeded" | "Failed");
+        let counts =
+            |item: &Item| item.is_active() && !matches!(item.status.phase.as_str(), "Succeeded" | "Failed");
         match &*self.0 {
             Source::Cluster(live) => {
                 let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -186,7 +187,7 @@ fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
 async fn get_namespace(client: Client, name: String) -> Option<Arc<Namespace>> {
     let request = http::Request::get(format!("/api/v1/namespaces/{name}")).body(Vec::new()).ok()?;
     let text = timeout(NAMESPACE_PATIENCE, client.request_text(request)).await.ok()?.ok()?;
-    Namespace::parse(&text).ok().map(Arc::new)
+    Namespace::read(&text).ok().map(Arc::new)
 }
 
 impl Live {
@@ -201,12 +202,15 @@ impl Live {
         let mut found = 0;
         let mut next = String::new();
         loop {
-            let page = format!("{path}?limit={PAGE}{}{next}", if next.is_empty() { "" } else { "&continue=" });
+            let page =
+                format!("{path}?limit={PAGE}{}{next}", if next.is_empty() { "" } else { "&continue=" });
             let list = tokio::time::timeout_at(deadline, self.get::<List<Item>>(&page, accept)).await;
             let list = match list {
                 Ok(answer) => answer?,
                 Err(_) if found > 0 => return Ok(found),
-                Err(_) => return Err(LookupError(format!("no answer from the API server within {patience:?}"))),
+                Err(_) => {
+                    return Err(LookupError(format!("no answer from the API server within {patience:?}")));
+                }
             };
             found += list.items.iter().filter(|item| counts(item)).count();
             if list.metadata.next.is_empty() {

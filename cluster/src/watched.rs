@@ -23,6 +23,11 @@ impl WatchedObject {
         self.raw.get()
     }
 
+    /// The object's JSON, to be kept.
+    pub fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
     /// Namespace and name.
     pub fn key(&self) -> Key {
         (self.metadata.namespace.clone().unwrap_or_default(), self.metadata.name.clone().unwrap_or_default())

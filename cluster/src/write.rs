@@ -28,7 +28,12 @@ impl PatchKind {
 ///
 /// # Errors
 /// The API server refuses or can't be reached.
-pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -> Result<String, kube::Error> {
+pub async fn patch(
+    client: &Client,
+    path: &str,
+    kind: PatchKind,
+    body: String,
+) -> Result<String, kube::Error> {
     send(client, Method::PATCH, path, kind.content_type(), body).await
 }
 

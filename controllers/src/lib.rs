@@ -27,6 +27,17 @@ use tracing::info;
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 
+/// Why a reconcile failed; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The API server refused, or can't be reached.
+    #[error("{}", cluster::client::message(.0))]
+    Cluster(#[from] kube::Error),
+    /// An object of the API server is not what its kind says.
+    #[error("an object is not understood: {0}")]
+    Object(#[from] serde_json::Error),
+}
+
 /// What the controllers need to run.
 #[derive(Clone)]
 pub struct Context {

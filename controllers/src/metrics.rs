@@ -69,7 +69,10 @@ impl Metrics {
                 controller,
             )?,
             workers: IntGaugeVec::new(
-                Opts::new("controller_runtime_max_concurrent_reconciles", "Reconciles that may run at a time"),
+                Opts::new(
+                    "controller_runtime_max_concurrent_reconciles",
+                    "Reconciles that may run at a time",
+                ),
                 controller,
             )?,
             active: IntGaugeVec::new(
@@ -80,7 +83,10 @@ impl Metrics {
             adds: IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys added"), queue)?,
             retries: IntCounterVec::new(Opts::new("workqueue_retries_total", "Keys tried again"), queue)?,
             longest: GaugeVec::new(
-                Opts::new("workqueue_longest_running_processor_seconds", "Age of the longest reconcile under way"),
+                Opts::new(
+                    "workqueue_longest_running_processor_seconds",
+                    "Age of the longest reconcile under way",
+                ),
                 queue,
             )?,
         };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
-use planner::moment::Moment;
+use kube::Client;
 use planner::readiness_gate;
 use tokio::sync::mpsc;
 
 use crate::pods::Pods;
 use crate::queue::{self, Next, Settings};
-use crate::{Context, now};
+use crate::{Context, ReconcileError, now};
 
 const SETTINGS: Settings = Settings { name: "pod-readiness-controller", workers: 3 };
 
@@ -20,18 +20,19 @@ pub async fn run(context: Context, pods: Arc<Pods>, keys: mpsc::UnboundedReceive
     let client = context.client.clone();
     queue::run(SETTINGS, &context.metrics, keys, move |key| {
         let (client, pods) = (client.clone(), pods.clone());
-        async move { reconcile(&client, &pods, &key, now()).await }
+        async move { reconcile(&client, &pods, &key).await }
     })
     .await;
 }
 
-async fn reconcile(client: &kube::Client, pods: &Pods, key: &Key, moment: Moment) -> Result<Next, kube::Error> {
-    let Some(patch) = pods.get(key).and_then(|pod| readiness_gate::initial_condition(pod.get(), moment)) else {
-        return Ok(Next::Done);
-    };
+async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
+    let Some(pod) = pods.get(key) else { return Ok(Next::Done) };
+    let Some(patch) = readiness_gate::initial_condition(pod.get(), now().now)? else { return Ok(Next::Done) };
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.0, key.1);
     match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
-        Err(error) if cluster::client::is_not_found(&error) => Ok(Next::Done),
-        answer => answer.map(|_| Next::Done),
+        // Gone, or another Pod of that name by now, of which the watch will tell.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Next::Done),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(Next::Done),
     }
 }

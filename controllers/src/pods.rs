@@ -10,9 +10,12 @@ use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use planner::{launch_priority, readiness_gate};
+use planner::launch_priority::release::PodFacts;
+use planner::readiness_gate;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::debug;
+
+use crate::now;
 
 /// Pods that wait for a condition or for the start of a container, as last seen.
 #[derive(Default)]
@@ -67,15 +70,14 @@ pub async fn watch(
 
 fn see(pods: &Pods, pod: &WatchedObject, readiness: &UnboundedSender<Key>, launch: &UnboundedSender<Key>) {
     let key = pod.key();
-    let needs_condition = readiness_gate::lacks_condition(pod.json());
-    let needs_release = launch_priority::awaits_release(pod.json());
+    let needs_condition = matches!(readiness_gate::initial_condition(pod.json(), now().now), Ok(Some(_)));
+    let needs_release = PodFacts::read(pod.json())
+        .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty());
     if !needs_condition && !needs_release {
         pods.lock().remove(&key);
         return;
     }
-    if let Ok(raw) = Raw::parse(pod.json()) {
-        pods.lock().insert(key.clone(), raw);
-    }
+    pods.lock().insert(key.clone(), pod.raw().clone());
     // A closed queue means that this task is about to be stopped as well.
     if needs_condition {
         drop(readiness.send(key.clone()));

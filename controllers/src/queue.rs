@@ -59,7 +59,7 @@ pub async fn run<K, F, E>(
     F: Future<Output = Result<Next, E>> + Send + 'static,
     E: Display + Send + 'static,
 {
-    let mut queue = Queue::new();
+    let mut queue: Queue<K> = Queue::new();
     let mut workers: JoinSet<Result<Next, E>> = JoinSet::new();
     metrics.set_workers(settings.name, settings.workers);
     let mut open = true;
@@ -154,7 +154,13 @@ impl<K: Clone + Debug + Ord> Queue<K> {
                 let failures = self.failures.entry(key.clone()).or_default();
                 let pause = backoff(*failures);
                 *failures = failures.saturating_add(1);
-                warn!(controller = settings.name, ?key, error, ?pause, "reconcile failed, will be tried again");
+                warn!(
+                    controller = settings.name,
+                    ?key,
+                    error,
+                    ?pause,
+                    "reconcile failed, will be tried again"
+                );
                 metrics.retried(settings.name);
                 self.delayed.insert((Instant::now() + pause, key.clone()));
                 metrics::Result::Error

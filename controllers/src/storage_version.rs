@@ -94,7 +94,10 @@ async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -
     Ok(())
 }
 
-async fn rewrite_all(client: &Client, definition: &crds::CustomResourceDefinition) -> Result<(), MigrationError> {
+async fn rewrite_all(
+    client: &Client,
+    definition: &crds::CustomResourceDefinition,
+) -> Result<(), MigrationError> {
     let base = format!("/apis/{}/{}", definition.group, definition.storage_version);
     let plural = definition.plural;
     let mut next = String::new();
@@ -103,7 +106,8 @@ async fn rewrite_all(client: &Client, definition: &crds::CustomResourceDefinitio
     loop {
         let separator = if next.is_empty() { "" } else { "&continue=" };
         let page = format!("{base}/{plural}?limit={PAGE}{separator}{next}");
-        let text = write::get(client, &page).await.map_err(|error| MigrationError::Cluster(message(&error)))?;
+        let text =
+            write::get(client, &page).await.map_err(|error| MigrationError::Cluster(message(&error)))?;
         let Some(text) = text else { return Ok(()) };
         let list: List = serde_json::from_str(&text)?;
         for Item { metadata } in &list.items {

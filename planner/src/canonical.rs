@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use crate::quantity::Quantity;
 
 pub mod shape;
-#[rustfmt::skip]
 pub mod table;
 mod text;
 

@@ -219,12 +219,7 @@ impl Question {
 /// Decides a DELETE of `old_object`, seen in `version`, the version of the request (spec 50 §4).
 ///
 /// An absent `old_object` is allowed: API servers of old sent none.
-pub fn assess(
-    kind: Kind,
-    version: &str,
-    old_object: Option<&RawValue>,
-    gates: &FeatureGates,
-) -> Assessment {
+pub fn assess(kind: Kind, version: &str, old_object: Option<&RawValue>, gates: &FeatureGates) -> Assessment {
     let Some(object) = old_object.filter(|object| object.get() != "null") else {
         return Assessment::Allowed;
     };

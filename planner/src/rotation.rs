@@ -196,7 +196,7 @@ pub fn may_serve(current: Option<&Leaf>, candidate: &Leaf, published: bool, now:
 /// goes now, unless a replica may still serve a leaf of it.
 fn before_rotation(stored: &Stored, leaf: &Leaf, served: Option<&Leaf>, now: Timestamp) -> Vec<Fingerprint> {
     let first = stored.authorities.first();
-    let settled = first.is_some_and(|first| after(first.not_before, OVERLAP) <= now);
+    let settled = stored.authorities.iter().all(|authority| after(authority.not_before, OVERLAP) <= now);
     retained(&stored.authorities, served, now, |authority| {
         !settled || Some(authority) == first || Some(*authority) == leaf.issuer
     })

@@ -1,7 +1,24 @@
 //! SidecarSets: what they add to a Pod, and what they may say (specs 10 and 20).
+//!
+//! ```text
+//!   index         all SidecarSets, found by namespace and label; each prepared as a contribution
+//!   matching      which of them a Pod gets, and from which revision
+//!   injection     the step of the Pod webhook; build, sources, resources and records are its parts
+//!   calculator    the expression language of resource policies
+//!   explanation   why a SidecarSet was injected or not
+//!   defaulting, validation   the SidecarSet's own webhooks
+//! ```
 
+pub(crate) mod build;
 pub mod calculator;
+pub(crate) mod contribution;
 pub mod defaulting;
+pub mod explanation;
 pub mod index;
 pub mod injection;
+pub(crate) mod matching;
+pub(crate) mod merge_patch;
+pub(crate) mod records;
+pub(crate) mod resources;
+pub(crate) mod sources;
 pub mod validation;

@@ -1,1 +1,308 @@
-//! In preparation.
+//! What is known of the cluster: plain indexed data that every decision reads.
+//!
+//! ```text
+//!   watches -----------.
+//!   a directory --------> World::apply / World::remove --> snapshot (clone) --> decisions
+//!   test builders -----'
+//! ```
+//!
+//! Invariants:
+//! 1. A clone is cheap and never changes: parts are shared, and copied when they are written to.
+//! 2. An object that can't be read never hides another. It becomes a value with its problem.
+//! 3. The contents depend on the objects applied, not on their order.
+//! 4. Only what some rule reads is kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use api::CONFIGURATION_CONFIG_MAP;
+use api::meta::LabelSelector;
+use api::sidecarset::{Metadata, SidecarSet};
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::sidecarset::index::{Entry, Index};
+
+pub mod revision;
+
+pub use revision::Revision;
+use revision::Revisions;
+
+/// Where kubectl keeps a second copy of an object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The kinds that the world is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watched {
+    /// SidecarSets, in v1beta1.
+    SidecarSet,
+    /// Namespaces.
+    Namespace,
+    /// ControllerRevisions of SidecarSets, in the install namespace.
+    ControllerRevision,
+    /// The ConfigMap `kruise-configuration` of the install namespace.
+    ConfigMap,
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SidecarSet => "SidecarSet",
+            Self::Namespace => "Namespace",
+            Self::ControllerRevision => "ControllerRevision",
+            Self::ConfigMap => "ConfigMap",
+        })
+    }
+}
+
+/// An object that can't be taken in.
+#[derive(Debug, Error)]
+#[error("{kind} {name:?} can't be read and is ignored: {source}")]
+pub struct WorldError {
+    /// The object's kind.
+    pub kind: Watched,
+    /// The object's name, empty where not even that can be read.
+    pub name: String,
+    /// The parser's error.
+    pub source: serde_json::Error,
+}
+
+/// A Namespace: its labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// `None` for a Namespace that does not exist; no selector matches it.
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl Namespace {
+    /// A Namespace with these labels.
+    pub fn new(labels: BTreeMap<String, String>) -> Self {
+        Self { labels: Some(labels) }
+    }
+
+    /// Stands for a Namespace that does not exist.
+    pub fn missing() -> Self {
+        Self::default()
+    }
+
+    /// Reads a Namespace object.
+    ///
+    /// # Errors
+    /// Where `object` is not one.
+    pub fn read(object: &str) -> Result<Self, WorldError> {
+        let header = Header::read(Watched::Namespace, object)?;
+        Ok(Self::new(header.metadata.labels.unwrap_or_default()))
+    }
+
+    /// The labels; `None` where the Namespace does not exist.
+    pub fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.labels.as_ref()
+    }
+}
+
+/// The cluster as far as it is known.
+#[derive(Clone, Debug)]
+pub struct World {
+    install_namespace: Arc<str>,
+    sidecar_sets: Arc<Index>,
+    /// SidecarSets of which not even the selectors can be read, and why.
+    unreadable: Arc<BTreeMap<String, String>>,
+    namespaces: Arc<HashMap<String, Arc<Namespace>>>,
+    revisions: Arc<Revisions>,
+    configuration: Arc<BTreeMap<String, String>>,
+}
+
+impl World {
+    /// An empty world. `install_namespace` is the one that Kutter runs in (spec 00 §3.4).
+    pub fn new(install_namespace: &str) -> Self {
+        Self {
+            install_namespace: install_namespace.into(),
+            sidecar_sets: Arc::default(),
+            unreadable: Arc::default(),
+            namespaces: Arc::default(),
+            revisions: Arc::default(),
+            configuration: Arc::default(),
+        }
+    }
+
+    /// Takes in an object, new or changed. Objects that no rule reads are passed over.
+    ///
+    /// # Errors
+    /// An object that can't be read. An earlier state of it is forgotten. A SidecarSet of which only the
+    /// containers can't be read is taken in, and denies the Pods that it should be injected into.
+    pub fn apply(&mut self, kind: Watched, object: &str) -> Result<(), WorldError> {
+        let header = Header::read(kind, object)?;
+        let (namespace, name) = (header.metadata.namespace.as_str(), header.metadata.name.as_str());
+        let applied = match kind {
+            Watched::SidecarSet => self.apply_sidecar_set(name, object),
+            Watched::Namespace => {
+                let labels = header.metadata.labels.clone().unwrap_or_default();
+                Arc::make_mut(&mut self.namespaces).insert(name.to_owned(), Arc::new(Namespace::new(labels)));
+                Ok(())
+            }
+            Watched::ControllerRevision if namespace == &*self.install_namespace => {
+                let revisions = Arc::make_mut(&mut self.revisions);
+                revisions.remove(name);
+                Revision::read(object).map(|revision| revision.into_iter().for_each(|found| revisions.insert(found)))
+            }
+            Watched::ConfigMap if self.is_configuration(namespace, name) => {
+                self.configuration = Arc::default();
+                serde_json::from_str(object).map(|ConfigMap { data }| {
+                    self.configuration = Arc::new(data.unwrap_or_default());
+                })
+            }
+            Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
+        };
+        applied.map_err(|source| WorldError { kind, name: name.to_owned(), source })
+    }
+
+    /// Forgets an object. `namespace` is empty for kinds that have none.
+    pub fn remove(&mut self, kind: Watched, namespace: &str, name: &str) {
+        match kind {
+            Watched::SidecarSet => {
+                Arc::make_mut(&mut self.sidecar_sets).remove(name);
+                Arc::make_mut(&mut self.unreadable).remove(name);
+            }
+            Watched::Namespace => drop(Arc::make_mut(&mut self.namespaces).remove(name)),
+            Watched::ControllerRevision if namespace == &*self.install_namespace => {
+                Arc::make_mut(&mut self.revisions).remove(name);
+            }
+            Watched::ConfigMap if self.is_configuration(namespace, name) => self.configuration = Arc::default(),
+            Watched::ControllerRevision | Watched::ConfigMap => {}
+        }
+    }
+
+    /// The namespace that Kutter runs in.
+    pub fn install_namespace(&self) -> &str {
+        &self.install_namespace
+    }
+
+    /// All SidecarSets that can be read.
+    pub fn sidecar_sets(&self) -> &Index {
+        &self.sidecar_sets
+    }
+
+    /// SidecarSets of which not even the selectors can be read: name and problem. They concern no Pod.
+    pub fn unreadable_sidecar_sets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.unreadable.iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
+    }
+
+    /// A Namespace by name.
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.get(name).map(Arc::as_ref)
+    }
+
+    /// How many Namespaces are known.
+    pub fn namespace_count(&self) -> usize {
+        self.namespaces.len()
+    }
+
+    /// A ControllerRevision of some SidecarSet by its name.
+    pub fn revision(&self, name: &str) -> Option<&Revision> {
+        self.revisions.get(name)
+    }
+
+    /// The ControllerRevisions of a SidecarSet, those of one custom version where one is given, from the
+    /// oldest to the newest.
+    pub fn revisions_of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&Revision> {
+        self.revisions.of(sidecar_set, custom_version)
+    }
+
+    /// How many ControllerRevisions are known.
+    pub fn revision_count(&self) -> usize {
+        self.revisions.len()
+    }
+
+    /// A value of the ConfigMap `kruise-configuration`.
+    pub fn configuration(&self, key: &str) -> Option<&str> {
+        self.configuration.get(key).map(String::as_str)
+    }
+
+    fn is_configuration(&self, namespace: &str, name: &str) -> bool {
+        namespace == &*self.install_namespace && name == CONFIGURATION_CONFIG_MAP
+    }
+
+    fn apply_sidecar_set(&mut self, name: &str, object: &str) -> Result<(), serde_json::Error> {
+        let index = Arc::make_mut(&mut self.sidecar_sets);
+        let unreadable = Arc::make_mut(&mut self.unreadable);
+        unreadable.remove(name);
+        let (mut set, problem) = match serde_json::from_str::<SidecarSet>(object) {
+            Ok(set) => (set, None),
+            Err(problem) => match serde_json::from_str::<Selectors>(object) {
+                Ok(selectors) => (selectors.into_sidecar_set(), Some(problem.to_string())),
+                Err(_) => {
+                    index.remove(name);
+                    unreadable.insert(name.to_owned(), problem.to_string());
+                    return Err(problem);
+                }
+            },
+        };
+        set.metadata.annotations.remove(LAST_APPLIED);
+        index.insert(Entry::new(set, problem));
+        Ok(())
+    }
+}
+
+/// What says which object it is.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(default)]
+    metadata: HeaderMetadata,
+}
+
+#[derive(Default, Deserialize)]
+struct HeaderMetadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl Header {
+    fn read(kind: Watched, object: &str) -> Result<Self, WorldError> {
+        serde_json::from_str(object).map_err(|source| WorldError { kind, name: String::new(), source })
+    }
+}
+
+#[derive(Deserialize)]
+struct ConfigMap {
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// The part of a SidecarSet that tells which Pods it concerns.
+#[derive(Deserialize)]
+struct Selectors {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: SelectorsSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SelectorsSpec {
+    selector: Option<LabelSelector>,
+    namespace_selector: Option<LabelSelector>,
+    injection_strategy: Option<Pause>,
+}
+
+#[derive(Deserialize)]
+struct Pause {
+    #[serde(default)]
+    paused: bool,
+}
+
+impl Selectors {
+    fn into_sidecar_set(self) -> SidecarSet {
+        let mut set = SidecarSet { metadata: self.metadata, ..SidecarSet::default() };
+        set.spec.selector = self.spec.selector;
+        set.spec.namespace_selector = self.spec.namespace_selector;
+        set.spec.injection_strategy.paused = self.spec.injection_strategy.is_some_and(|strategy| strategy.paused);
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -58,21 +58,28 @@ impl Endpoint {
     pub fn legacy_path(self) -> Option<&'static str> {
         match self {
             Self::Protect(Kind::CloneSet) => Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
-            Self::Protect(Kind::UnitedDeployment) => Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment"),
+            Self::Protect(Kind::UnitedDeployment) => {
+                Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment")
+            }
             _ => None,
         }
     }
 
     /// The webhook behind a path, in either spelling.
     pub fn from_path(path: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|endpoint| endpoint.path() == path || endpoint.legacy_path() == Some(path))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|endpoint| endpoint.path() == path || endpoint.legacy_path() == Some(path))
     }
 
     /// Whether it is served at all with these gates (spec 00 §4.3).
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
             Self::MutatePod => gates.enabled(Feature::PodWebhook),
-            Self::Protect(Kind::Service | Kind::Ingress) => gates.enabled(Feature::ResourcesDeletionProtection),
+            Self::Protect(Kind::Service | Kind::Ingress) => {
+                gates.enabled(Feature::ResourcesDeletionProtection)
+            }
             _ => true,
         }
     }

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use planner::json_patch::write_string;
 use planner::verdict::{Denial, Verdict};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// The version of `admission.k8s.io` in which a review came and is answered.
@@ -101,18 +100,15 @@ struct Envelope<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header<'a> {
-    #[serde(borrow, default)]
-    api_version: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<RequestHeader<'a>>,
+    api_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    request: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct RequestHeader<'a> {
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(rename = "operation")]
-    _operation: Option<IgnoredAny>,
+struct RequestHeader {
+    uid: String,
 }
 
 /// A review that could be read.
@@ -146,8 +142,9 @@ impl<'a> Review<'a> {
         let text = std::str::from_utf8(body).map_err(|error| {
             Unreadable::anonymous(400, format!("the AdmissionReview is not UTF-8: {error}"))
         })?;
-        let envelope: Envelope<'a> = serde_json::from_str(text)
-            .map_err(|error| Unreadable::with_header(text, format!("the AdmissionReview cannot be read: {error}")))?;
+        let envelope: Envelope<'a> = serde_json::from_str(text).map_err(|error| {
+            Unreadable::with_header(text, format!("the AdmissionReview cannot be read: {error}"))
+        })?;
         let Envelope { api_version, kind, request } = envelope;
         let Some(version) = ReviewVersion::parse(&api_version).filter(|_| kind == "AdmissionReview") else {
             return Err(Unreadable::with_header(
@@ -173,13 +170,15 @@ impl Unreadable {
     /// Finds out who asked, where the rest does not parse.
     fn with_header(text: &str, message: String) -> Self {
         let denial = Denial { code: 400, message };
-        match serde_json::from_str::<Header<'_>>(text) {
-            Ok(header) => Self {
-                version: ReviewVersion::parse(&header.api_version),
-                uid: header.request.map(|request| request.uid.into_owned()).unwrap_or_default(),
-                denial,
-            },
-            Err(_) => Self { version: None, uid: String::new(), denial },
+        let Ok(header) = serde_json::from_str::<Header<'_>>(text) else {
+            return Self { version: None, uid: String::new(), denial };
+        };
+        let api_version = header.api_version.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let request = header.request.and_then(|raw| serde_json::from_str::<RequestHeader>(raw.get()).ok());
+        Self {
+            version: api_version.as_deref().and_then(ReviewVersion::parse),
+            uid: request.map(|request| request.uid).unwrap_or_default(),
+            denial,
         }
     }
 }
@@ -286,7 +285,8 @@ mod tests {
         let answer = unreadable(wrong_type);
         assert_eq!(answer["response"]["uid"], "u");
         assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
-        let unknown = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v7","request":{"uid":"u"}}"#;
+        let unknown =
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v7","request":{"uid":"u"}}"#;
         let answer = unreadable(unknown);
         assert_eq!(answer["response"]["uid"], "u");
         assert!(answer.get("apiVersion").is_none());
@@ -317,10 +317,7 @@ mod tests {
         let answer: Value = serde_json::from_slice(&reply.body).unwrap();
         let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
         assert_eq!(patch, br#"[{"op":"add","path":"/a","value":1.50}]"#);
-        assert_eq!(
-            answer["response"]["warnings"],
-            json!(["one", "two \"2\""])
-        );
+        assert_eq!(answer["response"]["warnings"], json!(["one", "two \"2\""]));
         assert_eq!(answer["response"]["uid"], "u\"1");
         assert_eq!(answer["response"]["patchType"], "JSONPatch");
         assert_eq!(answer["response"]["status"]["code"], 200);

@@ -2,9 +2,9 @@
 //!
 //! Nothing here knows a kind. The conversion is done by one rule and undone by the other; where the result
 //! differs from the source, the source's value is noted together with its path. On the way back noted
-//! values are put into the converted object and the rule for the other direction judges them: a value stays
-//! only if the object, converted back, differs from what is at hand in no way in which it did not differ
-//! before.
+//! values are put into the converted object and the rules judge them: a value stays only if the object,
+//! converted back, differs from what is at hand in no way in which it did not differ before, and if the same
+//! judgement will let what is at hand return.
 
 use std::collections::{HashMap, HashSet};
 
@@ -51,10 +51,13 @@ pub(super) fn convert_keeping<'a>(
     let noted = take_noted(&mut source, course.target_version);
     let mut converted = source.clone();
     (course.there)(&mut converted)?;
+    let plain = converted.clone();
+    let mut returned = plain.clone();
     // A result that does not convert back can neither be judged nor noted; it is right all the same.
-    let Ok(mut lost) = differences(&mut source, &converted, course.back) else {
+    if (course.back)(&mut returned).is_err() {
         return Ok(converted);
-    };
+    }
+    let mut lost = differences(&mut source, &mut returned);
     let mut pending = if noted.is_empty() { Vec::new() } else { vec![noted.as_slice()] };
     let mut tries = 0;
     while let Some(fields) = pending.pop() {
@@ -66,20 +69,39 @@ pub(super) fn convert_keeping<'a>(
         for field in fields {
             place(&mut candidate, &field.path, field.value.clone());
         }
-        match differences(&mut source, &candidate, course.back) {
-            Ok(remaining) if none_is_new(&remaining, &lost) => {
-                converted = candidate;
-                lost = remaining;
-            }
-            _ if fields.len() > 1 => {
-                let (first, second) = fields.split_at(fields.len() / 2);
-                pending.extend([second, first]);
-            }
-            _ => {}
+        if let Some(remaining) = judge(&mut source, &candidate, &plain, &lost, course) {
+            converted = candidate;
+            lost = remaining;
+        } else if fields.len() > 1 {
+            let (first, second) = fields.split_at(fields.len() / 2);
+            pending.extend([second, first]);
         }
     }
     note(&mut converted, course.source_version, lost);
     Ok(converted)
+}
+
+/// What the candidate loses of the source, if it may stand for it: it loses nothing that is not `lost`
+/// already, and when it is converted back the same judgement will let the source return.
+fn judge<'a>(
+    source: &mut RawObject<'a>,
+    candidate: &RawObject<'a>,
+    plain: &RawObject<'a>,
+    lost: &[Difference],
+    course: &Course,
+) -> Option<Vec<Difference>> {
+    let mut returned = candidate.clone();
+    (course.back)(&mut returned).ok()?;
+    let mut again = returned.clone();
+    let remaining = differences(source, &mut returned);
+    if !none_is_new(&remaining, lost) {
+        return None;
+    }
+    (course.there)(&mut again).ok()?;
+    let mut candidate = candidate.clone();
+    let from_source = differences(&mut candidate, &mut plain.clone());
+    let from_returned = differences(&mut candidate, &mut again);
+    none_is_new(&from_source, &from_returned).then_some(remaining)
 }
 
 /// A value of the other version: where it stands and what it is; `None` where it has to be absent.
@@ -159,17 +181,11 @@ fn note(object: &mut RawObject<'_>, version: &str, lost: Vec<Difference>) {
     }
 }
 
-/// How `source` differs from what `converted` becomes on the way back.
-fn differences<'a>(
-    source: &mut RawObject<'a>,
-    converted: &RawObject<'a>,
-    back: Rule,
-) -> Result<Vec<Difference>, ConversionError> {
-    let mut returned = converted.clone();
-    back(&mut returned)?;
+/// How `source` differs from `found`.
+fn differences(source: &mut RawObject<'_>, found: &mut RawObject<'_>) -> Vec<Difference> {
     let mut differences = Vec::new();
-    compare_objects(source, &mut returned, &mut Vec::new(), &mut differences);
-    Ok(differences)
+    compare_objects(source, found, &mut Vec::new(), &mut differences);
+    differences
 }
 
 /// Whether each of `remaining` was there `before`, or is a part of something that was missing `before`.

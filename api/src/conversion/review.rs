@@ -89,7 +89,7 @@ mod tests {
         (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
-    fn review(version: &str, objects: Value) -> Value {
+    fn review(version: &str, objects: &Value) -> Value {
         json!({"apiVersion": version, "kind": "ConversionReview",
             "request": {"uid": "u-1", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}})
     }
@@ -102,7 +102,7 @@ mod tests {
     fn objects_are_converted_in_order_and_the_review_echoed() {
         for version in ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"] {
             let alpha = "apps.kruise.io/v1alpha1";
-            let (status, answer) = ask(&review(version, json!([job("a", alpha), job("b", alpha)])));
+            let (status, answer) = ask(&review(version, &json!([job("a", alpha), job("b", alpha)])));
             let beta = "apps.kruise.io/v1beta1";
             assert_eq!(status, 200);
             let response = json!({"uid": "u-1", "convertedObjects": [job("a", beta), job("b", beta)],
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn one_failure_fails_the_review() {
         let objects = json!([job("a", "apps.kruise.io/v1alpha1"), job("b", "apps.kruise.io/v1beta1")]);
-        let (status, answer) = ask(&review("apiextensions.k8s.io/v1", objects));
+        let (status, answer) = ask(&review("apiextensions.k8s.io/v1", &objects));
         assert_eq!(status, 200);
         let message = "conversion is not allowed between same type *v1beta1.BroadcastJob";
         let result = json!({"status": "Failure", "message": message});
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn no_objects_are_no_error() {
         for objects in [json!([]), json!(null)] {
-            let (_, answer) = ask(&review("apiextensions.k8s.io/v1", objects));
+            let (_, answer) = ask(&review("apiextensions.k8s.io/v1", &objects));
             assert_eq!(answer["response"]["convertedObjects"], json!([]));
         }
     }

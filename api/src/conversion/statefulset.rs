@@ -14,6 +14,8 @@ const SPEC_FIELDS: [&str; 6] = [
 ];
 const STATUS_FIELDS: [&str; 3] = ["updatedReadyReplicas", "updatedAvailableReplicas", "volumeClaims"];
 
+/// The shared fields have one shape. Fields that v1alpha1 does not have mean nothing there, so they start
+/// empty in v1beta1 too.
 pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
     to_alpha(object)
 }

@@ -29,7 +29,7 @@ fn flip(object: &Value) -> Value {
 
 /// The object without the annotation of ours.
 fn visible(mut object: Value) -> Value {
-    let annotations = object["metadata"]["annotations"].as_object_mut();
+    let annotations = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut);
     let emptied = annotations.is_some_and(|map| map.remove(CONVERTED_FIELDS).is_some() && map.is_empty());
     if emptied {
         object["metadata"].as_object_mut().unwrap().remove("annotations");
@@ -37,11 +37,10 @@ fn visible(mut object: Value) -> Value {
     object
 }
 
-fn object(api_version: &str, kind: &str, metadata: Value, spec: Value, status: Value) -> Value {
-    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "uid": "u"}});
-    for (key, value) in metadata.as_object().unwrap() {
-        object["metadata"][key] = value.clone();
-    }
+fn object(api_version: &str, kind: &str, mut metadata: Value, spec: Value, status: Value) -> Value {
+    metadata["name"] = "a".into();
+    metadata["uid"] = "u".into();
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
     for (key, value) in [("spec", spec), ("status", status)] {
         if !value.is_null() {
             object[key] = value;

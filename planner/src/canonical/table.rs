@@ -19,10 +19,8 @@ pub static AFFINITY: Shape = Shape(&[
     field("podAntiAffinity", Struct(&POD_ANTI_AFFINITY), Optional),
 ]);
 /// `v1.AppArmorProfile`
-pub static APP_ARMOR_PROFILE: Shape = Shape(&[
-    field("type", Text, Required),
-    field("localhostProfile", Text, Optional),
-]);
+pub static APP_ARMOR_PROFILE: Shape =
+    Shape(&[field("type", Text, Required), field("localhostProfile", Text, Optional)]);
 /// `v1.AzureDiskVolumeSource`
 pub static AZURE_DISK_VOLUME_SOURCE: Shape = Shape(&[
     field("diskName", Text, Required),
@@ -47,10 +45,8 @@ pub static CSI_VOLUME_SOURCE: Shape = Shape(&[
     field("nodePublishSecretRef", Struct(&LOCAL_OBJECT_REFERENCE), Optional),
 ]);
 /// `v1.Capabilities`
-pub static CAPABILITIES: Shape = Shape(&[
-    field("add", List(&Text), NonEmpty),
-    field("drop", List(&Text), NonEmpty),
-]);
+pub static CAPABILITIES: Shape =
+    Shape(&[field("add", List(&Text), NonEmpty), field("drop", List(&Text), NonEmpty)]);
 /// `v1.CephFSVolumeSource`
 pub static CEPH_FS_VOLUME_SOURCE: Shape = Shape(&[
     field("monitors", List(&Text), Required),
@@ -76,16 +72,11 @@ pub static CLUSTER_TRUST_BUNDLE_PROJECTION: Shape = Shape(&[
     field("path", Text, Required),
 ]);
 /// `v1.ConfigMapEnvSource`
-pub static CONFIG_MAP_ENV_SOURCE: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-    field("optional", Bool, Optional),
-]);
+pub static CONFIG_MAP_ENV_SOURCE: Shape =
+    Shape(&[field("name", Text, NonEmpty), field("optional", Bool, Optional)]);
 /// `v1.ConfigMapKeySelector`
-pub static CONFIG_MAP_KEY_SELECTOR: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-    field("key", Text, Required),
-    field("optional", Bool, Optional),
-]);
+pub static CONFIG_MAP_KEY_SELECTOR: Shape =
+    Shape(&[field("name", Text, NonEmpty), field("key", Text, Required), field("optional", Bool, Optional)]);
 /// `v1.ConfigMapProjection`
 pub static CONFIG_MAP_PROJECTION: Shape = Shape(&[
     field("name", Text, NonEmpty),
@@ -135,10 +126,8 @@ pub static CONTAINER_PORT: Shape = Shape(&[
     field("hostIP", Text, NonEmpty),
 ]);
 /// `v1.ContainerResizePolicy`
-pub static CONTAINER_RESIZE_POLICY: Shape = Shape(&[
-    field("resourceName", Text, Required),
-    field("restartPolicy", Text, Required),
-]);
+pub static CONTAINER_RESIZE_POLICY: Shape =
+    Shape(&[field("resourceName", Text, Required), field("restartPolicy", Text, Required)]);
 /// `v1.ContainerState`
 pub static CONTAINER_STATE: Shape = Shape(&[
     field("waiting", Struct(&CONTAINER_STATE_WAITING), Optional),
@@ -146,9 +135,7 @@ pub static CONTAINER_STATE: Shape = Shape(&[
     field("terminated", Struct(&CONTAINER_STATE_TERMINATED), Optional),
 ]);
 /// `v1.ContainerStateRunning`
-pub static CONTAINER_STATE_RUNNING: Shape = Shape(&[
-    field("startedAt", Time, Required),
-]);
+pub static CONTAINER_STATE_RUNNING: Shape = Shape(&[field("startedAt", Time, Required)]);
 /// `v1.ContainerStateTerminated`
 pub static CONTAINER_STATE_TERMINATED: Shape = Shape(&[
     field("exitCode", Int32, Required),
@@ -160,10 +147,8 @@ pub static CONTAINER_STATE_TERMINATED: Shape = Shape(&[
     field("containerID", Text, NonEmpty),
 ]);
 /// `v1.ContainerStateWaiting`
-pub static CONTAINER_STATE_WAITING: Shape = Shape(&[
-    field("reason", Text, NonEmpty),
-    field("message", Text, NonEmpty),
-]);
+pub static CONTAINER_STATE_WAITING: Shape =
+    Shape(&[field("reason", Text, NonEmpty), field("message", Text, NonEmpty)]);
 /// `v1.ContainerStatus`
 pub static CONTAINER_STATUS: Shape = Shape(&[
     field("name", Text, Required),
@@ -182,13 +167,10 @@ pub static CONTAINER_STATUS: Shape = Shape(&[
     field("allocatedResourcesStatus", List(&Struct(&RESOURCE_STATUS)), NonEmpty).merge("merge", "name"),
 ]);
 /// `v1.ContainerUser`
-pub static CONTAINER_USER: Shape = Shape(&[
-    field("linux", Struct(&LINUX_CONTAINER_USER), Optional),
-]);
+pub static CONTAINER_USER: Shape = Shape(&[field("linux", Struct(&LINUX_CONTAINER_USER), Optional)]);
 /// `v1.DownwardAPIProjection`
-pub static DOWNWARD_API_PROJECTION: Shape = Shape(&[
-    field("items", List(&Struct(&DOWNWARD_API_VOLUME_FILE)), NonEmpty),
-]);
+pub static DOWNWARD_API_PROJECTION: Shape =
+    Shape(&[field("items", List(&Struct(&DOWNWARD_API_VOLUME_FILE)), NonEmpty)]);
 /// `v1.DownwardAPIVolumeFile`
 pub static DOWNWARD_API_VOLUME_FILE: Shape = Shape(&[
     field("path", Text, Required),
@@ -202,10 +184,8 @@ pub static DOWNWARD_API_VOLUME_SOURCE: Shape = Shape(&[
     field("defaultMode", Int32, Optional),
 ]);
 /// `v1.EmptyDirVolumeSource`
-pub static EMPTY_DIR_VOLUME_SOURCE: Shape = Shape(&[
-    field("medium", Text, NonEmpty),
-    field("sizeLimit", Quantity, Optional),
-]);
+pub static EMPTY_DIR_VOLUME_SOURCE: Shape =
+    Shape(&[field("medium", Text, NonEmpty), field("sizeLimit", Quantity, Optional)]);
 /// `v1.EnvFromSource`
 pub static ENV_FROM_SOURCE: Shape = Shape(&[
     field("prefix", Text, NonEmpty),
@@ -254,13 +234,10 @@ pub static EPHEMERAL_CONTAINER: Shape = Shape(&[
     field("targetContainerName", Text, NonEmpty),
 ]);
 /// `v1.EphemeralVolumeSource`
-pub static EPHEMERAL_VOLUME_SOURCE: Shape = Shape(&[
-    field("volumeClaimTemplate", Struct(&PERSISTENT_VOLUME_CLAIM_TEMPLATE), Optional),
-]);
+pub static EPHEMERAL_VOLUME_SOURCE: Shape =
+    Shape(&[field("volumeClaimTemplate", Struct(&PERSISTENT_VOLUME_CLAIM_TEMPLATE), Optional)]);
 /// `v1.ExecAction`
-pub static EXEC_ACTION: Shape = Shape(&[
-    field("command", List(&Text), NonEmpty),
-]);
+pub static EXEC_ACTION: Shape = Shape(&[field("command", List(&Text), NonEmpty)]);
 /// `v1.FCVolumeSource`
 pub static FC_VOLUME_SOURCE: Shape = Shape(&[
     field("targetWWNs", List(&Text), NonEmpty),
@@ -278,10 +255,8 @@ pub static FLEX_VOLUME_SOURCE: Shape = Shape(&[
     field("options", Map(&Text), NonEmpty),
 ]);
 /// `v1.FlockerVolumeSource`
-pub static FLOCKER_VOLUME_SOURCE: Shape = Shape(&[
-    field("datasetName", Text, NonEmpty),
-    field("datasetUUID", Text, NonEmpty),
-]);
+pub static FLOCKER_VOLUME_SOURCE: Shape =
+    Shape(&[field("datasetName", Text, NonEmpty), field("datasetUUID", Text, NonEmpty)]);
 /// `v1.GCEPersistentDiskVolumeSource`
 pub static GCE_PERSISTENT_DISK_VOLUME_SOURCE: Shape = Shape(&[
     field("pdName", Text, Required),
@@ -290,10 +265,7 @@ pub static GCE_PERSISTENT_DISK_VOLUME_SOURCE: Shape = Shape(&[
     field("readOnly", Bool, NonEmpty),
 ]);
 /// `v1.GRPCAction`
-pub static GRPC_ACTION: Shape = Shape(&[
-    field("port", Int32, Required),
-    field("service", Text, Nullable),
-]);
+pub static GRPC_ACTION: Shape = Shape(&[field("port", Int32, Required), field("service", Text, Nullable)]);
 /// `v1.GitRepoVolumeSource`
 pub static GIT_REPO_VOLUME_SOURCE: Shape = Shape(&[
     field("repository", Text, Required),
@@ -315,24 +287,15 @@ pub static HTTP_GET_ACTION: Shape = Shape(&[
     field("httpHeaders", List(&Struct(&HTTP_HEADER)), NonEmpty),
 ]);
 /// `v1.HTTPHeader`
-pub static HTTP_HEADER: Shape = Shape(&[
-    field("name", Text, Required),
-    field("value", Text, Required),
-]);
+pub static HTTP_HEADER: Shape = Shape(&[field("name", Text, Required), field("value", Text, Required)]);
 /// `v1.HostAlias`
-pub static HOST_ALIAS: Shape = Shape(&[
-    field("ip", Text, Required),
-    field("hostnames", List(&Text), NonEmpty),
-]);
+pub static HOST_ALIAS: Shape =
+    Shape(&[field("ip", Text, Required), field("hostnames", List(&Text), NonEmpty)]);
 /// `v1.HostIP`
-pub static HOST_IP: Shape = Shape(&[
-    field("ip", Text, Required),
-]);
+pub static HOST_IP: Shape = Shape(&[field("ip", Text, Required)]);
 /// `v1.HostPathVolumeSource`
-pub static HOST_PATH_VOLUME_SOURCE: Shape = Shape(&[
-    field("path", Text, Required),
-    field("type", Text, Optional),
-]);
+pub static HOST_PATH_VOLUME_SOURCE: Shape =
+    Shape(&[field("path", Text, Required), field("type", Text, Optional)]);
 /// `v1.ISCSIVolumeSource`
 pub static ISCSI_VOLUME_SOURCE: Shape = Shape(&[
     field("targetPortal", Text, Required),
@@ -348,16 +311,11 @@ pub static ISCSI_VOLUME_SOURCE: Shape = Shape(&[
     field("initiatorName", Text, Optional),
 ]);
 /// `v1.ImageVolumeSource`
-pub static IMAGE_VOLUME_SOURCE: Shape = Shape(&[
-    field("reference", Text, NonEmpty),
-    field("pullPolicy", Text, NonEmpty),
-]);
+pub static IMAGE_VOLUME_SOURCE: Shape =
+    Shape(&[field("reference", Text, NonEmpty), field("pullPolicy", Text, NonEmpty)]);
 /// `v1.KeyToPath`
-pub static KEY_TO_PATH: Shape = Shape(&[
-    field("key", Text, Required),
-    field("path", Text, Required),
-    field("mode", Int32, Optional),
-]);
+pub static KEY_TO_PATH: Shape =
+    Shape(&[field("key", Text, Required), field("path", Text, Required), field("mode", Int32, Optional)]);
 /// `v1.LabelSelector`
 pub static LABEL_SELECTOR: Shape = Shape(&[
     field("matchLabels", Map(&Text), NonEmpty),
@@ -388,9 +346,7 @@ pub static LINUX_CONTAINER_USER: Shape = Shape(&[
     field("supplementalGroups", List(&Int64), NonEmpty),
 ]);
 /// `v1.LocalObjectReference`
-pub static LOCAL_OBJECT_REFERENCE: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-]);
+pub static LOCAL_OBJECT_REFERENCE: Shape = Shape(&[field("name", Text, NonEmpty)]);
 /// `v1.ManagedFieldsEntry`
 pub static MANAGED_FIELDS_ENTRY: Shape = Shape(&[
     field("manager", Text, NonEmpty),
@@ -402,10 +358,8 @@ pub static MANAGED_FIELDS_ENTRY: Shape = Shape(&[
     field("subresource", Text, NonEmpty),
 ]);
 /// `v1.ModifyVolumeStatus`
-pub static MODIFY_VOLUME_STATUS: Shape = Shape(&[
-    field("targetVolumeAttributesClassName", Text, NonEmpty),
-    field("status", Text, Required),
-]);
+pub static MODIFY_VOLUME_STATUS: Shape =
+    Shape(&[field("targetVolumeAttributesClassName", Text, NonEmpty), field("status", Text, Required)]);
 /// `v1.NFSVolumeSource`
 pub static NFS_VOLUME_SOURCE: Shape = Shape(&[
     field("server", Text, Required),
@@ -415,12 +369,15 @@ pub static NFS_VOLUME_SOURCE: Shape = Shape(&[
 /// `v1.NodeAffinity`
 pub static NODE_AFFINITY: Shape = Shape(&[
     field("requiredDuringSchedulingIgnoredDuringExecution", Struct(&NODE_SELECTOR), Optional),
-    field("preferredDuringSchedulingIgnoredDuringExecution", List(&Struct(&PREFERRED_SCHEDULING_TERM)), NonEmpty),
+    field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        List(&Struct(&PREFERRED_SCHEDULING_TERM)),
+        NonEmpty,
+    ),
 ]);
 /// `v1.NodeSelector`
-pub static NODE_SELECTOR: Shape = Shape(&[
-    field("nodeSelectorTerms", List(&Struct(&NODE_SELECTOR_TERM)), Required),
-]);
+pub static NODE_SELECTOR: Shape =
+    Shape(&[field("nodeSelectorTerms", List(&Struct(&NODE_SELECTOR_TERM)), Required)]);
 /// `v1.NodeSelectorRequirement`
 pub static NODE_SELECTOR_REQUIREMENT: Shape = Shape(&[
     field("key", Text, Required),
@@ -433,10 +390,8 @@ pub static NODE_SELECTOR_TERM: Shape = Shape(&[
     field("matchFields", List(&Struct(&NODE_SELECTOR_REQUIREMENT)), NonEmpty),
 ]);
 /// `v1.ObjectFieldSelector`
-pub static OBJECT_FIELD_SELECTOR: Shape = Shape(&[
-    field("apiVersion", Text, NonEmpty),
-    field("fieldPath", Text, Required),
-]);
+pub static OBJECT_FIELD_SELECTOR: Shape =
+    Shape(&[field("apiVersion", Text, NonEmpty), field("fieldPath", Text, Required)]);
 /// `v1.ObjectMeta`
 pub static OBJECT_META: Shape = Shape(&[
     field("name", Text, NonEmpty),
@@ -510,15 +465,11 @@ pub static PERSISTENT_VOLUME_CLAIM_TEMPLATE: Shape = Shape(&[
     field("spec", Struct(&PERSISTENT_VOLUME_CLAIM_SPEC), Required),
 ]);
 /// `v1.PersistentVolumeClaimVolumeSource`
-pub static PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE: Shape = Shape(&[
-    field("claimName", Text, Required),
-    field("readOnly", Bool, NonEmpty),
-]);
+pub static PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE: Shape =
+    Shape(&[field("claimName", Text, Required), field("readOnly", Bool, NonEmpty)]);
 /// `v1.PhotonPersistentDiskVolumeSource`
-pub static PHOTON_PERSISTENT_DISK_VOLUME_SOURCE: Shape = Shape(&[
-    field("pdID", Text, Required),
-    field("fsType", Text, NonEmpty),
-]);
+pub static PHOTON_PERSISTENT_DISK_VOLUME_SOURCE: Shape =
+    Shape(&[field("pdID", Text, Required), field("fsType", Text, NonEmpty)]);
 /// `v1.Pod`
 pub static POD: Shape = Shape(&[
     field("kind", Text, NonEmpty),
@@ -530,7 +481,11 @@ pub static POD: Shape = Shape(&[
 /// `v1.PodAffinity`
 pub static POD_AFFINITY: Shape = Shape(&[
     field("requiredDuringSchedulingIgnoredDuringExecution", List(&Struct(&POD_AFFINITY_TERM)), NonEmpty),
-    field("preferredDuringSchedulingIgnoredDuringExecution", List(&Struct(&WEIGHTED_POD_AFFINITY_TERM)), NonEmpty),
+    field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        List(&Struct(&WEIGHTED_POD_AFFINITY_TERM)),
+        NonEmpty,
+    ),
 ]);
 /// `v1.PodAffinityTerm`
 pub static POD_AFFINITY_TERM: Shape = Shape(&[
@@ -544,7 +499,11 @@ pub static POD_AFFINITY_TERM: Shape = Shape(&[
 /// `v1.PodAntiAffinity`
 pub static POD_ANTI_AFFINITY: Shape = Shape(&[
     field("requiredDuringSchedulingIgnoredDuringExecution", List(&Struct(&POD_AFFINITY_TERM)), NonEmpty),
-    field("preferredDuringSchedulingIgnoredDuringExecution", List(&Struct(&WEIGHTED_POD_AFFINITY_TERM)), NonEmpty),
+    field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        List(&Struct(&WEIGHTED_POD_AFFINITY_TERM)),
+        NonEmpty,
+    ),
 ]);
 /// `v1.PodCondition`
 pub static POD_CONDITION: Shape = Shape(&[
@@ -562,22 +521,14 @@ pub static POD_DNS_CONFIG: Shape = Shape(&[
     field("options", List(&Struct(&POD_DNS_CONFIG_OPTION)), NonEmpty),
 ]);
 /// `v1.PodDNSConfigOption`
-pub static POD_DNS_CONFIG_OPTION: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-    field("value", Text, Optional),
-]);
+pub static POD_DNS_CONFIG_OPTION: Shape =
+    Shape(&[field("name", Text, NonEmpty), field("value", Text, Optional)]);
 /// `v1.PodIP`
-pub static POD_IP: Shape = Shape(&[
-    field("ip", Text, Required),
-]);
+pub static POD_IP: Shape = Shape(&[field("ip", Text, Required)]);
 /// `v1.PodOS`
-pub static POD_OS: Shape = Shape(&[
-    field("name", Text, Required),
-]);
+pub static POD_OS: Shape = Shape(&[field("name", Text, Required)]);
 /// `v1.PodReadinessGate`
-pub static POD_READINESS_GATE: Shape = Shape(&[
-    field("conditionType", Text, Required),
-]);
+pub static POD_READINESS_GATE: Shape = Shape(&[field("conditionType", Text, Required)]);
 /// `v1.PodResourceClaim`
 pub static POD_RESOURCE_CLAIM: Shape = Shape(&[
     field("name", Text, Required),
@@ -585,14 +536,10 @@ pub static POD_RESOURCE_CLAIM: Shape = Shape(&[
     field("resourceClaimTemplateName", Text, Optional),
 ]);
 /// `v1.PodResourceClaimStatus`
-pub static POD_RESOURCE_CLAIM_STATUS: Shape = Shape(&[
-    field("name", Text, Required),
-    field("resourceClaimName", Text, Optional),
-]);
+pub static POD_RESOURCE_CLAIM_STATUS: Shape =
+    Shape(&[field("name", Text, Required), field("resourceClaimName", Text, Optional)]);
 /// `v1.PodSchedulingGate`
-pub static POD_SCHEDULING_GATE: Shape = Shape(&[
-    field("name", Text, Required),
-]);
+pub static POD_SCHEDULING_GATE: Shape = Shape(&[field("name", Text, Required)]);
 /// `v1.PodSecurityContext`
 pub static POD_SECURITY_CONTEXT: Shape = Shape(&[
     field("seLinuxOptions", Struct(&SE_LINUX_OPTIONS), Optional),
@@ -644,7 +591,8 @@ pub static POD_SPEC: Shape = Shape(&[
     field("enableServiceLinks", Bool, Optional),
     field("preemptionPolicy", Text, Optional),
     field("overhead", Map(&Quantity), NonEmpty),
-    field("topologySpreadConstraints", List(&Struct(&TOPOLOGY_SPREAD_CONSTRAINT)), NonEmpty).merge("merge", "topologyKey"),
+    field("topologySpreadConstraints", List(&Struct(&TOPOLOGY_SPREAD_CONSTRAINT)), NonEmpty)
+        .merge("merge", "topologyKey"),
     field("setHostnameAsFQDN", Bool, Optional),
     field("os", Struct(&POD_OS), Optional),
     field("hostUsers", Bool, Optional),
@@ -669,13 +617,12 @@ pub static POD_STATUS: Shape = Shape(&[
     field("qosClass", Text, NonEmpty),
     field("ephemeralContainerStatuses", List(&Struct(&CONTAINER_STATUS)), NonEmpty),
     field("resize", Text, NonEmpty),
-    field("resourceClaimStatuses", List(&Struct(&POD_RESOURCE_CLAIM_STATUS)), NonEmpty).merge("merge,retainKeys", "name"),
+    field("resourceClaimStatuses", List(&Struct(&POD_RESOURCE_CLAIM_STATUS)), NonEmpty)
+        .merge("merge,retainKeys", "name"),
 ]);
 /// `v1.PodTemplateSpec`
-pub static POD_TEMPLATE_SPEC: Shape = Shape(&[
-    field("metadata", Struct(&OBJECT_META), Required),
-    field("spec", Struct(&POD_SPEC), Required),
-]);
+pub static POD_TEMPLATE_SPEC: Shape =
+    Shape(&[field("metadata", Struct(&OBJECT_META), Required), field("spec", Struct(&POD_SPEC), Required)]);
 /// `v1.PortworxVolumeSource`
 pub static PORTWORX_VOLUME_SOURCE: Shape = Shape(&[
     field("volumeID", Text, Required),
@@ -683,10 +630,8 @@ pub static PORTWORX_VOLUME_SOURCE: Shape = Shape(&[
     field("readOnly", Bool, NonEmpty),
 ]);
 /// `v1.PreferredSchedulingTerm`
-pub static PREFERRED_SCHEDULING_TERM: Shape = Shape(&[
-    field("weight", Int32, Required),
-    field("preference", Struct(&NODE_SELECTOR_TERM), Required),
-]);
+pub static PREFERRED_SCHEDULING_TERM: Shape =
+    Shape(&[field("weight", Int32, Required), field("preference", Struct(&NODE_SELECTOR_TERM), Required)]);
 /// `v1.Probe`
 pub static PROBE: Shape = Shape(&[
     field("exec", Struct(&EXEC_ACTION), Optional),
@@ -726,15 +671,10 @@ pub static RBD_VOLUME_SOURCE: Shape = Shape(&[
     field("readOnly", Bool, NonEmpty),
 ]);
 /// `v1.ResourceClaim`
-pub static RESOURCE_CLAIM: Shape = Shape(&[
-    field("name", Text, Required),
-    field("request", Text, NonEmpty),
-]);
+pub static RESOURCE_CLAIM: Shape = Shape(&[field("name", Text, Required), field("request", Text, NonEmpty)]);
 /// `main.ResourceExprList`
-pub static RESOURCE_EXPR_LIST: Shape = Shape(&[
-    field("cpu", Text, NonEmpty),
-    field("memory", Text, NonEmpty),
-]);
+pub static RESOURCE_EXPR_LIST: Shape =
+    Shape(&[field("cpu", Text, NonEmpty), field("memory", Text, NonEmpty)]);
 /// `v1.ResourceFieldSelector`
 pub static RESOURCE_FIELD_SELECTOR: Shape = Shape(&[
     field("containerName", Text, NonEmpty),
@@ -742,10 +682,8 @@ pub static RESOURCE_FIELD_SELECTOR: Shape = Shape(&[
     field("divisor", Quantity, Required),
 ]);
 /// `v1.ResourceHealth`
-pub static RESOURCE_HEALTH: Shape = Shape(&[
-    field("resourceID", Text, Required),
-    field("health", Text, NonEmpty),
-]);
+pub static RESOURCE_HEALTH: Shape =
+    Shape(&[field("resourceID", Text, Required), field("health", Text, NonEmpty)]);
 /// `v1.ResourceRequirements`
 pub static RESOURCE_REQUIREMENTS: Shape = Shape(&[
     field("limits", Map(&Quantity), NonEmpty),
@@ -753,10 +691,8 @@ pub static RESOURCE_REQUIREMENTS: Shape = Shape(&[
     field("claims", List(&Struct(&RESOURCE_CLAIM)), NonEmpty),
 ]);
 /// `v1.ResourceStatus`
-pub static RESOURCE_STATUS: Shape = Shape(&[
-    field("name", Text, Required),
-    field("resources", List(&Struct(&RESOURCE_HEALTH)), NonEmpty),
-]);
+pub static RESOURCE_STATUS: Shape =
+    Shape(&[field("name", Text, Required), field("resources", List(&Struct(&RESOURCE_HEALTH)), NonEmpty)]);
 /// `main.ResourcesExpr`
 pub static RESOURCES_EXPR: Shape = Shape(&[
     field("limits", Struct(&RESOURCE_EXPR_LIST), Optional),
@@ -783,21 +719,14 @@ pub static SCALE_IO_VOLUME_SOURCE: Shape = Shape(&[
     field("readOnly", Bool, NonEmpty),
 ]);
 /// `v1.SeccompProfile`
-pub static SECCOMP_PROFILE: Shape = Shape(&[
-    field("type", Text, Required),
-    field("localhostProfile", Text, Optional),
-]);
+pub static SECCOMP_PROFILE: Shape =
+    Shape(&[field("type", Text, Required), field("localhostProfile", Text, Optional)]);
 /// `v1.SecretEnvSource`
-pub static SECRET_ENV_SOURCE: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-    field("optional", Bool, Optional),
-]);
+pub static SECRET_ENV_SOURCE: Shape =
+    Shape(&[field("name", Text, NonEmpty), field("optional", Bool, Optional)]);
 /// `v1.SecretKeySelector`
-pub static SECRET_KEY_SELECTOR: Shape = Shape(&[
-    field("name", Text, NonEmpty),
-    field("key", Text, Required),
-    field("optional", Bool, Optional),
-]);
+pub static SECRET_KEY_SELECTOR: Shape =
+    Shape(&[field("name", Text, NonEmpty), field("key", Text, Required), field("optional", Bool, Optional)]);
 /// `v1.SecretProjection`
 pub static SECRET_PROJECTION: Shape = Shape(&[
     field("name", Text, NonEmpty),
@@ -833,9 +762,7 @@ pub static SERVICE_ACCOUNT_TOKEN_PROJECTION: Shape = Shape(&[
     field("path", Text, Required),
 ]);
 /// `main.ShareVolumePolicy`
-pub static SHARE_VOLUME_POLICY: Shape = Shape(&[
-    field("type", Text, NonEmpty),
-]);
+pub static SHARE_VOLUME_POLICY: Shape = Shape(&[field("type", Text, NonEmpty)]);
 /// `main.SidecarContainer`
 pub static SIDECAR_CONTAINER: Shape = Shape(&[
     field("name", Text, Required),
@@ -876,23 +803,16 @@ pub static SIDECAR_CONTAINER_RESOURCES_POLICY: Shape = Shape(&[
     field("resourcesExpr", Struct(&RESOURCES_EXPR), Required),
 ]);
 /// `main.SidecarContainerUpgradeStrategy`
-pub static SIDECAR_CONTAINER_UPGRADE_STRATEGY: Shape = Shape(&[
-    field("upgradeType", Text, NonEmpty),
-    field("hotUpgradeEmptyImage", Text, NonEmpty),
-]);
+pub static SIDECAR_CONTAINER_UPGRADE_STRATEGY: Shape =
+    Shape(&[field("upgradeType", Text, NonEmpty), field("hotUpgradeEmptyImage", Text, NonEmpty)]);
 /// `main.SidecarSetPatchPodMetadata`
-pub static SIDECAR_SET_PATCH_POD_METADATA: Shape = Shape(&[
-    field("annotations", List(&Text), NonEmpty),
-    field("patchPolicy", Text, NonEmpty),
-]);
+pub static SIDECAR_SET_PATCH_POD_METADATA: Shape =
+    Shape(&[field("annotations", List(&Text), NonEmpty), field("patchPolicy", Text, NonEmpty)]);
 /// `v1.SleepAction`
-pub static SLEEP_ACTION: Shape = Shape(&[
-    field("seconds", Int64, Required),
-]);
+pub static SLEEP_ACTION: Shape = Shape(&[field("seconds", Int64, Required)]);
 /// `main.SourceContainerNameSource`
-pub static SOURCE_CONTAINER_NAME_SOURCE: Shape = Shape(&[
-    field("fieldRef", Struct(&OBJECT_FIELD_SELECTOR), Optional),
-]);
+pub static SOURCE_CONTAINER_NAME_SOURCE: Shape =
+    Shape(&[field("fieldRef", Struct(&OBJECT_FIELD_SELECTOR), Optional)]);
 /// `v1.StorageOSVolumeSource`
 pub static STORAGE_OS_VOLUME_SOURCE: Shape = Shape(&[
     field("volumeName", Text, NonEmpty),
@@ -902,15 +822,10 @@ pub static STORAGE_OS_VOLUME_SOURCE: Shape = Shape(&[
     field("secretRef", Struct(&LOCAL_OBJECT_REFERENCE), Optional),
 ]);
 /// `v1.Sysctl`
-pub static SYSCTL: Shape = Shape(&[
-    field("name", Text, Required),
-    field("value", Text, Required),
-]);
+pub static SYSCTL: Shape = Shape(&[field("name", Text, Required), field("value", Text, Required)]);
 /// `v1.TCPSocketAction`
-pub static TCP_SOCKET_ACTION: Shape = Shape(&[
-    field("port", IntOrString, Required),
-    field("host", Text, NonEmpty),
-]);
+pub static TCP_SOCKET_ACTION: Shape =
+    Shape(&[field("port", IntOrString, Required), field("host", Text, NonEmpty)]);
 /// `v1.Toleration`
 pub static TOLERATION: Shape = Shape(&[
     field("key", Text, NonEmpty),
@@ -938,11 +853,8 @@ pub static TRANSFER_ENV_VAR: Shape = Shape(&[
     field("envNames", List(&Text), NonEmpty),
 ]);
 /// `v1.TypedLocalObjectReference`
-pub static TYPED_LOCAL_OBJECT_REFERENCE: Shape = Shape(&[
-    field("apiGroup", Text, Nullable),
-    field("kind", Text, Required),
-    field("name", Text, Required),
-]);
+pub static TYPED_LOCAL_OBJECT_REFERENCE: Shape =
+    Shape(&[field("apiGroup", Text, Nullable), field("kind", Text, Required), field("name", Text, Required)]);
 /// `v1.TypedObjectReference`
 pub static TYPED_OBJECT_REFERENCE: Shape = Shape(&[
     field("apiGroup", Text, Nullable),
@@ -985,10 +897,8 @@ pub static VOLUME: Shape = Shape(&[
     field("image", Struct(&IMAGE_VOLUME_SOURCE), Optional),
 ]);
 /// `v1.VolumeDevice`
-pub static VOLUME_DEVICE: Shape = Shape(&[
-    field("name", Text, Required),
-    field("devicePath", Text, Required),
-]);
+pub static VOLUME_DEVICE: Shape =
+    Shape(&[field("name", Text, Required), field("devicePath", Text, Required)]);
 /// `v1.VolumeMount`
 pub static VOLUME_MOUNT: Shape = Shape(&[
     field("name", Text, Required),
@@ -1015,10 +925,8 @@ pub static VOLUME_PROJECTION: Shape = Shape(&[
     field("clusterTrustBundle", Struct(&CLUSTER_TRUST_BUNDLE_PROJECTION), Optional),
 ]);
 /// `v1.VolumeResourceRequirements`
-pub static VOLUME_RESOURCE_REQUIREMENTS: Shape = Shape(&[
-    field("limits", Map(&Quantity), NonEmpty),
-    field("requests", Map(&Quantity), NonEmpty),
-]);
+pub static VOLUME_RESOURCE_REQUIREMENTS: Shape =
+    Shape(&[field("limits", Map(&Quantity), NonEmpty), field("requests", Map(&Quantity), NonEmpty)]);
 /// `v1.VsphereVirtualDiskVolumeSource`
 pub static VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE: Shape = Shape(&[
     field("volumePath", Text, Required),

@@ -47,7 +47,8 @@ pub(super) fn cascading(mut object: Object<Spec>, gates: &FeatureGates) -> Asses
 }
 
 fn is_established(object: &Object<Spec>) -> bool {
-    let conditions = object.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let conditions =
+        object.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|condition| {
         condition.kind.as_deref() == Some("Established") && condition.status.as_deref() == Some("True")
     })
@@ -58,7 +59,8 @@ impl Spec {
         let version = served_version(self.versions.unwrap_or_default(), self.version)?;
         let names = self.names?;
         let kind = names.kind.unwrap_or_default();
-        let list_kind = names.list_kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| format!("{kind}List"));
+        let list_kind =
+            names.list_kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| format!("{kind}List"));
         Some(CustomResources {
             group: self.group.unwrap_or_default(),
             version,

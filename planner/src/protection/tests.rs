@@ -197,15 +197,26 @@ fn scenario_6_custom_resources_keep_their_definition() {
 #[test]
 fn scenario_8_cascading_definitions_need_their_own_gate() {
     let object = raw(&definition(json!([])));
-    let decided = assess(Kind::CustomResourceDefinition, "v1", Some(&object), &gates("ResourcesDeletionProtection=true"));
+    let decided = assess(
+        Kind::CustomResourceDefinition,
+        "v1",
+        Some(&object),
+        &gates("ResourcesDeletionProtection=true"),
+    );
     assert_eq!(message(decided), "feature-gate DeletionProtectionForCRDCascadingGate is not enabled");
 }
 
 #[test]
 fn custom_resources_are_listed_in_a_served_version() {
     let cases = [
-        (json!([{"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": true, "storage": true}]), "v2"),
-        (json!([{"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": false, "storage": true}]), "v1"),
+        (
+            json!([{"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": true, "storage": true}]),
+            "v2",
+        ),
+        (
+            json!([{"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": false, "storage": true}]),
+            "v1",
+        ),
     ];
     for (versions, expected) in cases {
         let question = question(ask(Kind::CustomResourceDefinition, "v1", &definition(versions)));
@@ -260,11 +271,21 @@ fn what_cannot_be_read_is_invalid() {
     too_large["spec"]["replicas"] = json!(3_000_000_000_u64);
     let mut other_kind = labelled("Always");
     other_kind["kind"] = json!("Secret");
-    let objects =
-        [json!("text"), json!([]), json!(7), json!({"metadata": []}), text_for_a_number, too_large, other_kind];
+    let objects = [
+        json!("text"),
+        json!([]),
+        json!(7),
+        json!({"metadata": []}),
+        text_for_a_number,
+        too_large,
+        other_kind,
+    ];
     for object in objects {
         let decided = ask(Kind::Deployment, "v1", &object);
-        assert!(matches!(&decided, Assessment::Invalid(denial) if denial.code == 400), "{object}: {decided:?}");
+        assert!(
+            matches!(&decided, Assessment::Invalid(denial) if denial.code == 400),
+            "{object}: {decided:?}"
+        );
     }
 }
 

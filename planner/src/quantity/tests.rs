@@ -80,7 +80,7 @@ fn texts_that_go_refuses_are_refused() {
         ("1e1.5", Syntax),
         ("x", Syntax),
         ("1K", Suffix),
-        ("1ki", Syntax),
+        ("1ki", Suffix),
         ("1e", Suffix),
         ("1mm", Suffix),
         ("1e99999999999", Suffix),
@@ -143,8 +143,8 @@ proptest! {
         let canonical = parsed.to_string();
         prop_assert_eq!(&quantity(&canonical), &parsed);
         prop_assert_eq!(quantity(&canonical).to_string(), canonical);
-        let rounded = parsed.clone().rounded_up_to_milli();
-        prop_assert_eq!(rounded.clone().rounded_up_to_milli().to_string(), rounded.to_string());
+        let rounded = parsed.rounded_up_to_milli();
+        prop_assert_eq!(rounded.to_string(), rounded.rounded_up_to_milli().to_string());
     }
 
     #[test]

@@ -1,1 +1,224 @@
-//! In preparation.
+//! Injection of SidecarSets into a Pod (spec 10 §5).
+//!
+//! ```text
+//!   choose          which SidecarSets, in which state            matching
+//!   patch           their annotations                            records
+//!   build           their containers for this Pod                build, sources, resources
+//!   merge           containers, volumes, pull secrets into the draft
+//!   record          what was injected, as annotations            records
+//! ```
+//!
+//! Guarantees: nothing of the user's is removed but a container that has the name of a sidecar, and that
+//! is told as a warning; a second run gives the same Pod; the order in which SidecarSets came into the
+//! world does not matter.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use api::features::Feature;
+
+use super::build::Builder;
+use super::contribution::{PreparedVolume, Sidecar};
+use super::explanation::Reason;
+use super::matching::{Chosen, choose, explain};
+use super::records::{Record, patch_annotations, record};
+use super::sources::{Sources, may_be_injected};
+use crate::json_patch::string;
+use crate::pod::draft::{Addition, Container, ContainerList, Placed};
+use crate::pod::lens::{env_variables, named};
+use crate::pod::{Context, Draft, Halt};
+
+/// A container to merge, and whose it is.
+struct Owned<'w> {
+    addition: Addition,
+    owner: &'w str,
+}
+
+/// Everything that the SidecarSets of one pass add.
+#[derive(Default)]
+struct Built<'w> {
+    init_containers: Vec<Owned<'w>>,
+    containers: Vec<Owned<'w>>,
+    volumes: Vec<(&'w PreparedVolume, &'w str)>,
+    pull_secrets: Vec<&'w str>,
+    records: Vec<Record<'w>>,
+    hot: Vec<&'w str>,
+}
+
+/// Injects what matches the Pod.
+pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+    let chosen = choose(draft, context)?;
+    patch_annotations(draft, &chosen)?;
+    for choice in &chosen {
+        explain(context, choice.entry, || reason(choice));
+    }
+    let mut built = build(draft, &chosen)?;
+    if built.records.is_empty() {
+        return Ok(());
+    }
+    built.init_containers.sort_by(|left, right| left.addition.name.cmp(&right.addition.name));
+    if context.gates.enabled(Feature::EnableSortSidecarContainerByName) {
+        built.containers.sort_by(|left, right| left.addition.name.cmp(&right.addition.name));
+    }
+    merge(draft, ContainerList::Init, built.init_containers);
+    merge(draft, ContainerList::App, built.containers);
+    add_volumes(draft, &built.volumes)?;
+    add_pull_secrets(draft, &built.pull_secrets)?;
+    record(draft, &context.moment.rfc3339(), &built.records, &built.hot)
+}
+
+fn reason(choice: &Chosen<'_>) -> Reason {
+    if choice.contribution.has_no_containers() {
+        return Reason::OnlyAnnotations;
+    }
+    let containers = choice.contribution.sidecars().flat_map(Sidecar::names_in_pod).collect();
+    Reason::Injected { containers, revision: choice.revision.to_owned() }
+}
+
+fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt> {
+    let mut built = Built::default();
+    let mut sidecars = HashSet::new();
+    let mut replaced = HashSet::new();
+    for choice in chosen {
+        for sidecar in choice.contribution.sidecars() {
+            sidecars.insert(Cow::Borrowed(&*sidecar.name));
+            sidecars.extend(sidecar.names_in_pod().into_iter().map(Cow::Owned));
+        }
+        let containers = choice.contribution.containers.iter();
+        replaced.extend(containers.flat_map(Sidecar::names_in_pod).map(Cow::Owned));
+    }
+    let builder = Builder { draft, sources: Sources::new(draft, &replaced), sidecars: &sidecars };
+    for choice in chosen.iter().filter(|choice| !choice.contribution.has_no_containers()) {
+        let (owner, contribution) = (choice.entry.name(), choice.contribution);
+        let mut recorded = Vec::new();
+        for (sidecars, list) in [
+            (&contribution.init_containers, &mut built.init_containers),
+            (&contribution.containers, &mut built.containers),
+        ] {
+            for sidecar in sidecars {
+                let additions = builder.build(sidecar)?;
+                list.extend(additions.into_iter().map(|addition| Owned { addition, owner }));
+                let volumes = sidecar.volumes.iter().filter_map(|position| contribution.volumes.get(*position));
+                built.volumes.extend(volumes.map(|volume| (volume, owner)));
+                if sidecar.idle_image.is_some() {
+                    built.hot.push(&sidecar.name);
+                }
+            }
+        }
+        let native = contribution.init_containers.iter().filter(|sidecar| sidecar.native);
+        recorded.extend(native.chain(&contribution.containers).map(|sidecar| &*sidecar.name));
+        recorded.sort_unstable();
+        recorded.dedup();
+        built.pull_secrets.extend(contribution.image_pull_secrets.iter().map(|name| &**name));
+        built.records.push(Record { choice: *choice, sidecars: recorded });
+    }
+    Ok(built)
+}
+
+/// Merges containers into the Pod's list and tells of clashes.
+fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
+    if sidecars.is_empty() {
+        return;
+    }
+    let containers = match list {
+        ContainerList::Init => &draft.init_containers,
+        ContainerList::App => &draft.containers,
+    };
+    let present: HashMap<&str, usize> =
+        containers.iter().enumerate().map(|(index, container)| (&*container.name, index)).collect();
+    let mut warnings = Vec::new();
+    let mut additions: Vec<Placed> = Vec::with_capacity(sidecars.len());
+    let mut known: HashMap<String, (usize, &str)> = HashMap::new();
+    for Owned { addition, owner } in sidecars {
+        let name = addition.name.clone();
+        if let Some((position, other)) = known.insert(name.clone(), (additions.len(), owner)) {
+            // Two of one name would make the Pod invalid: the later takes the place of the earlier.
+            warnings.push(format!("container {name:?} of SidecarSet {owner} replaces that of SidecarSet {other}"));
+            if let Some(placed) = additions.get_mut(position) {
+                placed.addition = Addition { before: placed.addition.before, ..addition };
+            }
+            known.insert(name, (position, owner));
+            continue;
+        }
+        let replaces = present.get(name.as_str()).copied();
+        if replaces.and_then(|index| containers.get(index)).is_some_and(|container| !is_injected(container)) {
+            warnings.push(format!("container {name:?} of the Pod is replaced by that of SidecarSet {owner}"));
+        }
+        additions.push(Placed { addition, replaces });
+    }
+    draft.warnings.append(&mut warnings);
+    draft.merge(list, additions);
+}
+
+/// True for a container that an earlier review put into the Pod.
+fn is_injected(container: &Container<'_>) -> bool {
+    if !may_be_injected(container) {
+        return false;
+    }
+    let env = env_variables(container.env.as_deref().unwrap_or("null")).unwrap_or_default();
+    env.iter().any(|variable| {
+        variable.name == api::environment::IS_INJECTED && variable.value.as_deref() == Some("true")
+    })
+}
+
+/// Adds volumes whose names are free. The Pod's volume wins, and so does the first SidecarSet's.
+fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Result<(), Halt> {
+    if volumes.is_empty() {
+        return Ok(());
+    }
+    let list = draft.volumes;
+    let present = named(list.unwrap_or("null")).map_err(|error| Halt::bad_request(format!("spec.volumes: {error}")))?;
+    let mut known: HashMap<&str, (&str, Option<&str>)> =
+        present.iter().map(|volume| (&*volume.name, (volume.text, None))).collect();
+    let mut added = Vec::new();
+    for (volume, owner) in volumes {
+        let (name, text) = (&*volume.name, volume.text.get());
+        match known.get(name) {
+            None => {
+                known.insert(name, (text, Some(owner)));
+                added.push(text.to_owned());
+            }
+            Some((winner, _)) if same_json(winner, text) => {}
+            Some((_, winner)) => {
+                let winner = winner.map_or_else(|| "the Pod".to_owned(), |owner| format!("SidecarSet {owner}"));
+                let warning = format!("volume {name:?} of SidecarSet {owner} is not added: {winner} has another volume of that name");
+                if !draft.warnings.contains(&warning) {
+                    draft.warnings.push(warning);
+                }
+            }
+        }
+    }
+    draft.append("/spec/volumes", list, added);
+    Ok(())
+}
+
+/// Compares two values by meaning; they differ in spelling where the API server has filled in defaults.
+fn same_json(left: &str, right: &str) -> bool {
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    left == right || parse(left).is_some_and(|left| Some(left) == parse(right))
+}
+
+/// Adds pull secrets whose names are free, and drops those that the Pod names twice.
+fn add_pull_secrets(draft: &mut Draft<'_>, secrets: &[&str]) -> Result<(), Halt> {
+    let list = draft.image_pull_secrets;
+    if secrets.is_empty() && list.is_none() {
+        return Ok(());
+    }
+    let present = named(list.unwrap_or("null"))
+        .map_err(|error| Halt::bad_request(format!("spec.imagePullSecrets: {error}")))?;
+    let mut known = HashSet::new();
+    let kept: Vec<&str> =
+        present.iter().filter(|secret| known.insert(secret.name.as_ref())).map(|secret| secret.text).collect();
+    let added = secrets.iter().filter(|name| known.insert(**name));
+    let added: Vec<String> = added.map(|name| format!("{{\"name\":{}}}", string(name))).collect();
+    if kept.len() == present.len() {
+        draft.append("/spec/imagePullSecrets", list, added);
+        return Ok(());
+    }
+    let kept = kept.into_iter().map(str::to_owned);
+    draft.set_list("/spec/imagePullSecrets", kept.chain(added).collect());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

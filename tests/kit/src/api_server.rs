@@ -63,7 +63,7 @@ impl Options {
         self
     }
 
-    /// Listens on all addresses and advertises this one, for nodes with addresses of their own.
+    /// Listens at this address (port 6443) instead of the loopback, for nodes with networks of their own.
     pub(crate) fn advertise(mut self, address: Ipv4Addr) -> Self {
         self.advertise = Some(address);
         self
@@ -429,7 +429,9 @@ fn start_api_server(directory: &Path, options: &Options, port: u16) -> Process {
         "--max-mutating-requests-inflight=1000".to_owned(),
     ];
     match options.advertise {
-        Some(address) => arguments.push(format!("--advertise-address={address}")),
+        Some(address) => {
+            arguments.extend([format!("--bind-address={address}"), format!("--advertise-address={address}")]);
+        }
         None => arguments
             .extend(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"].map(str::to_owned)),
     }

@@ -7,7 +7,7 @@
 //! let front = deployment("front").matching("app", "front").replicas(3).container("main", "nginx:1.25");
 //! ```
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// An object under construction. Passing it where a [`Value`] is wanted completes it.
 #[derive(Debug, Clone)]
@@ -223,11 +223,9 @@ impl Object {
         pointer.split('/').skip(1).fold(&mut self.value, |value, segment| {
             let key = segment.replace("~1", "/").replace("~0", "~");
             if let Value::Array(_) = value {
-                let index: usize = key.parse().unwrap_or_else(|_| panic!("{key} in {pointer} is not an index"));
+                let index: usize =
+                    key.parse().unwrap_or_else(|_| panic!("{key} in {pointer} is not an index"));
                 return &mut value[index];
-            }
-            if value.is_null() {
-                *value = Value::Object(Map::new());
             }
             &mut value[key]
         })

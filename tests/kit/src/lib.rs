@@ -19,11 +19,16 @@
 
 pub mod api_server;
 pub mod binaries;
+pub mod builders;
+pub mod cluster;
+pub mod fake_nodes;
 pub mod objects;
 mod supervisor;
 pub mod wait;
 
 pub use api_server::{ApiServer, Options, Output};
+pub use cluster::{Cluster, Image};
+pub use fake_nodes::FakeNodes;
 pub use wait::{wait_for, wait_until, wait_within};
 
 use tokio::sync::OnceCell;

@@ -4,7 +4,7 @@
 //! drop it, or die by any signal, the pipe closes and the shell kills its command. (A parent death
 //! signal would do less: it fires when the *thread* that started the child ends.)
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,23 +30,25 @@ impl Process {
     {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let command = [program.into()].into_iter().chain(arguments.into_iter().map(Into::into));
-        Self::run_script(name, include_str!("supervisor.sh"), command, log)
+        Self::run_script(&name, include_str!("supervisor.sh"), command, Some(log))
     }
 
     /// A process that removes `directory` when it is dropped, or when our process ends.
     pub(crate) fn janitor(directory: &Path) -> Self {
-        Self::run_script("janitor".to_owned(), JANITOR, [directory.into()], Path::new("/dev/null"))
+        Self::run_script("janitor", JANITOR, [directory.into()], None)
     }
 
-    fn run_script(
-        name: String,
+    /// Runs a shell script whose standard input closes when this is dropped or our process ends.
+    pub(crate) fn run_script(
+        name: &str,
         script: &str,
         arguments: impl IntoIterator<Item = OsString>,
-        log: &Path,
+        log: Option<&Path>,
     ) -> Self {
+        let log = log.unwrap_or(Path::new("/dev/null"));
         let open = || File::options().create(true).append(true).open(log).expect("the log file opens");
         let child = Command::new("sh")
-            .args([OsStr::new("-c"), OsStr::new(script), OsStr::new(&name)])
+            .args(["-c", script, name])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(open())
@@ -54,7 +56,7 @@ impl Process {
             .process_group(0) // Ctrl-C at a terminal is for us to handle, in order
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
-        Self { name, child, log: log.to_owned() }
+        Self { name: name.to_owned(), child, log: log.to_owned() }
     }
 
     /// Panics with the end of the log if the process has ended.

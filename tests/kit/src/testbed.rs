@@ -1,2 +1,172 @@
-//! `testbed`: a real Kubernetes for people.
-fn main() {}
+//! `testbed`: a Kubernetes with real nodes on this machine, for demonstrations and trials.
+//!
+//! ```text
+//! testbed up --nodes 3                   stays in the foreground until Ctrl-C or `testbed down`
+//! testbed up --once kubectl get nodes    runs one command in it, and takes it down again
+//! testbed image --ref kutter:dev --binary target/release/kutter
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser};
+use kit::{Cluster, Image, Options, binaries, cluster};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Kubernetes with real nodes on this machine, for demonstrations and trials. Needs root.
+#[derive(Debug, Parser)]
+enum Testbed {
+    /// Start a cluster and keep it until Ctrl-C or `testbed down`.
+    Up(Up),
+    /// Take down the cluster of a directory, or what is left of it.
+    Down(Place),
+    /// Make a container image and push it into the running cluster.
+    Image(ImageArguments),
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The cluster's directory; it is removed with the cluster.
+    #[arg(long, default_value = "/tmp/kutter-testbed")]
+    dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Up {
+    #[command(flatten)]
+    place: Place,
+    /// How many nodes.
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// A feature gate, such as InPlacePodVerticalScaling=false; may be repeated.
+    #[arg(long = "feature-gate", value_name = "NAME=BOOL", value_parser = parse_gate)]
+    feature_gates: Vec<(String, bool)>,
+    /// Run this command with KUBECONFIG set, and kubectl and helm in the PATH, then take the
+    /// cluster down; ends with the command's exit code.
+    #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
+    once: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct ImageArguments {
+    #[command(flatten)]
+    place: Place,
+    /// The image's reference, such as kutter:dev.
+    #[arg(long = "ref")]
+    reference: String,
+    /// A statically linked program.
+    #[arg(long)]
+    binary: PathBuf,
+    /// Where it lies in the image; also the entrypoint.
+    #[arg(long, default_value = "/manager")]
+    path: String,
+    /// Who runs it.
+    #[arg(long, default_value = "65532:65532")]
+    user: String,
+}
+
+fn parse_gate(text: &str) -> Result<(String, bool), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=true or NAME=false")?;
+    Ok((name.to_owned(), value.parse().map_err(|error| format!("{value}: {error}"))?))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // The harness reports by panics; people get the message alone.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("testbed: {}", panic.payload_as_str().unwrap_or("failed"))
+    }));
+    match Testbed::parse() {
+        Testbed::Up(arguments) => up(arguments).await,
+        Testbed::Down(place) => down(&place.dir),
+        Testbed::Image(arguments) => {
+            let image = Image::new()
+                .file(&arguments.path, &arguments.binary)
+                .entrypoint([&arguments.path])
+                .user(&arguments.user);
+            cluster::push_image(&arguments.place.dir, &arguments.reference, &image);
+            println!("{} is available in the cluster", arguments.reference);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+async fn up(arguments: Up) -> ExitCode {
+    let options = arguments
+        .feature_gates
+        .iter()
+        .fold(Options::default(), |options, (name, enabled)| options.feature_gate(name, *enabled));
+    let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be handled");
+    let mut terminate = signal(SignalKind::terminate()).expect("signals can be handled");
+    let start = Cluster::start_in(&arguments.place.dir, arguments.nodes, options);
+    // Interrupted in the middle, the start is dropped, and with it what it has made.
+    let cluster = tokio::select! {
+        cluster = start => cluster,
+        _ = interrupt.recv() => return ExitCode::FAILURE,
+        _ = terminate.recv() => return ExitCode::FAILURE,
+    };
+    if let Some((program, rest)) = arguments.once.split_first() {
+        let mut command = tokio::process::Command::from(environment(program, &cluster));
+        let status = command.args(rest).kill_on_drop(true).status();
+        return tokio::select! {
+            status = status => exit_code(program, status),
+            _ = interrupt.recv() => ExitCode::FAILURE,
+            _ = terminate.recv() => ExitCode::FAILURE,
+        };
+    }
+    println!(
+        "export KUBECONFIG={} PATH={}:$PATH",
+        cluster.server().kubeconfig().display(),
+        tools().display()
+    );
+    println!(
+        "The cluster runs until Ctrl-C or `testbed down`; logs are in {}.",
+        cluster.directory().display()
+    );
+    tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+    println!("taking the cluster down");
+    ExitCode::SUCCESS
+}
+
+/// The directory with kubectl and helm.
+fn tools() -> PathBuf {
+    binaries::path("kubectl").parent().map(Path::to_owned).unwrap_or_default()
+}
+
+fn environment(program: &str, cluster: &Cluster) -> Command {
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([tools()].into_iter().chain(std::env::split_paths(&others)));
+    let path = path.expect("the PATH can be extended");
+    // The new PATH counts for the search of the program too.
+    let mut command = Command::new("env");
+    command.arg(program).env("PATH", path).env("KUBECONFIG", cluster.server().kubeconfig());
+    command
+}
+
+fn exit_code(program: &str, status: std::io::Result<std::process::ExitStatus>) -> ExitCode {
+    match status {
+        Ok(status) => {
+            status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+        Err(error) => {
+            eprintln!("testbed: cannot run {program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn down(directory: &Path) -> ExitCode {
+    if let Some(process) = cluster::owner(directory) {
+        let killed = Command::new("kill").arg(process.to_string()).status();
+        assert!(killed.is_ok_and(|status| status.success()), "process {process} can't be ended");
+        let start = Instant::now();
+        while cluster::owner(directory).is_some() {
+            assert!(start.elapsed() < Duration::from_secs(60), "process {process} doesn't end");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    cluster::remove_leftovers(directory);
+    println!("nothing of the cluster is left");
+    ExitCode::SUCCESS
+}

@@ -8,7 +8,7 @@ use super::generate::{object, pair};
 use super::{CONVERTED_FIELDS, flip, other_version, visible};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn there_and_back_is_the_same_object(object in object()) {

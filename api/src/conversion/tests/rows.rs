@@ -312,7 +312,7 @@ fn containerrecreaterequest_annotations_are_status_fields() {
     let condition = json!({"type": "PreRecreateGrace", "status": "True", "reason": "PreRecreateGrace",
         "message": "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain",
         "lastTransitionTime": "2024-05-06T07:08:09Z"});
-    let status = json!({"phase": "Recreating", "conditions": [condition.clone()],
+    let status = json!({"phase": "Recreating", "conditions": [condition],
         "containerStatusSnapshot": [{"name": "c", "ready": true, "restartCount": 2, "containerID": "x"},
             {"name": "d", "ready": false, "restartCount": 0}]});
     let beta = object(BETA, "ContainerRecreateRequest", annotations, json!({"podName": "p"}), status.clone());

@@ -1,0 +1,159 @@
+//! The objects that publish the bundle, as raw text: both configurations and the definitions.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join_all;
+use http::{Request, header};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use planner::json_patch::Patch;
+use planner::registration::{Configuration, ConfigurationKind, Definition, RegistrationError};
+use thiserror::Error;
+
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Why an object can't be read or written.
+#[derive(Debug, Error)]
+pub enum ObjectError {
+    /// The API server refused, or is out of reach.
+    #[error("{kind} {name}: {}", cluster::client::message(source))]
+    Api {
+        /// The object's kind.
+        kind: &'static str,
+        /// The object's name.
+        name: String,
+        /// What went wrong.
+        #[source]
+        source: kube::Error,
+    },
+    /// The object isn't what it should be.
+    #[error(transparent)]
+    Unreadable(#[from] RegistrationError),
+    /// The request can't be built.
+    #[error("HTTP request: {0}")]
+    Request(#[from] http::Error),
+}
+
+/// Reads and patches; remembers definitions for as long as their version stays.
+pub(crate) struct Objects {
+    client: Client,
+    definitions: BTreeMap<String, (String, Option<Definition>)>,
+}
+
+impl Objects {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, definitions: BTreeMap::new() }
+    }
+
+    /// Both configurations; `None` for one that does not exist.
+    pub(crate) async fn configurations(
+        &self,
+    ) -> Result<Vec<(ConfigurationKind, Option<Configuration>)>, ObjectError> {
+        try_join_all(ConfigurationKind::ALL.map(|kind| async move {
+            let path = format!("{CONFIGURATIONS}/{}/{}", kind.plural(), kind.name());
+            let text = self.get(kind.kind(), kind.name(), &path).await?;
+            Ok((kind, text.as_deref().map(Configuration::parse).transpose()?))
+        }))
+        .await
+    }
+
+    /// Brings the definitions up to date with the versions that the watch saw. A schema is large:
+    /// only what changed is read, and only what publishes is kept.
+    pub(crate) async fn refresh(&mut self, versions: &BTreeMap<String, String>) -> Result<(), ObjectError> {
+        self.definitions.retain(|name, (version, _)| versions.get(name) == Some(version));
+        let missing = versions.iter().filter(|(name, _)| !self.definitions.contains_key(*name));
+        let read = try_join_all(missing.map(|(name, version)| async {
+            let text = self.get("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}")).await?;
+            let definition = text.as_deref().map(Definition::parse).transpose()?;
+            let publishes = definition.filter(Definition::converts);
+            Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))
+        }))
+        .await?;
+        self.definitions.extend(read);
+        Ok(())
+    }
+
+    /// The definitions that publish the bundle.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.definitions.values().filter_map(|(_, definition)| definition.as_ref())
+    }
+
+    /// Forgets a definition, to read it anew.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.definitions.remove(name);
+    }
+
+    pub(crate) async fn create(&self, kind: ConfigurationKind) -> Result<bool, ObjectError> {
+        let request = Request::post(format!("{CONFIGURATIONS}/{}", kind.plural()))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(kind.empty_object().into_bytes())?;
+        self.write(kind.kind(), kind.name(), request).await
+    }
+
+    pub(crate) async fn patch_configuration(
+        &self,
+        kind: ConfigurationKind,
+        patch: &Patch,
+    ) -> Result<bool, ObjectError> {
+        let path = format!("{CONFIGURATIONS}/{}/{}", kind.plural(), kind.name());
+        self.patch(kind.kind(), kind.name(), &path, patch).await
+    }
+
+    pub(crate) async fn patch_definition(&self, name: &str, patch: &Patch) -> Result<bool, ObjectError> {
+        self.patch("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}"), patch).await
+    }
+
+    async fn get(&self, kind: &'static str, name: &str, path: &str) -> Result<Option<String>, ObjectError> {
+        match self.client.request_text(Request::get(path).body(Vec::new())?).await {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if cluster::client::is_not_found(&error) => Ok(None),
+            Err(source) => Err(ObjectError::Api { kind, name: name.to_owned(), source }),
+        }
+    }
+
+    async fn patch(
+        &self,
+        kind: &'static str,
+        name: &str,
+        path: &str,
+        patch: &Patch,
+    ) -> Result<bool, ObjectError> {
+        let request = Request::patch(path)
+            .header(header::CONTENT_TYPE, "application/json-patch+json")
+            .body(patch.to_json().into_bytes())?;
+        self.write(kind, name, request).await
+    }
+
+    /// False where the object changed, appeared or went since it was read.
+    async fn write(
+        &self,
+        kind: &'static str,
+        name: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<bool, ObjectError> {
+        match self.client.request_text(request).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(source) => Err(ObjectError::Api { kind, name: name.to_owned(), source }),
+        }
+    }
+}
+
+pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> ObjectReference {
+    reference("admissionregistration.k8s.io/v1", kind.kind(), kind.name(), uid)
+}
+
+pub(crate) fn definition_reference(definition: &Definition) -> ObjectReference {
+    reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition.name(), definition.uid())
+}
+
+fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,145 @@
+//! What wakes the publisher: the Secret, both configurations, and the definitions of our kinds. Only
+//! metadata is watched, so that neither keys nor schemas lie in memory.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use futures::stream::{BoxStream, SelectAll, select_all};
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{Config, Error, Event, metadata_watcher};
+use kube::runtime::WatchStreamExt;
+use kube::{Api, Client, Resource, ResourceExt};
+use planner::registration::ConfigurationKind;
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use crate::settings::{Mode, Settings};
+
+enum Signal {
+    /// An object with a fixed name changed.
+    Object,
+    Definition(Event<PartialObjectMeta<CustomResourceDefinition>>),
+    Failed(Error),
+}
+
+/// All watches, and the definitions that exist.
+pub(crate) struct Watches {
+    signals: SelectAll<BoxStream<'static, Signal>>,
+    /// Name and resourceVersion of each definition of ours; `None` before the first full list.
+    definitions: Option<BTreeMap<String, String>>,
+    listing: BTreeMap<String, String>,
+    trouble: Option<String>,
+}
+
+impl Watches {
+    pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
+        let mut streams = vec![
+            object(Api::<MutatingWebhookConfiguration>::all(client.clone()), ConfigurationKind::Mutating.name()),
+            object(Api::<ValidatingWebhookConfiguration>::all(client.clone()), ConfigurationKind::Validating.name()),
+            definitions(client.clone()),
+        ];
+        if settings.mode != Mode::Files {
+            let secrets = Api::<Secret>::namespaced(client.clone(), &settings.registration.namespace);
+            streams.push(object(secrets, &settings.secret));
+        }
+        Self { signals: select_all(streams), definitions: None, listing: BTreeMap::new(), trouble: None }
+    }
+
+    /// The definitions of ours that exist, with their versions; `None` as long as that is unknown.
+    pub(crate) fn definitions(&self) -> Option<&BTreeMap<String, String>> {
+        self.definitions.as_ref()
+    }
+
+    /// The last failure of a watch, for as long as the definitions are unknown.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Waits until something happened that matters, and takes in all that is there.
+    pub(crate) async fn changed(&mut self) {
+        while let Some(signal) = self.signals.next().await {
+            let mut matters = self.take(signal);
+            while let Some(Some(signal)) = self.signals.next().now_or_never() {
+                matters |= self.take(signal);
+            }
+            if matters {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, signal: Signal) -> bool {
+        match signal {
+            Signal::Object => true,
+            Signal::Definition(event) => self.take_definition(event),
+            Signal::Failed(error) => {
+                warn!(%error, "a watch failed and will be tried again");
+                self.trouble = Some(error.to_string());
+                false
+            }
+        }
+    }
+
+    fn take_definition(&mut self, event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> bool {
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(object) if is_ours(&object) => drop(insert(&mut self.listing, &object)),
+            Event::InitDone => {
+                let listed = Some(std::mem::take(&mut self.listing));
+                let differs = self.definitions != listed;
+                self.definitions = listed;
+                self.trouble = None;
+                return differs;
+            }
+            Event::Apply(object) if is_ours(&object) => {
+                return self.definitions.as_mut().is_some_and(|definitions| insert(definitions, &object));
+            }
+            Event::Delete(object) => {
+                let name = object.name_any();
+                return self.definitions.as_mut().is_some_and(|known| known.remove(&name).is_some());
+            }
+            Event::InitApply(_) | Event::Apply(_) => {}
+        }
+        false
+    }
+}
+
+fn insert(
+    known: &mut BTreeMap<String, String>,
+    object: &PartialObjectMeta<CustomResourceDefinition>,
+) -> bool {
+    let version = object.resource_version().unwrap_or_default();
+    known.insert(object.name_any(), version.clone()) != Some(version)
+}
+
+fn is_ours(object: &PartialObjectMeta<CustomResourceDefinition>) -> bool {
+    let name = object.name_any();
+    let mut groups = [api::APPS_GROUP, api::POLICY_GROUP].into_iter();
+    groups.any(|group| name.strip_suffix(group).is_some_and(|plural| plural.ends_with('.')))
+}
+
+fn object<K>(api: Api<K>, name: &str) -> BoxStream<'static, Signal>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    let signals = metadata_watcher(api, config).default_backoff().filter_map(|event| async {
+        match event {
+            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(Signal::Object),
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Err(error) => Some(Signal::Failed(error)),
+        }
+    });
+    signals.boxed()
+}
+
+fn definitions(client: Client) -> BoxStream<'static, Signal> {
+    // Applied definitions can carry a large annotation: few to a page.
+    let config = Config::default().page_size(50);
+    let events = metadata_watcher(Api::<CustomResourceDefinition>::all(client), config).default_backoff();
+    events.map(|event| event.map_or_else(Signal::Failed, Signal::Definition)).boxed()
+}

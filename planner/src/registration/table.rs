@@ -1,0 +1,161 @@
+//! The webhook entries of spec 00 §4.2 as data.
+
+use api::{APPS_GROUP, POLICY_GROUP};
+
+use super::ConfigurationKind;
+
+/// What an entry is for, which settles its selectors and its failure policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Pods, wherever they come from.
+    Pods,
+    /// Deletion protection of Kubernetes' own kinds and of definitions.
+    Protection,
+    /// Deletion protection of our own workload kinds.
+    WorkloadProtection,
+    /// Defaulting and validation of our own kinds.
+    OwnKind,
+}
+
+/// One entry of a webhook configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The entry's name, which clients see in a denial.
+    pub name: &'static str,
+    /// The path that answers.
+    pub path: &'static str,
+    /// API group of the resource.
+    pub group: &'static str,
+    /// The resource, with its subresource where there is one.
+    pub resource: &'static str,
+    /// API versions of the resource.
+    pub versions: &'static [&'static str],
+    /// Operations that are reviewed.
+    pub operations: &'static [&'static str],
+    /// What the entry is for.
+    pub purpose: Purpose,
+}
+
+const A1: &[&str] = &["v1alpha1"];
+const A1_B1: &[&str] = &["v1alpha1", "v1beta1"];
+const V1: &[&str] = &["v1"];
+const V1_BETA: &[&str] = &["v1", "v1beta1"];
+const CREATE: &[&str] = &["CREATE"];
+const CREATE_UPDATE: &[&str] = &["CREATE", "UPDATE"];
+const UPDATE_DELETE: &[&str] = &["UPDATE", "DELETE"];
+const DELETE: &[&str] = &["DELETE"];
+
+const fn pods(
+    name: &'static str,
+    path: &'static str,
+    resource: &'static str,
+    operations: &'static [&'static str],
+) -> Entry {
+    Entry { name, path, group: "", resource, versions: V1, operations, purpose: Purpose::Pods }
+}
+
+const fn own(name: &'static str, path: &'static str, resource: &'static str) -> Entry {
+    Entry {
+        name,
+        path,
+        group: APPS_GROUP,
+        resource,
+        versions: A1_B1,
+        operations: CREATE_UPDATE,
+        purpose: Purpose::OwnKind,
+    }
+}
+
+const fn protection(
+    name: &'static str,
+    path: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    versions: &'static [&'static str],
+) -> Entry {
+    Entry { name, path, group, resource, versions, operations: DELETE, purpose: Purpose::Protection }
+}
+
+/// Create and update of these kinds have no rules of ours yet, so that only deletes are reviewed, and
+/// of those only the ones that the label marks (spec 50, sharp edge 8).
+const fn workload(name: &'static str, path: &'static str, resource: &'static str) -> Entry {
+    Entry { operations: DELETE, purpose: Purpose::WorkloadProtection, ..own(name, path, resource) }
+}
+
+const MUTATING: &[Entry] = &[
+    pods("mpod.kb.io", "/mutate-pod", "pods", CREATE),
+    own("madvancedcronjob.kb.io", "/mutate-apps-kruise-io-advancedcronjob", "advancedcronjobs"),
+    own("mbroadcastjob.kb.io", "/mutate-apps-kruise-io-broadcastjob", "broadcastjobs"),
+    own("mcloneset.kb.io", "/mutate-apps-kruise-io-cloneset", "clonesets"),
+    own(
+        "mcontainerrecreaterequest.kb.io",
+        "/mutate-apps-kruise-io-containerrecreaterequest",
+        "containerrecreaterequests",
+    ),
+    own("mdaemonset.kb.io", "/mutate-apps-kruise-io-daemonset", "daemonsets"),
+    own("mimagelistpulljob-v1beta1.kb.io", "/mutate-apps-kruise-io-imagelistpulljob", "imagelistpulljobs"),
+    own("mimagepulljob-v1beta1.kb.io", "/mutate-apps-kruise-io-imagepulljob", "imagepulljobs"),
+    own("mnodeimage.kb.io", "/mutate-apps-kruise-io-nodeimage", "nodeimages"),
+    own("msidecarset.kb.io", "/mutate-apps-kruise-io-sidecarset", "sidecarsets"),
+    own("mstatefulset.kb.io", "/mutate-apps-kruise-io-statefulset", "statefulsets"),
+    own("muniteddeployment.kb.io", "/mutate-apps-kruise-io-uniteddeployment", "uniteddeployments"),
+];
+
+const VALIDATING: &[Entry] = &[
+    own(
+        "vresourcedistribution.kb.io",
+        "/validate-apps-kruise-io-resourcedistribution",
+        "resourcedistributions",
+    ),
+    own("vworkloadspread.kb.io", "/validate-apps-kruise-io-workloadspread", "workloadspreads"),
+    own("vadvancedcronjob.kb.io", "/validate-apps-kruise-io-advancedcronjob", "advancedcronjobs"),
+    own("vbroadcastjob.kb.io", "/validate-apps-kruise-io-broadcastjob", "broadcastjobs"),
+    protection("vbuiltindeployment.kb.io", "/validate-apps-deployment", "apps", "deployments", V1),
+    protection("vbuiltinreplicaset.kb.io", "/validate-apps-replicaset", "apps", "replicasets", V1),
+    protection("vbuiltinstatefulset.kb.io", "/validate-apps-statefulset", "apps", "statefulsets", V1),
+    workload("vcloneset.kb.io", "/validate-apps-kruise-io-cloneset", "clonesets"),
+    protection(
+        "vcustomresourcedefinition.kb.io",
+        "/validate-customresourcedefinition",
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        V1_BETA,
+    ),
+    own("vdaemonset.kb.io", "/validate-apps-kruise-io-daemonset", "daemonsets"),
+    Entry {
+        versions: A1,
+        ..own("vephemeraljobs.kb.io", "/validate-apps-kruise-io-v1alpha1-ephemeraljob", "ephemeraljobs")
+    },
+    own("vimagelistpulljob-v1beta1.kb.io", "/validate-apps-kruise-io-imagelistpulljob", "imagelistpulljobs"),
+    own("vimagepulljob-v1beta1.kb.io", "/validate-apps-kruise-io-imagepulljob", "imagepulljobs"),
+    protection("vingress.kb.io", "/validate-ingress", "networking.k8s.io", "ingresses", V1_BETA),
+    protection("vnamespace.kb.io", "/validate-namespace", "", "namespaces", V1),
+    own("vnodeimage.kb.io", "/validate-apps-kruise-io-nodeimage", "nodeimages"),
+    own("vpersistentpodstate.kb.io", "/validate-apps-kruise-io-persistentpodstate", "persistentpodstates"),
+    pods("vpod.kb.io", "/validate-pod", "pods", UPDATE_DELETE),
+    pods("vpodeviction.kb.io", "/validate-pod", "pods/eviction", CREATE),
+    Entry {
+        versions: A1,
+        ..own("vpodprobemarker.kb.io", "/validate-apps-kruise-io-podprobemarker", "podprobemarkers")
+    },
+    Entry {
+        group: POLICY_GROUP,
+        ..own(
+            "vpodunavailablebudget.kb.io",
+            "/validate-policy-kruise-io-podunavailablebudget",
+            "podunavailablebudgets",
+        )
+    },
+    protection("vservice.kb.io", "/validate-service", "", "services", V1),
+    own("vsidecarset.kb.io", "/validate-apps-kruise-io-sidecarset", "sidecarsets"),
+    workload("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset", "statefulsets"),
+    workload("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment", "uniteddeployments"),
+];
+
+/// The entries of one configuration in their order.
+pub fn entries(kind: ConfigurationKind) -> &'static [Entry] {
+    match kind {
+        ConfigurationKind::Mutating => MUTATING,
+        ConfigurationKind::Validating => VALIDATING,
+    }
+}

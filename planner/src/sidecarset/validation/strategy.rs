@@ -1,0 +1,151 @@
+//! Selectors, the update strategy and the pinned revision (spec 20 §4.2).
+
+use std::collections::HashSet;
+
+use api::sidecarset::{IntOrString, PriorityStrategy, SidecarSet, UpdateStrategy};
+
+use super::{Context, RevisionQuery, Validation, is_empty, validate_selector};
+use crate::field::{FieldError, FieldPath};
+use crate::json_patch;
+use crate::podtemplate::names;
+use crate::podtemplate::node::unsupported;
+use crate::selector::Selector;
+
+const STRATEGY: &str = "spec.updateStrategy";
+
+pub(super) fn validate(
+    new: &SidecarSet,
+    old: Option<&SidecarSet>,
+    context: &Context<'_>,
+    validation: &mut Validation,
+) {
+    let spec = &new.spec;
+    let strategy = &spec.update_strategy;
+    let rolling = !strategy.is_not_update();
+    if rolling && spec.init_containers.iter().any(|container| container.is_native_sidecar()) {
+        let message = "The initContainer in-place upgrade is not currently supported.";
+        validation.errors.push(FieldError::required(FieldPath::new(STRATEGY), message));
+    }
+    if !matches!(strategy.kind.as_str(), "" | "RollingUpdate" | "NotUpdate") {
+        let path = FieldPath::new(STRATEGY).child("type");
+        validation.refuse_new(old, unsupported(path, &strategy.kind, &["RollingUpdate", "NotUpdate"]));
+    }
+    let errors = &mut validation.errors;
+    match &spec.selector {
+        None => errors.push(FieldError::required(
+            FieldPath::new("spec.selector"),
+            "no selector defined for SidecarSet",
+        )),
+        Some(selector) => validate_selector(selector, &FieldPath::new("spec.selector"), errors),
+    }
+    if let Some(selector) = &spec.namespace_selector {
+        validate_selector(selector, &FieldPath::new("spec.namespaceSelector"), errors);
+    }
+    validate_revision(new, context, errors);
+    if rolling {
+        validate_rolling_update(strategy, errors);
+    }
+}
+
+fn validate_revision(new: &SidecarSet, context: &Context<'_>, errors: &mut Vec<FieldError>) {
+    let Some(revision) = &new.spec.injection_strategy.revision else { return };
+    let path = FieldPath::new("revision");
+    let name = revision.revision_name.as_deref().filter(|name| !name.is_empty());
+    let version = revision.custom_version.as_deref().filter(|version| !version.is_empty());
+    let wanted = match (name, version) {
+        (Some(name), _) => Some((name, RevisionQuery::Name(name))),
+        (None, Some(version)) => {
+            Some((new.name(), RevisionQuery::CustomVersion { sidecar_set: new.name(), version }))
+        }
+        (None, None) => None,
+    };
+    // A failure to show the value must not hide the error.
+    let shown = serde_json::to_string(revision).unwrap_or_default();
+    match wanted {
+        None => {
+            let message = "revisionName and customVersion cannot be empty simultaneously";
+            errors.push(FieldError::invalid_value(path.clone(), shown, message));
+        }
+        Some((name, query)) if !(context.has_revision)(query) => {
+            let name = json_patch::string(name);
+            let message =
+                format!("Cannot find specific ControllerRevision, err: ControllerRevision.apps {name} not found");
+            errors.push(FieldError::invalid_value(path.clone(), shown, message));
+        }
+        Some(_) => {}
+    }
+    if !matches!(revision.policy.as_str(), "" | "Always" | "Partial") {
+        let message = format!("Invalid policy {}, supported: [Always, Partial]", revision.policy);
+        errors.push(FieldError::invalid(path.child("policy"), &revision.policy, message));
+    }
+}
+
+fn validate_rolling_update(strategy: &UpdateStrategy, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new(STRATEGY);
+    if let Some(selector) = &strategy.selector {
+        if strategy.partition.as_ref().is_some_and(|partition| *partition != IntOrString::Int(0)) {
+            let shown = serde_json::to_string(strategy).unwrap_or_default();
+            let message = "Partition and Selector cannot be used together";
+            errors.push(FieldError::invalid_value(FieldPath::new("updateStrategy"), shown, message));
+        }
+        validate_selector(selector, &path.child("selector"), errors);
+    }
+    for (name, value) in [("partition", &strategy.partition), ("maxUnavailable", &strategy.max_unavailable)] {
+        if let Some(value) = value {
+            validate_number_or_percent(value, path.child(name), errors);
+        }
+    }
+    if let Some(priority) = &strategy.priority_strategy {
+        validate_priority(priority, &path.child("priorityStrategy"), errors);
+    }
+    let mut seen = HashSet::new();
+    for term in &strategy.scatter_strategy {
+        let path = path.child("scatterStrategy");
+        if term.key.is_empty() {
+            errors.push(FieldError::required(path.clone(), "key should not be empty"));
+        }
+        if !seen.insert((&term.key, &term.value)) {
+            let message = format!("duplicated key={} value={}", term.key, term.value);
+            errors.push(FieldError::required(path, message));
+        }
+    }
+}
+
+/// A number that is not negative, or a percentage of any size.
+fn validate_number_or_percent(value: &IntOrString, path: FieldPath, errors: &mut Vec<FieldError>) {
+    match value {
+        IntOrString::Int(number) if *number < 0 => {
+            errors.push(FieldError::invalid_value(path, number, "must be greater than or equal to 0"));
+        }
+        IntOrString::Int(_) => {}
+        IntOrString::String(text) => {
+            if let Some(message) = names::percent(text) {
+                let text = json_patch::string(text);
+                let shown = format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{text}}}");
+                errors.push(FieldError::invalid_value(path, shown, message));
+            }
+        }
+    }
+}
+
+fn validate_priority(priority: &PriorityStrategy, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let mut require = |message: String| errors.push(FieldError::required(path.clone(), message));
+    if !priority.weight_priority.is_empty() && !priority.order_priority.is_empty() {
+        require("only one of weightPriority and orderPriority can be used".to_owned());
+    }
+    for term in &priority.weight_priority {
+        if !(0..=100).contains(&term.weight) {
+            require("weight must be valid number in the range 1-100".to_owned());
+        }
+        if is_empty(&term.match_selector) {
+            require("selector can not be empty".to_owned());
+        } else if let Err(error) = Selector::compile(&term.match_selector) {
+            require(format!("invalid selector {error}"));
+        }
+    }
+    for term in &priority.order_priority {
+        if term.ordered_key.is_empty() {
+            require("order key can not be empty".to_owned());
+        }
+    }
+}

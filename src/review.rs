@@ -1,0 +1,110 @@
+//! `kutter review`: what admission would answer, from files, with the code that the server runs.
+//!
+//! ```text
+//!   -f files ----> objects --pods_of--> requests --Admission::admit--> answers --> yaml, json, diff, patch
+//!   --objects ---> world (SidecarSets converted and defaulted, Namespaces, ...)
+//! ```
+
+mod answers;
+mod output;
+mod pods;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use api::features::{Feature, FeatureGates};
+use clap::{Args, ValueEnum};
+use cluster::files::Objects;
+use cluster::{Index, Lookup};
+use planner::moment::Moment;
+use webhooks::{Admission, Metrics, ProtectionLog, Settings};
+
+use crate::offline;
+
+/// Exit code for a denial; 1 is an error, as everywhere.
+const DENIED: u8 = 3;
+
+/// Arguments of `kutter review`.
+#[derive(Debug, Args)]
+pub struct ReviewArguments {
+    /// Manifests to review: a file, a folder, or - for standard input; may be given several times
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    filename: Vec<PathBuf>,
+    /// SidecarSets, Namespaces and other objects that the rules read: a file or a folder
+    #[arg(long, value_name = "DIR")]
+    objects: Vec<PathBuf>,
+    /// The operation to review
+    #[arg(long, value_enum, ignore_case = true, default_value_t = ReviewedOperation::Create)]
+    operation: ReviewedOperation,
+    /// How to show what comes out
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+    /// Namespace of manifests that name none
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// Feature gates: A=true,B=false; ResourcesDeletionProtection is on unless switched off here
+    #[arg(long, default_value = "")]
+    feature_gates: String,
+}
+
+/// Operations that can be reviewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReviewedOperation {
+    /// The objects are created; workloads are shown as the Pods that would result
+    Create,
+    /// The objects are updated to what the manifests say
+    Update,
+    /// The objects are deleted
+    Delete,
+}
+
+/// How answers are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The objects as they would be stored
+    Yaml,
+    /// The same as JSON, byte for byte
+    Json,
+    /// What changes, line by line
+    Diff,
+    /// The JSON Patches
+    Patch,
+}
+
+/// Reviews the manifests and prints the answers.
+pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
+    let reviewed = Objects::read(&arguments.filename)?;
+    anyhow::ensure!(!reviewed.is_empty(), "no objects found in the files given");
+    let admission = admission(arguments, &reviewed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answers = runtime.block_on(answers::collect(
+        &admission,
+        &reviewed,
+        arguments.operation,
+        &arguments.namespace,
+    ))?;
+    output::print(&answers, arguments.output)?;
+    let denied = answers.iter().any(|answer| answer.denial.is_some());
+    Ok(if denied { ExitCode::from(DENIED) } else { ExitCode::SUCCESS })
+}
+
+/// Admission over the files; what is reviewed counts as applied, so that a SidecarSet and a Deployment
+/// can be reviewed together.
+fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<Admission> {
+    let gates = FeatureGates::parse(&format!("{}=true,{}", Feature::ResourcesDeletionProtection, arguments.feature_gates), "")
+        .context("--feature-gates")?;
+    let mut objects = Objects::read(&arguments.objects)?;
+    objects.extend(reviewed.clone());
+    let world = offline::world(&objects, &arguments.namespace, api::DEFAULT_NAMESPACE);
+    Ok(Admission {
+        gates,
+        index: Arc::new(Index::fixed(world)),
+        lookup: Lookup::files(objects),
+        settings: Settings::default(),
+        metrics: Metrics::new()?,
+        protection_log: ProtectionLog::disabled(),
+        clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),
+    })
+}

@@ -1,0 +1,167 @@
+//! Reviews of objects from files, answered by the code of the server.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use cluster::files::{Object, Objects};
+use planner::json_patch::{self, Patch};
+use planner::pod::{self, Outcome, PodReview};
+use planner::protection;
+use planner::sidecarset::explanation::Explanation;
+use planner::verdict::{Denial, Verdict};
+use planner::world::Namespace;
+use webhooks::{Admission, Deadline, Endpoint};
+
+use super::ReviewedOperation;
+use super::pods::pods_of;
+
+/// Time for one review; nothing is asked over a network.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What admission answers for one object.
+#[derive(Debug)]
+pub struct Answer {
+    /// File and object, for people.
+    pub title: String,
+    /// The object as it was sent.
+    pub before: String,
+    /// The object as it would be stored.
+    pub after: String,
+    /// What changed.
+    pub patch: Patch,
+    /// Warnings as kubectl prints them.
+    pub warnings: Vec<String>,
+    /// Which webhook refused it, and why.
+    pub denial: Option<(&'static str, Denial)>,
+    /// Why each SidecarSet was injected or not; for Pods.
+    pub explanations: Vec<Explanation>,
+}
+
+/// Reviews every object: workloads as their Pods, others as they are.
+pub async fn collect(
+    admission: &Admission,
+    objects: &Objects,
+    operation: ReviewedOperation,
+    default_namespace: &str,
+) -> anyhow::Result<Vec<Answer>> {
+    let mut answers = Vec::new();
+    for object in objects.iter() {
+        let namespace = if object.namespace.is_empty() { default_namespace } else { &object.namespace };
+        answers.push(answer(admission, object, &object.json, namespace, operation).await?);
+        if operation == ReviewedOperation::Create {
+            for pod in pods_of(object, namespace) {
+                let title = format!("{} (Pod of {}/{})", object.source, object.kind, object.name);
+                let pod = Object { kind: "Pod".to_owned(), api_version: "v1".to_owned(), json: pod, source: title, ..object.clone() };
+                answers.push(answer(admission, &pod, &pod.json, namespace, operation).await?);
+            }
+        }
+    }
+    // A workload that no webhook looks at is shown by its Pods alone.
+    if operation == ReviewedOperation::Create {
+        let makes_pods = |answer: &Answer| objects.iter().any(|object| {
+            title(object) == answer.title && !pods_of(object, default_namespace).is_empty()
+        });
+        answers.retain(|answer| !answer.patch.is_empty() || answer.denial.is_some() || !makes_pods(answer));
+    }
+    Ok(answers)
+}
+
+fn title(object: &Object) -> String {
+    format!("{}: {}/{}", object.source, object.kind, object.name)
+}
+
+async fn answer(
+    admission: &Admission,
+    object: &Object,
+    json: &str,
+    namespace: &str,
+    operation: ReviewedOperation,
+) -> anyhow::Result<Answer> {
+    let mut answer = Answer {
+        title: title(object),
+        before: json.to_owned(),
+        after: json.to_owned(),
+        patch: Patch::default(),
+        warnings: Vec::new(),
+        denial: None,
+        explanations: Vec::new(),
+    };
+    for endpoint in endpoints(object, operation) {
+        let review = review(object, &answer.after, namespace, operation);
+        match admission.verdict(endpoint, review.as_bytes(), Deadline::after(PATIENCE)).await {
+            Verdict::Allow { edits, warnings } => {
+                answer.after = json_patch::apply(&answer.after, &edits).context("the patch of a webhook does not apply")?;
+                answer.patch.extend(edits);
+                answer.warnings.extend(warnings);
+            }
+            Verdict::Deny(denial) => {
+                answer.denial = Some((endpoint.webhook_name(), denial));
+                break;
+            }
+        }
+        if endpoint == Endpoint::MutatePod {
+            answer.explanations = explain(admission, json, namespace);
+        }
+    }
+    Ok(answer)
+}
+
+fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation> {
+    let review = PodReview {
+        operation: pod::Operation::Create,
+        dry_run: true,
+        subresource: "",
+        resource: "pods",
+        namespace,
+        object: pod,
+    };
+    let world = admission.index.world();
+    let (outcome, explanations) =
+        pod::explain(&review, &world, Some(&Namespace::missing()), &admission.gates, (admission.clock)());
+    if outcome == Outcome::NeedsNamespace { Vec::new() } else { explanations }
+}
+
+/// The webhooks that see an object, in the order in which the API server calls them.
+fn endpoints(object: &Object, operation: ReviewedOperation) -> Vec<Endpoint> {
+    let group = object.group();
+    match (operation, group, object.kind.as_str()) {
+        (ReviewedOperation::Create, "", "Pod") => vec![Endpoint::MutatePod],
+        (ReviewedOperation::Create | ReviewedOperation::Update, api::APPS_GROUP, "SidecarSet") => {
+            vec![Endpoint::MutateSidecarSet, Endpoint::ValidateSidecarSet]
+        }
+        (ReviewedOperation::Delete, _, kind) => protection::Kind::ALL
+            .iter()
+            .filter(|protected| protected.name() == kind && protected.group() == group)
+            .map(|protected| Endpoint::Protect(*protected))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOperation) -> String {
+    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+    let resource = plural(group, &object.kind);
+    let (operation, new, old) = match operation {
+        ReviewedOperation::Create => ("CREATE", json, "null"),
+        ReviewedOperation::Update => ("UPDATE", json, json),
+        ReviewedOperation::Delete => ("DELETE", "null", json),
+    };
+    let text = json_patch::string;
+    format!(
+        r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"review","kind":{{"group":{group},"version":{version},"kind":{kind}}},"resource":{{"group":{group},"version":{version},"resource":{resource}}},"name":{name},"namespace":{namespace},"operation":"{operation}","userInfo":{{"username":"review"}},"object":{new},"oldObject":{old},"dryRun":true}}}}"#,
+        group = text(group),
+        version = text(version),
+        kind = text(&object.kind),
+        resource = text(&resource),
+        name = text(&object.name),
+        namespace = text(namespace),
+    )
+}
+
+fn plural(group: &str, kind: &str) -> String {
+    match api::crds::find(group, kind) {
+        Some(definition) => definition.plural.to_owned(),
+        None if kind.ends_with('s') => format!("{}es", kind.to_lowercase()),
+        None => format!("{}s", kind.to_lowercase()),
+    }
+}

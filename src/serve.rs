@@ -1,0 +1,191 @@
+//! `kutter serve`: wiring. Admission and controllers live in one process on runtimes of their own, so
+//! that a stuck controller can't delay an answer.
+
+mod controllers_runtime;
+mod heartbeat;
+mod objects;
+mod readiness;
+mod settings;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use cluster::{Lookup, feed};
+use planner::moment::Moment;
+use planner::world::World;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info, warn};
+use webhooks::probes::{self, Checks};
+use webhooks::router::{Limits, router};
+use webhooks::server::{ConnectionLimits, Drained, Server, bind};
+use webhooks::{Admission, Metrics, ProtectionLog};
+
+use crate::arguments::ServeArguments;
+use heartbeat::Heartbeat;
+use readiness::Readiness;
+use settings::Settings;
+
+/// Longest time for calls in flight after draining.
+const IN_FLIGHT: Duration = Duration::from_secs(30);
+
+/// Makes aws-lc-rs the cryptography of the process. Must come before any TLS.
+pub fn install_cryptography() {
+    // An error says that one is installed already.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+}
+
+/// Serves until a stop signal.
+pub fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
+    install_cryptography();
+    settings::start_logging(arguments);
+    let settings = Settings::new(arguments)?;
+    let admission = runtime("admission")?;
+    if let Some(directory) = &arguments.objects {
+        return admission.block_on(objects::serve(directory, &settings));
+    }
+    let controllers = runtime("controllers")?;
+    let code = admission.block_on(serve(&settings, &admission, &controllers));
+    controllers.shutdown_background();
+    admission.shutdown_background();
+    code
+}
+
+fn runtime(name: &str) -> anyhow::Result<Runtime> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    Builder::new_multi_thread()
+        .thread_name(name)
+        .worker_threads(if name == "admission" { threads } else { 1 })
+        .enable_all()
+        .build()
+        .with_context(|| format!("the {name} runtime can't start"))
+}
+
+async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) -> anyhow::Result<ExitCode> {
+    let mut stop = stop_signal()?;
+    let configuration = cluster::client::configuration(settings.kubeconfig.as_deref()).await?;
+    let client = cluster::client::connect(&configuration, "kruise-manager")?;
+    let metrics = Metrics::new()?;
+
+    let world = World::new(&settings.install_namespace);
+    let index = feed::awaiting(world.clone());
+    let feeding = {
+        let (client, index, namespace) = (client.clone(), index.clone(), settings.install_namespace.clone());
+        tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
+    };
+    let certificates = certs::start(client.clone(), settings.certificates(), settings.registration());
+
+    let state = Arc::new(Admission {
+        gates: settings.gates.clone(),
+        index: index.clone(),
+        lookup: Lookup::cluster(client.clone()),
+        settings: settings.admission(),
+        metrics: metrics.clone(),
+        protection_log: ProtectionLog::open(&settings.protection_log_path),
+        clock: settings::clock(),
+    });
+    let server = serve_webhooks(settings, state, &certificates, &metrics)?;
+    let readiness = Readiness::new(index, certificates.status.clone());
+    let heartbeats =
+        [Heartbeat::start("admission", admission.handle()), Heartbeat::start("controllers", controllers.handle())];
+    serve_probes(settings, &metrics, &readiness, heartbeats).await?;
+    let leading = controllers_runtime::start(settings, configuration, &metrics, readiness.clone(), controllers)?;
+    settings.warn_of_traps();
+
+    tokio::select! {
+        () = stop.received() => info!("stopping"),
+        () = readiness.failed_to_initialize(settings.initialize_timeout) => {
+            error!(timeout = ?settings.initialize_timeout, reason = readiness.reason(), "not initialized in time");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    readiness.stop();
+    leading.stop().await;
+    if server.drain(settings.drain, IN_FLIGHT).await == Drained::Cut {
+        warn!("some calls were not answered");
+    }
+    feeding.abort();
+    info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_webhooks(
+    settings: &Settings,
+    state: Arc<Admission>,
+    certificates: &certs::Certificates,
+    metrics: &Metrics,
+) -> anyhow::Result<Server> {
+    let listener =
+        bind(settings.webhook_port).with_context(|| format!("port {} can't be used", settings.webhook_port))?;
+    let router = router(state, Limits::default());
+    let resolver = certificates.resolver.clone();
+    Server::start(listener, resolver, router, ConnectionLimits::default(), metrics)
+        .context("the webhook server can't start")
+}
+
+async fn serve_probes(
+    settings: &Settings,
+    metrics: &Metrics,
+    readiness: &Readiness,
+    heartbeats: [Heartbeat; 2],
+) -> anyhow::Result<()> {
+    let ready = readiness.clone();
+    let checks = Checks {
+        liveness: Arc::new(move || heartbeats.iter().try_for_each(Heartbeat::check)),
+        readiness: Arc::new(move || ready.check()),
+    };
+    plain(&settings.health_probe_addr, probes::health_router(checks), metrics).await?;
+    plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), metrics).await
+}
+
+/// Serves `router` over plain HTTP for as long as the process lives; address `0` switches it off.
+async fn plain(address: &str, router: Router, metrics: &Metrics) -> anyhow::Result<()> {
+    if address == "0" {
+        return Ok(());
+    }
+    let listener = bind_address(address).await.with_context(|| format!("address {address} can't be used"))?;
+    Server::start_plain(listener, router, ConnectionLimits::default(), metrics)
+        .with_context(|| format!("address {address} can't be served"))?;
+    Ok(())
+}
+
+/// Listens on `:8080` (every address) or on `127.0.0.1:8080`.
+async fn bind_address(address: &str) -> anyhow::Result<TcpListener> {
+    match address.strip_prefix(':') {
+        Some(port) => Ok(bind(port.parse()?)?),
+        None => Ok(TcpListener::bind(address).await?),
+    }
+}
+
+/// SIGTERM or SIGINT.
+pub struct StopSignal {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+/// Listens for stop signals from now on.
+pub fn stop_signal() -> anyhow::Result<StopSignal> {
+    Ok(StopSignal { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+}
+
+impl StopSignal {
+    /// Waits for the first of them.
+    pub async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// The time and a seed for one decision.
+pub fn moment() -> Moment {
+    let now = jiff::Timestamp::now();
+    // The hasher's keys are random per process, the counter in it makes each seed new.
+    let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now.as_nanosecond());
+    Moment { now, seed }
+}

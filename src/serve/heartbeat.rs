@@ -1,0 +1,68 @@
+//! Whether the runtimes of the process still do their work: each must tick.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+/// Pause between two ticks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A runtime that has not ticked for this long is stuck; liveness fails within 30 s (users' pain 1).
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The pulse of one runtime.
+#[derive(Clone)]
+pub struct Heartbeat {
+    name: &'static str,
+    started: Instant,
+    last: Arc<AtomicU64>,
+}
+
+impl Heartbeat {
+    /// Lets `runtime` tick from now on.
+    pub fn start(name: &'static str, runtime: &Handle) -> Self {
+        let heartbeat = Self { name, started: Instant::now(), last: Arc::default() };
+        let ticking = heartbeat.clone();
+        runtime.spawn(async move {
+            loop {
+                ticking.last.store(ticking.elapsed(), Ordering::Relaxed);
+                tokio::time::sleep(PERIOD).await;
+            }
+        });
+        heartbeat
+    }
+
+    /// Whether the runtime ticked lately.
+    ///
+    /// # Errors
+    /// The sentence that `/healthz` shows.
+    pub fn check(&self) -> Result<(), String> {
+        let silent = Duration::from_millis(self.elapsed().saturating_sub(self.last.load(Ordering::Relaxed)));
+        if silent < PATIENCE {
+            return Ok(());
+        }
+        Err(format!("the {} runtime has not ticked for {} s", self.name, silent.as_secs()))
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_does_not_tick_is_named() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        // A current-thread runtime ticks only while it is driven.
+        let mut heartbeat = Heartbeat::start("admission", runtime.handle());
+        assert_eq!(heartbeat.check(), Ok(()));
+        heartbeat.started -= PATIENCE;
+        assert!(heartbeat.check().unwrap_err().contains("admission runtime"));
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(1)));
+        assert_eq!(heartbeat.check(), Ok(()));
+    }
+}

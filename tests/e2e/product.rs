@@ -1,0 +1,241 @@
+//! The program under test: installed on an API server and started as a process.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use kit::{ApiServer, Output, wait_within};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
+
+/// The install namespace.
+pub const NAMESPACE: &str = "kruise-system";
+/// The gates that most tests run with.
+pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true";
+
+const READY: Duration = Duration::from_secs(60);
+
+/// How [`Product::start`] starts the program.
+#[derive(Clone, Debug)]
+pub struct Options {
+    gates: String,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { gates: GATES.to_owned(), arguments: Vec::new(), environment: Vec::new() }
+    }
+}
+
+impl Options {
+    /// Replaces the feature gates.
+    pub fn gates(mut self, gates: &str) -> Self {
+        gates.clone_into(&mut self.gates);
+        self
+    }
+
+    /// Adds an argument.
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A running replica of the program.
+pub struct Product {
+    child: Child,
+    /// HTTPS port of the webhooks.
+    pub port: u16,
+    health: u16,
+    metrics: u16,
+    directory: TempDir,
+}
+
+/// Applies the CRDs and the install namespace, and waits until the kinds can be used.
+pub async fn install(server: &ApiServer) {
+    let crds = run(&["crds"]).await.success();
+    server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &crds).await.success();
+    server.kubectl(["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.success();
+    let namespace = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}, labels: {{control-plane: openkruise}}}}\n"
+    );
+    server.kubectl_with_input(["apply", "-f", "-"], &namespace).await.success();
+}
+
+/// One replica on the API server that all tests of this process share, reached through its Service.
+pub async fn shared() -> &'static Product {
+    static SHARED: OnceCell<Product> = OnceCell::const_new();
+    SHARED
+        .get_or_init(async || {
+            let server = kit::shared().await;
+            install(server).await;
+            Product::serve(server, Options::default()).await
+        })
+        .await
+}
+
+/// Runs a subcommand of the program to its end.
+pub async fn run(arguments: &[&str]) -> Output {
+    output(Command::new(program()).args(arguments)).await
+}
+
+/// Runs a subcommand with text on standard input.
+pub async fn run_with_input(arguments: &[&str], input: &str) -> Output {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), input).unwrap();
+    output(Command::new(program()).args(arguments).stdin(std::fs::File::open(file.path()).unwrap())).await
+}
+
+async fn output(command: &mut Command) -> Output {
+    let output = command.output().await.unwrap();
+    Output {
+        status: output.status,
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The built program.
+pub fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_kutter"))
+}
+
+impl Product {
+    /// Starts a replica behind the Service of an installed API server and waits until it is ready.
+    pub async fn serve(server: &ApiServer, options: Options) -> Self {
+        let mut product = Self::start(server, options).await;
+        server.route_service(NAMESPACE, "kruise-webhook-service", product.port).await;
+        product.wait_ready().await;
+        product
+    }
+
+    /// Starts a replica without waiting for anything.
+    pub async fn start(server: &ApiServer, options: Options) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let port = kit::api_server::free_port();
+        let health = kit::api_server::free_port();
+        let metrics = kit::api_server::free_port();
+        let log = std::fs::File::create(directory.path().join("output.log")).unwrap();
+        let child = Command::new(program())
+            .arg("serve")
+            .arg(format!("--kubeconfig={}", server.kubeconfig().display()))
+            .arg(format!("--feature-gates={}", options.gates))
+            .arg(format!("--health-probe-addr=127.0.0.1:{health}"))
+            .arg(format!("--metrics-addr=127.0.0.1:{metrics}"))
+            .arg(format!("--protection-log-path={}", directory.path().display()))
+            .arg("--drain-duration=1s")
+            .args(&options.arguments)
+            .env("WEBHOOK_PORT", port.to_string())
+            .env("WEBHOOK_CERT_DIR", directory.path().join("certificates"))
+            .env("POD_NAMESPACE", NAMESPACE)
+            .envs(options.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self { child, port, health, metrics, directory }
+    }
+
+    /// Waits until `/readyz` is 200.
+    ///
+    /// # Panics
+    /// It does not within a minute, with the end of the program's output.
+    pub async fn wait_ready(&mut self) {
+        let health = self.health;
+        let directory = self.directory.path().to_owned();
+        wait_within(READY, "the program to be ready", async || match get(health, "/readyz").await {
+            Ok((200, _)) => Ok(()),
+            answer => Err(format!("{answer:?}\n{}", end_of_log(&directory))),
+        })
+        .await;
+    }
+
+    /// Status and body of `/readyz`.
+    pub async fn readiness(&self) -> Result<(u16, String), String> {
+        get(self.health, "/readyz").await
+    }
+
+    /// Status and body of `/healthz`.
+    pub async fn liveness(&self) -> Result<(u16, String), String> {
+        get(self.health, "/healthz").await
+    }
+
+    /// The text of `/metrics`.
+    pub async fn metrics(&self) -> String {
+        get(self.metrics, "/metrics").await.unwrap().1
+    }
+
+    /// The lines of `protection.log`.
+    pub fn protection_log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("protection.log")).unwrap_or_default()
+    }
+
+    /// What the program printed.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("output.log")).unwrap_or_default()
+    }
+
+    /// A folder of this replica.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("the program runs")
+    }
+
+    /// Sends the stop signal and waits for the end.
+    pub async fn stop(mut self) -> ExitStatus {
+        let id = self.id().to_string();
+        assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());
+        self.wait_exit().await
+    }
+
+    /// Waits for the program to end by itself.
+    pub async fn wait_exit(&mut self) -> ExitStatus {
+        tokio::time::timeout(Duration::from_secs(90), self.child.wait()).await.expect("the program ends").unwrap()
+    }
+
+    /// Ends the program at once.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+}
+
+fn end_of_log(directory: &Path) -> String {
+    let log = std::fs::read_to_string(directory.join("output.log")).unwrap_or_default();
+    let start = log.len().saturating_sub(3_000);
+    log.get(start..).unwrap_or(&log).to_owned()
+}
+
+/// A plain HTTP/1.1 GET on this machine.
+async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let work = async {
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(5), work)
+        .await
+        .map_err(|_| "no answer in 5 s".to_owned())?
+        .map_err(|error| error.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no head")?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no status")?;
+    Ok((status, body.to_owned()))
+}

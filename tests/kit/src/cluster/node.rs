@@ -1,0 +1,185 @@
+//! One node: its network, its configuration files and its processes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{HOST, REGISTRY_PORT};
+use crate::binaries;
+use crate::supervisor::Process;
+
+pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
+
+const BRIDGE: &str = "kutter0";
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// What all nodes share: the bridge, and kernel limits that several kubelets exceed.
+pub(super) fn prepare_machine() {
+    ip(&format!("link add {BRIDGE} type bridge"));
+    ip(&format!("address add {HOST}/24 dev {BRIDGE}"));
+    ip(&format!("link set {BRIDGE} up"));
+    for (name, wanted) in [("max_user_instances", 8192), ("max_user_watches", 524_288)] {
+        let file = format!("/proc/sys/fs/inotify/{name}");
+        let limit: u32 =
+            fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        if limit < wanted {
+            fs::write(&file, wanted.to_string()).expect("root may raise the inotify limits");
+        }
+    }
+    // Frames between nodes are the bridge's, not those of the machine's firewall. Without the
+    // module the file doesn't exist, and neither does the problem.
+    drop(fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"));
+}
+
+/// Starts node `number` of `count`.
+pub(super) fn start(directory: &Path, number: usize, count: usize, kubeconfig: &Path) -> Process {
+    let name = format!("node-{number}");
+    let namespace = format!("kutter-{name}");
+    let address = address(number);
+    let directory = directory.join(&name);
+    connect(&namespace, number, count);
+    make_cgroups(&name);
+    write_configuration(&directory, &name, number);
+    let kube_proxy = binaries::path("kube-proxy");
+    let kubelet = binaries::path("kubelet");
+    let arguments = [
+        format!("--net=/run/netns/{namespace}").into(),
+        "unshare".into(),
+        // When the process that we started is killed, so are all that live in its namespaces.
+        "--mount".into(),
+        "--propagation=private".into(),
+        "--pid".into(),
+        "--fork".into(),
+        "--kill-child".into(),
+        "--mount-proc".into(),
+        "sh".into(),
+        "-c".into(),
+        include_str!("node.sh").into(),
+        name.clone().into(),
+        directory.clone().into_os_string(),
+        kubeconfig.into(),
+        name.into(),
+        address.into(),
+        kube_proxy.into_os_string(),
+        kubelet.into_os_string(),
+    ];
+    Process::start(Path::new("nsenter"), arguments, &directory.join("node.log"))
+}
+
+fn address(number: usize) -> String {
+    format!("10.200.0.{}", 10 + number)
+}
+
+fn pod_subnet(number: usize) -> String {
+    format!("10.201.{number}.0/24")
+}
+
+/// A network namespace on the bridge, with routes to the Pods of the other nodes.
+fn connect(namespace: &str, number: usize, count: usize) {
+    let link = format!("kutter-v{number}");
+    ip(&format!("netns add {namespace}"));
+    ip(&format!("link add {link} type veth peer name eth0 netns {namespace}"));
+    ip(&format!("link set {link} master {BRIDGE} up"));
+    ip(&format!("-netns {namespace} address add {}/24 dev eth0", address(number)));
+    ip(&format!("-netns {namespace} link set lo up"));
+    ip(&format!("-netns {namespace} link set eth0 up"));
+    // Service addresses need some route before they are rewritten.
+    ip(&format!("-netns {namespace} route add default via {HOST}"));
+    ip(&format!("route add {} via {}", pod_subnet(number), address(number)));
+    for other in (1..=count).filter(|&other| other != number) {
+        ip(&format!("-netns {namespace} route add {} via {}", pod_subnet(other), address(other)));
+    }
+}
+
+/// A control group for the node, in the one hierarchy of version 2 or in each of version 1.
+fn make_cgroups(name: &str) {
+    let root = Path::new(CGROUPS);
+    if root.join("cgroup.controllers").exists() {
+        for parent in [root.to_owned(), root.join("kutter")] {
+            fs::create_dir_all(&parent).expect("root may make control groups");
+            for controller in ["cpu", "cpuset", "memory", "pids", "io", "hugetlb"] {
+                // A controller that this machine lacks, the kubelet doesn't miss.
+                drop(fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}")));
+            }
+        }
+        fs::create_dir_all(root.join("kutter").join(name)).expect("root may make control groups");
+        return;
+    }
+    let hierarchies = fs::read_dir(root).expect("control groups are mounted").flatten();
+    for hierarchy in hierarchies.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let ours = hierarchy.join("kutter");
+        let node = ours.join(name);
+        fs::create_dir_all(&node).expect("root may make control groups");
+        // New groups of version 1 have no processors and memory until they are told.
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            if let Ok(all) = fs::read(hierarchy.join(file)) {
+                fs::write(ours.join(file), &all).expect("the processors of the machine");
+                fs::write(node.join(file), &all).expect("the processors of the machine");
+            }
+        }
+    }
+}
+
+fn write_configuration(directory: &Path, name: &str, number: usize) {
+    let network = json!({
+        "cniVersion": "0.4.0", "name": "kutter",
+        "plugins": [{
+            "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+            "ipam": {
+                "type": "host-local", "dataDir": "/run/cni-addresses",
+                "ranges": [[{"subnet": pod_subnet(number)}]], "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }],
+    });
+    let kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+        "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/kutter/{name}"), "failCgroupV1": false,
+        "enforceNodeAllocatable": [],
+        "failSwapOn": false, "resolvConf": "",
+        "clusterDNS": ["10.202.0.10"], "clusterDomain": "cluster.local",
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "imageGCHighThresholdPercent": 100,
+        "maxPods": 250, "syncFrequency": "20s", "shutdownGracePeriod": "0s",
+    });
+    let directory_text = directory.display();
+    let containerd = format!(
+        r#"version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  # Without CAP_SYS_RESOURCE no sandbox would start: its score may not be lowered.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{directory_text}/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{directory_text}/registries"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"#
+    );
+    let mirror =
+        format!("[host.\"http://{HOST}:{REGISTRY_PORT}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
+    let files = [
+        ("cni/10-kutter.conflist", network.to_string()),
+        ("registries/_default/hosts.toml", mirror),
+        ("containerd.toml", containerd),
+        ("kubelet.yaml", kubelet.to_string()),
+    ];
+    for (file, text) in files {
+        let path = directory.join(file);
+        fs::create_dir_all(path.parent().expect("a file in the node's directory"))
+            .expect("the node's directory can be made");
+        fs::write(path, text).expect("the node's directory is writable");
+    }
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {error}");
+}

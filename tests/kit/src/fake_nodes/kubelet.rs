@@ -1,0 +1,172 @@
+//! One task per Pod, which writes what [`status`](super::status) decides.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::status::{Delay, Runtime, terminate_after};
+
+/// The address that all fake nodes have; nothing listens there.
+pub(super) const HOST_IP: &str = "10.203.0.1";
+
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The keys of all ConfigMaps in sight.
+#[derive(Debug, Default)]
+pub(super) struct ConfigMaps(HashMap<(String, String), BTreeSet<String>>);
+
+impl ConfigMaps {
+    pub(super) fn insert(&mut self, object: &ConfigMap) {
+        let data = object.data.iter().flat_map(BTreeMap::keys);
+        let binary = object.binary_data.iter().flat_map(BTreeMap::keys);
+        self.0.insert(name_of(object), data.chain(binary).cloned().collect());
+    }
+
+    pub(super) fn remove(&mut self, object: &ConfigMap) {
+        self.0.remove(&name_of(object));
+    }
+
+    /// The keys of a ConfigMap, if it exists.
+    pub(super) fn keys(&self, namespace: &str, name: &str) -> Option<&BTreeSet<String>> {
+        self.0.get(&(namespace.to_owned(), name.to_owned()))
+    }
+}
+
+fn name_of(object: &ConfigMap) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// What the kubelets of all our nodes share.
+pub(super) struct Kubelet {
+    client: Client,
+    nodes: BTreeMap<String, BTreeMap<String, String>>,
+    writes: Semaphore,
+    config_maps: watch::Receiver<ConfigMaps>,
+    next_node: AtomicUsize,
+    next_address: AtomicU32,
+}
+
+impl Kubelet {
+    pub(super) fn new(
+        client: Client,
+        nodes: BTreeMap<String, BTreeMap<String, String>>,
+        concurrency: usize,
+        config_maps: watch::Receiver<ConfigMaps>,
+    ) -> Self {
+        let writes = Semaphore::new(concurrency);
+        Self {
+            client,
+            nodes,
+            writes,
+            config_maps,
+            next_node: AtomicUsize::new(0),
+            next_address: AtomicU32::new(1),
+        }
+    }
+
+    pub(super) fn has_node(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+
+    /// Binds a Pod to the next node that its node selector allows, if there is one.
+    pub(super) async fn bind(self: Arc<Self>, pod: Pod) {
+        let spec = pod.spec.as_ref();
+        let gated =
+            spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
+        let selector = spec.and_then(|spec| spec.node_selector.clone()).unwrap_or_default();
+        let fits = |labels: &BTreeMap<String, String>| {
+            selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        };
+        let nodes: Vec<&String> =
+            self.nodes.iter().filter(|(_, labels)| fits(labels)).map(|(name, _)| name).collect();
+        if gated || nodes.is_empty() || pod.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let node = nodes[self.next_node.fetch_add(1, Ordering::Relaxed) % nodes.len()];
+        let body = super::binding(&pod, node);
+        let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
+        // Bound by another event of the same Pod, or gone: both are fine.
+        drop(
+            self.pods(&pod)
+                .create_subresource::<Value, Value>("binding", &pod.name_any(), &Default::default(), &body)
+                .await,
+        );
+    }
+
+    /// Plays one Pod until it is gone.
+    pub(super) async fn play(self: Arc<Self>, mut pods: watch::Receiver<Arc<Pod>>) {
+        let mut config_maps = self.config_maps.clone();
+        let mut runtime = Runtime::new(self.next_address.fetch_add(1, Ordering::Relaxed));
+        let mut ending: Option<Instant> = None;
+        loop {
+            let pod = Arc::clone(&pods.borrow_and_update());
+            let now = Instant::now();
+            let mut wake = None;
+            let mut blocked = false;
+            if pod.metadata.deletion_timestamp.is_some() {
+                let since = *ending.get_or_insert(now);
+                match terminate_after(&pod) {
+                    Delay::Never => {}
+                    Delay::After(delay) if now < since + delay => wake = Some(since + delay),
+                    Delay::After(_) => match self.finish(&pod, &mut runtime).await {
+                        Ok(()) => return,
+                        Err(_) => wake = Some(now + RETRY),
+                    },
+                }
+            } else {
+                let step = runtime.advance(&pod, &config_maps.borrow_and_update(), now);
+                wake = step.wake;
+                blocked = step.blocked;
+                if let Some(patch) = step.patch
+                    && self.write_status(&pod, patch).await.is_err()
+                {
+                    wake = Some(now + RETRY);
+                }
+            }
+            tokio::select! {
+                changed = pods.changed() => if changed.is_err() { return },
+                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => {}
+                _ = config_maps.changed(), if blocked => {}
+            }
+        }
+    }
+
+    /// Ends a deleted Pod: reports its containers' end if somebody holds the object back by a
+    /// finalizer, then lets the API server remove it.
+    async fn finish(&self, pod: &Pod, runtime: &mut Runtime) -> Result<(), kube::Error> {
+        if !pod.finalizers().is_empty() {
+            self.write_status(pod, runtime.terminated(pod)).await?;
+        }
+        let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
+        let deleted = self.pods(pod).delete(&pod.name_any(), &super::force_deletion(pod.uid())).await;
+        ignore_gone(deleted.map(drop))
+    }
+
+    async fn write_status(&self, pod: &Pod, status: Value) -> Result<(), kube::Error> {
+        let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
+        let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": status}));
+        ignore_gone(
+            self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.map(drop),
+        )
+    }
+
+    fn pods(&self, pod: &Pod) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
+    }
+}
+
+/// A Pod that is gone (404), or replaced by another of its name (409), needs no more writes.
+fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other,
+    }
+}

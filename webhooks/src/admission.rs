@@ -1,0 +1,160 @@
+//! Review bytes in, review bytes out: what the HTTP server, `kutter review` and the fuzz tests call.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use api::features::FeatureGates;
+use cluster::{Index, Lookup};
+use futures::FutureExt;
+use planner::moment::Moment;
+use planner::verdict::Verdict;
+use tracing::{debug, error, info};
+
+use crate::deadline::Deadline;
+use crate::endpoint::Endpoint;
+use crate::metrics::Metrics;
+use crate::protection_log::ProtectionLog;
+use crate::review::{Reply, Request, Review};
+use crate::{pod, protection, sidecarset};
+
+/// What the operator settled for admission.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether templates may hold privileged containers (`--allow-privileged`).
+    pub allow_privileged: bool,
+    /// Whether metrics carry user names; without them the number of time series stays small (spec 50,
+    /// sharp edge 6).
+    pub user_names_in_metrics: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { allow_privileged: true, user_names_in_metrics: true }
+    }
+}
+
+/// Time and randomness of a decision, asked once per review.
+pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
+
+/// Everything that admission knows and uses, shared by all requests.
+pub struct Admission {
+    /// The feature gates of the process.
+    pub gates: FeatureGates,
+    /// The cluster as last seen.
+    pub index: Arc<Index>,
+    /// What the index does not hold.
+    pub lookup: Lookup,
+    /// What the operator settled.
+    pub settings: Settings,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Where refused deletes are written down.
+    pub protection_log: ProtectionLog,
+    /// Time and randomness.
+    pub clock: Clock,
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Admission").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Admission {
+    /// Answers an AdmissionReview sent to `endpoint`.
+    ///
+    /// # Guarantees
+    /// Any bytes get an answer; a review whose uid can be read is answered with that uid; a panic in a
+    /// rule refuses this review with code 500 and harms no other.
+    pub async fn admit(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
+        let reply = match Review::parse(review) {
+            Ok(review) => {
+                let verdict = self.contained(self.decide(endpoint, &review.request, deadline)).await;
+                report(endpoint, &review.request, &verdict);
+                Reply::new(Some(review.version), &review.request.uid, &verdict)
+            }
+            Err(unreadable) => {
+                debug!(webhook = endpoint.path(), message = unreadable.denial.message, "unreadable review");
+                unreadable.into()
+            }
+        };
+        self.metrics.count_review(endpoint.path(), reply.code);
+        reply
+    }
+
+    async fn decide(&self, endpoint: Endpoint, request: &Request<'_>, deadline: Deadline) -> Verdict {
+        match endpoint {
+            Endpoint::MutatePod => pod::mutate(self, request, deadline).await,
+            Endpoint::MutateSidecarSet => sidecarset::mutate(self, request),
+            Endpoint::ValidateSidecarSet => sidecarset::validate(self, request),
+            Endpoint::Protect(kind) => protection::validate(self, kind, request, deadline).await,
+        }
+    }
+
+    async fn contained(&self, decision: impl Future<Output = Verdict>) -> Verdict {
+        AssertUnwindSafe(decision).catch_unwind().await.unwrap_or_else(|payload| {
+            self.metrics.panics.inc();
+            let message = panic_message(&*payload);
+            error!(message, "a rule panicked; the review is refused");
+            Verdict::deny(500, format!("panic: {message} [recovered]"))
+        })
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}
+
+fn report(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
+    let (webhook, uid, operation) = (endpoint.path(), &*request.uid, &*request.operation);
+    match verdict {
+        Verdict::Allow { edits, .. } => {
+            debug!(webhook, uid, operation, edits = edits.operations().len(), "allowed");
+        }
+        Verdict::Deny(denial) => info!(
+            webhook,
+            uid,
+            operation,
+            kind = &*request.kind.kind,
+            namespace = &*request.namespace,
+            user = &*request.user_info.username,
+            code = denial.code,
+            message = denial.message,
+            "refused"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+
+    use cluster::files::Objects;
+    use planner::world::World;
+
+    use super::*;
+
+    fn admission() -> Admission {
+        Admission {
+            gates: FeatureGates::default(),
+            index: Arc::new(Index::fixed(World::new(api::DEFAULT_NAMESPACE))),
+            lookup: Lookup::files(Objects::default()),
+            settings: Settings::default(),
+            metrics: Metrics::new().unwrap(),
+            protection_log: ProtectionLog::disabled(),
+            clock: Arc::new(|| Moment { now: jiff::Timestamp::UNIX_EPOCH, seed: 1 }),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_refuses_its_own_review_only() {
+        let admission = admission();
+        let verdict = admission.contained(async { panic!("boom {}", 1) }).await;
+        assert_eq!(verdict, Verdict::deny(500, "panic: boom 1 [recovered]"));
+        assert_eq!(admission.contained(future::ready(Verdict::allow())).await, Verdict::allow());
+        assert_eq!(admission.metrics.panics.get(), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! Counters of admission, under the names that dashboards know (spec 00 §3.6, spec 50 §6). The text
+//! encoder appends nothing to them.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+/// The metrics of one process. Cheap to clone: clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    latency: HistogramVec,
+    in_flight: IntGaugeVec,
+    pub(crate) reviews: IntCounterVec,
+    pub(crate) panics: IntCounter,
+    pub(crate) overloads: IntCounter,
+    pub(crate) handshake_failures: IntCounterVec,
+    pub(crate) connections: IntGauge,
+    pub(crate) log_lines_dropped: IntCounter,
+    pub(crate) namespaces_kept: IntCounterVec,
+    pub(crate) definitions_kept: IntCounterVec,
+    pub(crate) workloads_kept: IntCounterVec,
+    pub(crate) resources_kept: IntCounterVec,
+}
+
+/// The metrics of one path, looked up once.
+#[derive(Clone, Debug)]
+pub(crate) struct PathMetrics {
+    requests: IntCounterVec,
+    answered: IntCounter,
+    latency: Histogram,
+    in_flight: IntGauge,
+    path: &'static str,
+}
+
+/// A call that is being answered; leaves the gauge when dropped.
+pub(crate) struct InFlight<'a>(&'a PathMetrics);
+
+impl Metrics {
+    /// All metrics at zero, in a registry of their own.
+    ///
+    /// # Errors
+    /// A name was registered twice.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let counters =
+            |name, help, labels: &[&str]| keep(&registry, IntCounterVec::new(Opts::new(name, help), labels)?);
+        let counter = |name, help| keep(&registry, IntCounter::new(name, help)?);
+        let latency = HistogramOpts::new(
+            "controller_runtime_webhook_latency_seconds",
+            "Histogram of the latency of processing admission requests",
+        );
+        Ok(Self {
+            requests: counters(
+                "controller_runtime_webhook_requests_total",
+                "Total number of admission requests by HTTP status code.",
+                &["webhook", "code"],
+            )?,
+            latency: keep(&registry, HistogramVec::new(latency, &["webhook"])?)?,
+            in_flight: keep(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "controller_runtime_webhook_requests_in_flight",
+                        "Current number of admission requests being served.",
+                    ),
+                    &["webhook"],
+                )?,
+            )?,
+            reviews: counters(
+                "kutter_admission_reviews",
+                "Reviews answered, by the code inside the answer: 200 allowed, everything else refused.",
+                &["webhook", "code"],
+            )?,
+            panics: counter(
+                "kutter_admission_panics",
+                "Reviews whose rules panicked; they were refused with code 500.",
+            )?,
+            overloads: counter(
+                "kutter_admission_overloads",
+                "Calls turned away because too many were in flight.",
+            )?,
+            handshake_failures: counters(
+                "kutter_tls_handshake_failures",
+                "TLS handshakes that failed; reason refused: the caller did not accept our certificate.",
+                &["reason"],
+            )?,
+            connections: keep(&registry, IntGauge::new("kutter_connections", "Open connections.")?)?,
+            log_lines_dropped: counter(
+                "kutter_protection_log_lines_dropped",
+                "Lines that the protection log could not take.",
+            )?,
+            namespaces_kept: counters(
+                "namespace_deletion_protection",
+                "Namespace Deletion Protection",
+                &["name", "username"],
+            )?,
+            definitions_kept: counters(
+                "crd_deletion_protection",
+                "CustomResourceDefinition Deletion Protection",
+                &["name", "username"],
+            )?,
+            workloads_kept: counters(
+                "workload_deletion_protection",
+                "Workload Deletion Protection",
+                &["kind_namespace_name", "username"],
+            )?,
+            resources_kept: counters(
+                "resource_deletion_protection",
+                "Service and Ingress Deletion Protection",
+                &["kind_namespace_name", "username"],
+            )?,
+            registry,
+        })
+    }
+
+    /// Where other parts of the process register theirs.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Everything registered, in Prometheus' text format.
+    ///
+    /// # Errors
+    /// A collector gave something that the format cannot hold.
+    pub fn render(&self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    /// Calls turned away because too many were in flight.
+    pub fn overloads(&self) -> u64 {
+        self.overloads.get()
+    }
+
+    /// Reviews received on any path. When this stays at zero although objects are created, the API
+    /// server does not reach this process.
+    pub fn reviews_received(&self) -> u64 {
+        let families = self.reviews.collect();
+        let counters = families.iter().flat_map(|family| family.get_metric());
+        counters.map(|metric| metric.get_counter().get_value() as u64).sum()
+    }
+
+    pub(crate) fn path(&self, path: &'static str) -> PathMetrics {
+        PathMetrics {
+            requests: self.requests.clone(),
+            answered: self.requests.with_label_values(&[path, "200"]),
+            latency: self.latency.with_label_values(&[path]),
+            in_flight: self.in_flight.with_label_values(&[path]),
+            path,
+        }
+    }
+
+    pub(crate) fn count_review(&self, path: &str, code: u16) {
+        // The allowed review is the common one.
+        match code {
+            200 => self.reviews.with_label_values(&[path, "200"]).inc(),
+            _ => self.reviews.with_label_values(&[path, &code.to_string()]).inc(),
+        }
+    }
+}
+
+impl PathMetrics {
+    pub(crate) fn enter(&self) -> InFlight<'_> {
+        self.in_flight.inc();
+        InFlight(self)
+    }
+
+    pub(crate) fn finish(&self, status: u16, elapsed: Duration) {
+        match status {
+            200 => self.answered.inc(),
+            _ => self.requests.with_label_values(&[self.path, &status.to_string()]).inc(),
+        }
+        self.latency.observe(elapsed.as_secs_f64());
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}
+
+fn keep<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_rendered_as_dashboards_know_them() {
+        let metrics = Metrics::new().unwrap();
+        metrics.namespaces_kept.with_label_values(&["a", "alice"]).inc();
+        metrics.path("/mutate-pod").finish(200, Duration::from_millis(3));
+        metrics.count_review("/mutate-pod", 403);
+        let text = metrics.render().unwrap();
+        for line in [
+            "# HELP namespace_deletion_protection Namespace Deletion Protection\n",
+            "namespace_deletion_protection{name=\"a\",username=\"alice\"} 1\n",
+            "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate-pod\"} 1\n",
+            "controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-pod\"} 1\n",
+            "controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-pod\"} 0\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert_eq!(metrics.reviews_received(), 1);
+    }
+}

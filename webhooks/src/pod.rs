@@ -1,0 +1,76 @@
+//! `/mutate-pod` (spec 10 §1).
+
+use cluster::index::CacheState;
+use planner::moment::Moment;
+use planner::pod::{self, Operation, Outcome, PodReview};
+use planner::verdict::Verdict;
+use planner::world::{Namespace, Watched};
+
+use crate::admission::Admission;
+use crate::deadline::Deadline;
+use crate::review::Request;
+
+/// Decides from the index alone; only where the answer hangs on a Namespace that the index lacks it
+/// asks the cluster, once and briefly.
+pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
+    if !admission.index.can_answer(Watched::SidecarSet) {
+        return not_loaded(admission.index.cache_state(Watched::SidecarSet));
+    }
+    let Some(operation) = operation(&request.operation) else {
+        return Verdict::deny(400, format!("unknown operation {:?}", request.operation));
+    };
+    let review = PodReview {
+        operation,
+        dry_run: request.dry_run.unwrap_or(false),
+        subresource: &request.sub_resource,
+        resource: &request.resource.resource,
+        namespace: &request.namespace,
+        object: request.object.map_or("null", |object| object.get()),
+    };
+    let moment = (admission.clock)();
+    if let Outcome::Decided(verdict) = decide(admission, &review, None, moment) {
+        return verdict;
+    }
+    let lookup = admission.lookup.namespace(&request.namespace);
+    let namespace = match deadline.within("reading the Namespace", lookup).await {
+        Ok(namespace) => namespace,
+        Err(slow) => return Verdict::deny(504, slow.to_string()),
+    };
+    let missing = Namespace::missing();
+    match decide(admission, &review, Some(namespace.as_deref().unwrap_or(&missing)), moment) {
+        Outcome::Decided(verdict) => verdict,
+        Outcome::NeedsNamespace => {
+            Verdict::deny(500, format!("the Namespace {} cannot be read; try again", request.namespace))
+        }
+    }
+}
+
+/// Takes a fresh snapshot each time: what arrived during a lookup counts.
+fn decide(
+    admission: &Admission,
+    review: &PodReview<'_>,
+    namespace: Option<&Namespace>,
+    moment: Moment,
+) -> Outcome {
+    pod::mutate(review, &admission.index.world(), namespace, &admission.gates, moment)
+}
+
+/// A Pod must not slip in without its sidecars because a cache is not there yet (decision 1).
+fn not_loaded(state: CacheState) -> Verdict {
+    let reason = match state {
+        CacheState::Failing(message) => message,
+        CacheState::AwaitingConversion(_) => "their conversion is not reachable yet".to_owned(),
+        _ => "the first list is under way".to_owned(),
+    };
+    Verdict::deny(503, format!("SidecarSets are not loaded: {reason}; try again"))
+}
+
+pub(crate) fn operation(name: &str) -> Option<Operation> {
+    match name {
+        "CREATE" => Some(Operation::Create),
+        "UPDATE" => Some(Operation::Update),
+        "DELETE" => Some(Operation::Delete),
+        "CONNECT" => Some(Operation::Connect),
+        _ => None,
+    }
+}

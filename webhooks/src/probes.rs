@@ -1,0 +1,58 @@
+//! Health, readiness and metrics over plain HTTP (spec 00 §3.5).
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+
+use crate::metrics::Metrics;
+
+/// Answers whether something is well, and if not, why.
+pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The two questions that a kubelet asks.
+#[derive(Clone)]
+pub struct Checks {
+    /// Whether the process works: every runtime of it ticks. If not, it is restarted.
+    pub liveness: Check,
+    /// Whether calls may come: certificate published, caches filled, self-sent review answered, not
+    /// draining.
+    pub readiness: Check,
+}
+
+/// `/healthz` and `/readyz`, each also by the name of its only check; 200 `ok`, or 500 with the reason.
+pub fn health_router(checks: Checks) -> Router {
+    let Checks { liveness, readiness } = checks;
+    Router::new()
+        .route("/healthz", probe("ping", liveness.clone()))
+        .route("/healthz/ping", probe("ping", liveness))
+        .route("/readyz", probe("webhook-ready", readiness.clone()))
+        .route("/readyz/webhook-ready", probe("webhook-ready", readiness))
+}
+
+fn probe(name: &'static str, check: Check) -> axum::routing::MethodRouter {
+    get(move || {
+        let answer = match check() {
+            Ok(()) => (StatusCode::OK, "ok".to_owned()),
+            Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("[-]{name} failed: {reason}\n")),
+        };
+        async move { answer }
+    })
+}
+
+/// `/metrics` in Prometheus' text format.
+pub fn metrics_router(metrics: Metrics) -> Router {
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    Router::new().route(
+        "/metrics",
+        get(move || {
+            let answer = match metrics.render() {
+                Ok(text) => (StatusCode::OK, [(CONTENT_TYPE, TEXT)], text),
+                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(CONTENT_TYPE, TEXT)], error.to_string()),
+            };
+            async move { answer }
+        }),
+    )
+}

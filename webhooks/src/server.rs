@@ -1,0 +1,272 @@
+//! The server: accepts connections, speaks TLS, HTTP/2 and HTTP/1.1, and stops without losing a call.
+//!
+//! ```text
+//!   Serving --drain(wait, limit)--> Draining --wait--> Stopping --in flight done, or limit--> stopped
+//!                                   accepts still;     accepts no more
+//!                                   every answer asks
+//!                                   to close
+//! ```
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::ResolvesServerCert;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, info, warn};
+
+use crate::metrics::Metrics;
+
+mod connection;
+
+use connection::{Http, HttpVersion, Phase};
+
+const BACKLOG: i32 = 1024;
+/// Pause after an accept that failed, such as for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections may cost at most.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Open connections; more wait in the kernel's queue.
+    pub connections: usize,
+    /// Time for a TLS handshake.
+    pub handshake: Duration,
+    /// Time for the head of a request over HTTP/1.1, idle time before it included.
+    pub head: Duration,
+    /// Concurrent requests per HTTP/2 connection.
+    pub streams: u32,
+    /// An HTTP/2 connection that is silent for this long is asked whether it is alive.
+    pub idle: Duration,
+    /// Time for the answer to that question.
+    pub ping: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(60),
+            streams: 250,
+            idle: Duration::from_secs(30),
+            ping: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    phase: watch::Sender<Phase>,
+    accepting: JoinHandle<()>,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Every call was answered.
+    Complete,
+    /// The limit came first; connections were cut.
+    Cut,
+}
+
+/// Binds `port` for IPv6 and IPv4 alike (spec 00, sharp edge 18), or for IPv4 alone where the host has
+/// no IPv6. Port 0 takes a free one. Must be called on a runtime.
+///
+/// # Errors
+/// The port is taken, or may not be bound.
+pub fn bind(port: u16) -> io::Result<TcpListener> {
+    bind_to(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).or_else(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            return Err(error);
+        }
+        bind_to(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+    })
+}
+
+fn bind_to(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // A restarted process takes its port over from connections that are still closing.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+impl Server {
+    /// Serves `router` over TLS with the certificate that `certificates` gives for each new connection:
+    /// replacing it there closes nothing.
+    ///
+    /// # Errors
+    /// The cryptography supports no version of TLS, or the listener is broken.
+    pub fn start(
+        listener: TcpListener,
+        certificates: Arc<dyn ResolvesServerCert>,
+        router: Router,
+        limits: ConnectionLimits,
+        metrics: &Metrics,
+    ) -> io::Result<Self> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Self::run(listener, Some(TlsAcceptor::from(Arc::new(config))), router, limits, metrics)
+    }
+
+    /// Serves `router` over plain HTTP/1.1: probes and metrics.
+    ///
+    /// # Errors
+    /// The listener is broken.
+    pub fn start_plain(
+        listener: TcpListener,
+        router: Router,
+        limits: ConnectionLimits,
+        metrics: &Metrics,
+    ) -> io::Result<Self> {
+        Self::run(listener, None, router, limits, metrics)
+    }
+
+    fn run(
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        router: Router,
+        limits: ConnectionLimits,
+        metrics: &Metrics,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let phase = watch::Sender::new(Phase::Serving);
+        let acceptor = Acceptor {
+            tls,
+            http: Http::new(router, &limits),
+            slots: Arc::new(Semaphore::new(limits.connections)),
+            handshake: limits.handshake,
+            metrics: metrics.clone(),
+            phase: phase.subscribe(),
+        };
+        let accepting = tokio::spawn(Arc::new(acceptor).accept_all(listener));
+        Ok(Self { address, phase, accepting })
+    }
+
+    /// Where it listens.
+    pub fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops gracefully; the caller has turned unready before. For the time `wait` it goes on accepting,
+    /// since callers learn late that it is leaving, and asks every caller to close: GOAWAY over HTTP/2,
+    /// `connection: close` over HTTP/1.1. Then it takes no more connections, and what is in flight has
+    /// the time `limit`.
+    pub async fn drain(self, wait: Duration, limit: Duration) -> Drained {
+        let Self { phase, mut accepting, .. } = self;
+        phase.send_replace(Phase::Draining);
+        info!(?wait, ?limit, "draining");
+        sleep(wait).await;
+        phase.send_replace(Phase::Stopping);
+        if timeout(limit, &mut accepting).await.is_ok() {
+            return Drained::Complete;
+        }
+        warn!("calls were still in flight when the time for draining ended");
+        // Ends the connections too: they belong to this task.
+        accepting.abort();
+        Drained::Cut
+    }
+}
+
+struct Acceptor {
+    tls: Option<TlsAcceptor>,
+    http: Http,
+    slots: Arc<Semaphore>,
+    handshake: Duration,
+    metrics: Metrics,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Acceptor {
+    async fn accept_all(self: Arc<Self>, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        let mut phase = self.phase.clone();
+        loop {
+            tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase == Phase::Stopping) => break,
+                Some(_) = connections.join_next() => {}
+                Some((stream, slot)) = self.accept(&listener) => {
+                    connections.spawn(self.clone().serve(stream, slot));
+                }
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// `None` where accepting failed; the next call tries again.
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let slot = self.slots.clone().acquire_owned().await.ok()?;
+        match listener.accept().await {
+            Ok((stream, _)) => Some((stream, slot)),
+            Err(error) => {
+                warn!(%error, "can't accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                None
+            }
+        }
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream, _slot: OwnedSemaphorePermit) {
+        // Without it small answers wait for acknowledgements.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "can't switch off delays");
+        }
+        self.metrics.connections.inc();
+        match &self.tls {
+            None => self.http.serve(stream, HttpVersion::One, self.phase.clone()).await,
+            Some(tls) => match timeout(self.handshake, tls.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let version = HttpVersion::negotiated(stream.get_ref().1.alpn_protocol());
+                    self.http.serve(stream, version, self.phase.clone()).await;
+                }
+                Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
+                Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),
+            },
+        }
+        self.metrics.connections.dec();
+    }
+
+    fn count_handshake_failure(&self, reason: &str, error: &str) {
+        self.metrics.handshake_failures.with_label_values(&[reason]).inc();
+        if reason == "refused" {
+            warn!(error, "a caller refused our certificate: its CA bundle may not fit");
+        } else {
+            debug!(reason, error, "a TLS handshake failed");
+        }
+    }
+}
+
+/// Sorts failed handshakes: a caller that refuses our certificate is a matter for the operator, one that
+/// only looks whether the port is open is not.
+fn handshake_failure(error: &io::Error) -> &'static str {
+    let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::AlertReceived(_)) => "refused",
+        Some(_) => "protocol",
+        None => "closed",
+    }
+}

@@ -1,0 +1,153 @@
+//! One connection: HTTP/2 or HTTP/1.1 as agreed in the TLS handshake, and its part in a drain.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, watch};
+use tower::ServiceExt;
+use tracing::debug;
+
+use super::ConnectionLimits;
+
+/// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
+const BUFFER: usize = 64 * 1024;
+/// Bytes that a caller may send ahead on one HTTP/2 stream, and on all streams of a connection.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const HEADERS: u32 = 16 * 1024;
+
+/// How far a server is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Serving,
+    Draining,
+    Stopping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HttpVersion {
+    One,
+    Two,
+}
+
+impl HttpVersion {
+    /// A caller that names no protocol speaks HTTP/1.1.
+    pub(super) fn negotiated(alpn: Option<&[u8]>) -> Self {
+        if alpn == Some(b"h2") { Self::Two } else { Self::One }
+    }
+}
+
+/// The protocol, configured once for all connections.
+pub(super) struct Http {
+    router: Router,
+    one: http1::Builder,
+    two: http2::Builder<TokioExecutor>,
+}
+
+impl Http {
+    pub(super) fn new(router: Router, limits: &ConnectionLimits) -> Self {
+        let mut one = http1::Builder::new();
+        one.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
+        let mut two = http2::Builder::new(TokioExecutor::new());
+        two.timer(TokioTimer::new())
+            .keep_alive_interval(limits.idle)
+            .keep_alive_timeout(limits.ping)
+            .max_concurrent_streams(limits.streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HEADERS);
+        Self { router, one, two }
+    }
+
+    /// Serves a connection to its end.
+    pub(super) async fn serve<S>(&self, stream: S, version: HttpVersion, phase: watch::Receiver<Phase>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let io = TokioIo::new(stream);
+        let result = match version {
+            HttpVersion::One => self.serve_one(io, phase).await,
+            HttpVersion::Two => self.serve_two(io, phase).await,
+        };
+        if let Err(error) = result {
+            debug!(%error, "a connection ended with an error");
+        }
+    }
+
+    /// HTTP/1.1 is left by a header on the next answer. Closing an idle connection at once would race
+    /// with a request on its way, so that waits for the stop.
+    async fn serve_one<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> hyper::Result<()>
+    where
+        I: Read + Write + Unpin + Send + 'static,
+    {
+        let router = self.router.clone();
+        let leaving = phase.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = answer(&router, request);
+            let leaving = leaving.clone();
+            async move {
+                let mut response = answer.await?;
+                if *leaving.borrow() != Phase::Serving {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let mut connection = pin!(self.one.serve_connection(io, service));
+        tokio::select! {
+            result = connection.as_mut() => return result,
+            () = reached(&mut phase, Phase::Stopping) => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    /// HTTP/2 is left by GOAWAY, which loses nothing: requests that cross it are still answered. A caller
+    /// that connects while we drain gets its first request through before it is told.
+    async fn serve_two<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> hyper::Result<()>
+    where
+        I: Read + Write + Unpin + Send + 'static,
+    {
+        let router = self.router.clone();
+        let came_late = *phase.borrow() != Phase::Serving;
+        let served = Arc::new(Notify::new());
+        let notify = came_late.then(|| served.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            if let Some(served) = &notify {
+                served.notify_one();
+            }
+            answer(&router, request)
+        });
+        let mut connection = pin!(self.two.serve_connection(io, service));
+        let leave = if came_late { Phase::Stopping } else { Phase::Draining };
+        tokio::select! {
+            result = connection.as_mut() => return result,
+            () = reached(&mut phase, leave) => {}
+            () = served.notified() => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        connection.await
+    }
+}
+
+fn answer(
+    router: &Router,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
+    router.clone().oneshot(request.map(Body::new))
+}
+
+/// Waits for `wanted` or a later phase. A server that is gone counts as stopping.
+async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    drop(phase.wait_for(|phase| *phase >= wanted).await);
+}

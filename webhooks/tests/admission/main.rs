@@ -1,0 +1,7 @@
+//! Admission as its callers meet it: over HTTP, over TLS, and with anything at all in the body.
+
+mod fuzz;
+mod http_contract;
+mod protection;
+mod support;
+mod tls;
