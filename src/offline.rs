@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cluster::files::{Object, Objects};
 use planner::json_patch;
+use planner::sidecarset::defaulting;
 use planner::world::{Watched, World};
 use tracing::warn;
 
@@ -31,13 +32,24 @@ pub fn world(objects: &Objects, default_namespace: &str, install_namespace: &str
     world
 }
 
-/// A SidecarSet as the API server would store it; one that admission refuses would not be stored.
+/// A SidecarSet as the API server would store it; one that can't be stored is left out.
 fn stored(object: &Object) -> Option<String> {
-    match planner::sidecarset::defaulting::stored_form(&object.json) {
+    match store(object) {
         Ok(stored) => Some(stored),
-        Err(denial) => {
-            warn!(source = object.source, name = object.name, reason = denial.message, "a SidecarSet is left out");
+        Err(error) => {
+            warn!(source = object.source, name = object.name, "a SidecarSet is left out: {error:#}");
             None
         }
     }
+}
+
+fn store(object: &Object) -> anyhow::Result<String> {
+    let version = object.api_version.rsplit('/').next().unwrap_or_default();
+    let defaults = defaulting::default(&object.json, version).map_err(|denial| anyhow::anyhow!(denial.message))?;
+    let defaulted = json_patch::apply(&object.json, &defaults)?;
+    if version == "v1beta1" {
+        return Ok(defaulted);
+    }
+    let storage = format!("{}/v1beta1", api::APPS_GROUP);
+    Ok(api::conversion::convert(&defaulted, &storage)?.get().to_owned())
 }

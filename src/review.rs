@@ -60,6 +60,17 @@ pub enum ReviewedOperation {
     Delete,
 }
 
+impl ReviewedOperation {
+    /// The operation as reviews name it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
 /// How answers are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
+use cluster::events::Recorder;
 use cluster::{Lookup, feed};
 use planner::moment::Moment;
 use planner::world::World;
@@ -77,7 +78,8 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         let (client, index, namespace) = (client.clone(), index.clone(), settings.install_namespace.clone());
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
-    let certificates = certs::start(client.clone(), settings.certificates(), settings.registration());
+    let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
+    let certificates = certs::start(client.clone(), settings.certificates.clone(), recorder);
 
     let state = Arc::new(Admission {
         gates: settings.gates.clone(),
@@ -89,7 +91,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         clock: settings::clock(),
     });
     let server = serve_webhooks(settings, state, &certificates, &metrics)?;
-    let readiness = Readiness::new(index, certificates.status.clone());
+    let readiness = Readiness::new(index, &certificates);
     let heartbeats =
         [Heartbeat::start("admission", admission.handle()), Heartbeat::start("controllers", controllers.handle())];
     serve_probes(settings, &metrics, &readiness, heartbeats).await?;
@@ -109,6 +111,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         warn!("some calls were not answered");
     }
     feeding.abort();
+    certificates.task.abort();
     info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,8 @@ pub const SIDECARSET_HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-witho
 pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
 
 /// On a Pod: JSON map from sidecar to its working container.
-pub const SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+pub const SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: &str =
+    "kruise.io/sidecarset-working-hotupgrade-container";
 
 /// Prefix, followed by a container: hot upgrade version of it.
 pub const SIDECARSET_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
@@ -40,7 +41,8 @@ pub const IMAGE_PREDOWNLOAD_PARALLELISM: &str = "apps.kruise.io/image-predownloa
 pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
 
 /// Image pre-download starts once this many Pods are updated and ready.
-pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str = "apps.kruise.io/image-predownload-min-updated-ready-pods";
+pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
+    "apps.kruise.io/image-predownload-min-updated-ready-pods";
 
 /// On a v1alpha1 DaemonSet: `true` stands for `spec.scaleStrategy.partitionedScaling`.
 pub const PROGRESSIVE_CREATE_POD: &str = "daemonset.kruise.io/progressive-create-pod";

@@ -175,16 +175,24 @@ impl FeatureGates {
     /// An unknown gate or a value that is not a boolean.
     pub fn parse(flags: &str, custom_resource_enable: &str) -> Result<Self, FeatureError> {
         let mut settings = Settings::default();
-        if !custom_resource_enable.is_empty() && !custom_resource_enable.split(',').any(|kind| kind == "SidecarSet") {
+        if !custom_resource_enable.is_empty()
+            && !custom_resource_enable.split(',').any(|kind| kind == "SidecarSet")
+        {
             settings.pod_webhook_by_default = Some(false);
         }
         for entry in flags.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            let (name, value) = entry.split_once('=').ok_or_else(|| FeatureError::MissingValue(entry.to_owned()))?;
+            let (name, value) =
+                entry.split_once('=').ok_or_else(|| FeatureError::MissingValue(entry.to_owned()))?;
             let (name, value) = (name.trim(), value.trim());
             let enabled = match value {
                 "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
                 "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-                _ => return Err(FeatureError::InvalidValue { name: name.to_owned(), value: value.to_owned() }),
+                _ => {
+                    return Err(FeatureError::InvalidValue {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                    });
+                }
             };
             match name {
                 "AllAlpha" => settings.all_alpha = Some(enabled),
@@ -246,7 +254,8 @@ impl FeatureGates {
                 EnhancedLivenessProbe,
             ]);
         }
-        if self.enabled(PreDownloadImageForInPlaceUpdate) || self.enabled(PreDownloadImageForDaemonSetUpdate) {
+        if self.enabled(PreDownloadImageForInPlaceUpdate) || self.enabled(PreDownloadImageForDaemonSetUpdate)
+        {
             self.set(ImagePullJobGate, true);
         }
         if !self.enabled(ResourcesDeletionProtection) {
@@ -325,9 +334,16 @@ mod tests {
     #[test]
     fn dependencies_override_explicit_settings() {
         assert!(!gates("PodWebhook=false,WorkloadSpread=true").enabled(Feature::WorkloadSpread));
-        assert!(!gates("DeletionProtectionForCRDCascadingGate=true").enabled(Feature::DeletionProtectionForCRDCascadingGate));
-        assert!(gates("PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false").enabled(Feature::ImagePullJobGate));
-        let no_daemon = gates("KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=true");
+        assert!(
+            !gates("DeletionProtectionForCRDCascadingGate=true")
+                .enabled(Feature::DeletionProtectionForCRDCascadingGate)
+        );
+        assert!(
+            gates("PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false")
+                .enabled(Feature::ImagePullJobGate)
+        );
+        let no_daemon =
+            gates("KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=true");
         assert!(!no_daemon.enabled(Feature::ImagePullJobGate));
     }
 
@@ -345,7 +361,13 @@ mod tests {
 
     #[test]
     fn malformed_entries_say_what_is_wrong() {
-        assert_eq!(FeatureGates::parse("PodWebhook", ""), Err(FeatureError::MissingValue("PodWebhook".to_owned())));
-        assert!(matches!(FeatureGates::parse("PodWebhook=maybe", ""), Err(FeatureError::InvalidValue { .. })));
+        assert_eq!(
+            FeatureGates::parse("PodWebhook", ""),
+            Err(FeatureError::MissingValue("PodWebhook".to_owned()))
+        );
+        assert!(matches!(
+            FeatureGates::parse("PodWebhook=maybe", ""),
+            Err(FeatureError::InvalidValue { .. })
+        ));
     }
 }

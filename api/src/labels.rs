@@ -16,4 +16,5 @@ pub const SIDECARSET_NAME: &str = "kruise.io/sidecarset-name";
 pub const SIDECARSET_CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
 
 /// On a v1alpha1 CloneSet: `true` stands for `spec.scaleStrategy.excludePreparingDelete`.
-pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
+pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
+    "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";

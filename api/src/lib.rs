@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   crds        the CustomResourceDefinitions, embedded from api/crds/*.yaml
+//!   kinds       spec and status of every kind as structs, in the stored version
 //!   conversion  v1alpha1 <-> v1beta1 on raw JSON, nothing lost
 //!   labels, annotations, environment, finalizers, conditions   the catalogue of keys
 //!   features    feature gates, their defaults and dependency rules
@@ -16,6 +17,7 @@ pub mod crds;
 pub mod environment;
 pub mod features;
 pub mod finalizers;
+pub mod kinds;
 pub mod labels;
 pub mod meta;
 pub mod raw;

@@ -50,7 +50,11 @@ impl SidecarSet {
 
     /// The SidecarSet that this canary stands in for; `None` unless this is a canary.
     pub fn canary_base(&self) -> Option<&str> {
-        if self.is_canary() { Some(self.annotation(annotations::SIDECARSET_BASE).unwrap_or_default()) } else { None }
+        if self.is_canary() {
+            Some(self.annotation(annotations::SIDECARSET_BASE).unwrap_or_default())
+        } else {
+            None
+        }
     }
 }
 
@@ -498,7 +502,9 @@ pub enum IntOrString {
 }
 
 /// Go's decoder leaves a field at its zero value where the document says `null`.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
@@ -519,7 +525,10 @@ mod tests {
         assert!(container.raw.get().contains("\"future\":1.50") && container.is_hot_upgrade());
         assert_eq!(container.name(), "c");
         let written = serde_json::to_string(&set).unwrap();
-        assert!(written.contains("\"future\":1.50") && written.contains(r#"{"name":"v","emptyDir":{}}"#), "{written}");
+        assert!(
+            written.contains("\"future\":1.50") && written.contains(r#"{"name":"v","emptyDir":{}}"#),
+            "{written}"
+        );
         assert_eq!(serde_json::from_str::<SidecarSet>(&written).unwrap(), set);
     }
 

@@ -25,7 +25,9 @@ pub(crate) fn serve(port: u16, answer_bytes: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.expect("the port is free");
-        axum::serve(TlsListener { listener, acceptor: tls::acceptor() }, router).await
+        axum::serve(TlsListener { listener, acceptor: tls::acceptor() }, router)
+            .await
+            .expect("it never ends");
     });
 }
 

@@ -22,6 +22,7 @@ mod echo;
 mod load;
 mod manifests;
 mod process;
+mod product;
 mod report;
 mod review;
 mod tls;

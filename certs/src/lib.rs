@@ -1,1 +1,142 @@
-//! certs
+//! Certificates of the admission server: made, stored, rotated, served and published.
+//!
+//! ```text
+//!            watches (Secret, both configurations, CRDs)
+//!                              |
+//!                              v
+//!   Secret <--read, write-- publisher --patch--> webhook entries, conversion stanzas
+//!                              |
+//!                              +--swap--> CertificateResolver --> new TLS handshakes
+//!                              +--------> Status, SelfCheck   --> readiness
+//! ```
+//!
+//! Every replica runs one publisher; there is no leader. What it does next is decided by
+//! `planner::rotation` and `planner::registration`; this crate reads, writes and watches.
+//!
+//! - [`start`] returns at once. A stored certificate is served a moment later, before anything is
+//!   published, so that nothing waits for caches: `/convert` answers from the first handshake.
+//! - [`Status::published`] says that every existing entry and stanza trusts what is served.
+//!   New entries come after that, once a call through the Service succeeds: readiness must not wait for
+//!   [`Status::registered`], since the Service routes to ready replicas only.
+//! - No error ends the process; the reason is in [`Status::reason`].
+
+mod connection;
+mod material;
+mod objects;
+mod probe;
+mod publisher;
+mod resolver;
+mod settings;
+mod store;
+mod watches;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use cluster::events::Recorder;
+use jiff::Timestamp;
+use kube::Client;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use connection::CallError;
+pub use material::{Material, MaterialError, carry_out, certificates};
+pub use objects::ObjectError;
+pub use probe::{Probe, SelfCheck, through};
+pub use resolver::CertificateResolver;
+pub use settings::{Mode, Settings, SettingsError};
+pub use store::StoreError;
+
+use objects::Objects;
+use publisher::{Memory, Publisher};
+use store::Store;
+use watches::Watches;
+
+/// Where the time comes from.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How far the publication is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Every existing webhook entry and conversion stanza trusts the certificate that is served.
+    pub published: bool,
+    /// Every entry that this server answers is registered.
+    pub registered: bool,
+    /// What is missing or went wrong last; empty when all is well.
+    pub reason: String,
+}
+
+/// The certificates of this server.
+#[derive(Debug)]
+pub struct Certificates {
+    /// For the TLS server.
+    pub resolver: Arc<CertificateResolver>,
+    /// For readiness.
+    pub status: watch::Receiver<Status>,
+    /// For readiness: does this process answer over TLS?
+    pub self_check: SelfCheck,
+    /// The publisher; abort it at shutdown.
+    pub task: JoinHandle<()>,
+}
+
+/// Why there is no certificate without an API server.
+#[derive(Debug, Error)]
+pub enum OfflineError {
+    /// The files can't be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A certificate can't be made or used.
+    #[error(transparent)]
+    Material(#[from] MaterialError),
+    /// The work was interrupted.
+    #[error("making a certificate was interrupted: {0}")]
+    Interrupted(#[from] tokio::task::JoinError),
+}
+
+/// Starts the publisher on the current runtime, which must be the one that `client` was made on.
+pub fn start(client: Client, settings: Settings, recorder: Recorder) -> Certificates {
+    let probe = through(client.clone(), settings.registration.endpoint.clone());
+    start_with(client, settings, recorder, probe, Arc::new(Timestamp::now))
+}
+
+/// [`start`] with a probe and a clock of the caller's.
+pub fn start_with(
+    client: Client,
+    settings: Settings,
+    recorder: Recorder,
+    probe: Probe,
+    clock: Clock,
+) -> Certificates {
+    let resolver = Arc::new(CertificateResolver::default());
+    let bundle = Arc::new(ArcSwap::default());
+    let (sender, status) = watch::channel(Status::default());
+    let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle) };
+    let watches = Watches::start(&client, &settings);
+    let publisher = Publisher {
+        store: Store::new(client.clone(), &settings),
+        objects: Objects::new(client),
+        settings,
+        resolver: Arc::clone(&resolver),
+        bundle,
+        status: sender,
+        recorder,
+        probe,
+        clock,
+        memory: Memory::default(),
+    };
+    Certificates { resolver, status, self_check, task: tokio::spawn(publisher.run(watches)) }
+}
+
+/// The certificate of a server without an API server, from the files of `settings.directory`, made
+/// where there is none.
+///
+/// # Errors
+/// The files can't be read or written, or a certificate can't be made.
+pub async fn offline(settings: &Settings) -> Result<(Arc<CertificateResolver>, SelfCheck), OfflineError> {
+    let material = publisher::load_files(settings, Timestamp::now()).await?;
+    let resolver = Arc::new(CertificateResolver::default());
+    resolver.swap(material.certified_key()?);
+    let bundle = Arc::new(ArcSwap::from_pointee(material.authorities));
+    Ok((resolver, SelfCheck { port: settings.port, bundle }))
+}

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use planner::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PublicKeyData, RsaKeySize,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData, RsaKeySize,
 };
 use rustls::RootCertStore;
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -102,7 +102,8 @@ impl Material {
     /// Certificate or key is missing, or they don't belong together.
     pub fn certified_key(&self) -> Result<Arc<CertifiedKey>, MaterialError> {
         let chain = certificates(&self.certificate);
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|_| MaterialError::Unreadable)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|_| MaterialError::Unreadable)?;
         if chain.is_empty() {
             return Err(MaterialError::Unreadable);
         }
@@ -142,8 +143,11 @@ fn add_authority(base: &Material, bundle: &str, now: Timestamp) -> Result<Materi
     let mut parameters = CertificateParams::new(vec![AUTHORITY_NAME.to_owned()])?;
     parameters.distinguished_name = common_name(AUTHORITY_NAME);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    parameters.key_usages =
-        vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+    parameters.key_usages = vec![
+        KeyUsagePurpose::KeyEncipherment,
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+    ];
     parameters.not_before = SystemTime::from(now.checked_sub(CLOCK_SKEW).unwrap_or(now)).into();
     parameters.not_after = SystemTime::from(now.checked_add(LIFETIME).unwrap_or(now)).into();
     let certificate = parameters.self_signed(&key)?;
@@ -196,6 +200,29 @@ pub(crate) fn own_authorities(bundle: &str) -> Vec<CertificateDer<'static>> {
     certificates(&text).into_iter().filter(named).collect()
 }
 
+/// One bundle of several replicas' authorities: all of `own` and the youngest others that have not
+/// expired, `most` in all, the youngest first.
+pub(crate) fn shared_bundle(
+    all: &[CertificateDer<'static>],
+    own: &[CertificateDer<'static>],
+    most: usize,
+    now: Timestamp,
+) -> String {
+    let mut valid: Vec<(Authority, &CertificateDer<'static>)> = all
+        .iter()
+        .filter_map(|certificate| authority(certificate).map(|authority| (authority, certificate)))
+        .filter(|(authority, _)| authority.not_after > now)
+        .collect();
+    valid.sort_by_key(|(authority, _)| (std::cmp::Reverse(authority.not_before), authority.id));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        valid.into_iter().partition(|(_, certificate)| own.contains(certificate));
+    let mut kept: Vec<(Authority, &CertificateDer<'static>)> =
+        ours.into_iter().chain(others).take(most).collect();
+    // All replicas must write the same text, or they would never come to rest.
+    kept.sort_by_key(|(authority, _)| (std::cmp::Reverse(authority.not_before), authority.id));
+    kept.into_iter().map(|(_, certificate)| pem("CERTIFICATE", certificate)).collect()
+}
+
 /// What a certificate says as an authority; `None` where it isn't readable.
 pub(crate) fn authority(certificate: &CertificateDer<'_>) -> Option<Authority> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
@@ -219,7 +246,8 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
 fn signed_by(chain: &[CertificateDer<'_>], authority: &CertificateDer<'_>, time: Timestamp) -> bool {
     let Some((leaf, intermediates)) = chain.split_first() else { return false };
     let mut roots = RootCertStore::empty();
-    let time = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time.as_second()).unwrap_or_default()));
+    let time =
+        UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time.as_second()).unwrap_or_default()));
     let algorithms = provider().signature_verification_algorithms.all;
     roots.add(authority.clone().into_owned()).is_ok()
         && ParsedCertificate::try_from(leaf).is_ok_and(|leaf| {

@@ -63,8 +63,9 @@ impl Objects {
     pub(crate) async fn refresh(&mut self, versions: &BTreeMap<String, String>) -> Result<(), ObjectError> {
         self.definitions.retain(|name, (version, _)| versions.get(name) == Some(version));
         let missing = versions.iter().filter(|(name, _)| !self.definitions.contains_key(*name));
-        let read = try_join_all(missing.map(|(name, version)| async {
-            let text = self.get("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}")).await?;
+        let this = &*self;
+        let read = try_join_all(missing.map(|(name, version)| async move {
+            let text = this.get("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}")).await?;
             let definition = text.as_deref().map(Definition::parse).transpose()?;
             let publishes = definition.filter(Definition::converts);
             Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))

@@ -68,7 +68,8 @@ async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, 
         .into_iter()
         .collect();
     let parameters = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
-    let slices = Api::<EndpointSlice>::namespaced(client, namespace).list(&parameters).await.map_err(failed)?;
+    let slices =
+        Api::<EndpointSlice>::namespaced(client, namespace).list(&parameters).await.map_err(failed)?;
     for slice in slices {
         let ports: Vec<u16> = slice
             .ports

@@ -107,7 +107,9 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)], flags: &str) -> Result<Settings, SettingsError> {
-        let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let find = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
         Settings::from_environment(find, FeatureGates::parse(flags, "").unwrap(), BTreeSet::new())
     }
 
@@ -123,7 +125,10 @@ mod tests {
     fn mode_follows_gate_then_writer_then_host() {
         let mode = |variables: &[(&str, &str)], flags| read(variables, flags).unwrap().mode;
         assert_eq!(mode(&[("WEBHOOK_HOST", "10.0.0.5")], ""), Mode::Files);
-        assert_eq!(mode(&[("WEBHOOK_HOST", "10.0.0.5"), ("WEBHOOK_CERT_WRITER", "secret")], ""), Mode::Secret);
+        assert_eq!(
+            mode(&[("WEBHOOK_HOST", "10.0.0.5"), ("WEBHOOK_CERT_WRITER", "secret")], ""),
+            Mode::Secret
+        );
         assert_eq!(mode(&[("WEBHOOK_CERT_WRITER", "fs")], ""), Mode::Files);
         assert_eq!(mode(&[("WEBHOOK_CERT_WRITER", "fs")], "EnableExternalCerts=true"), Mode::External);
     }
@@ -131,7 +136,10 @@ mod tests {
     #[test]
     fn a_bad_port_is_fatal() {
         for port in ["x", "0", "65536"] {
-            assert_eq!(read(&[("WEBHOOK_PORT", port)], "").unwrap_err(), SettingsError::Port(port.to_owned()));
+            assert_eq!(
+                read(&[("WEBHOOK_PORT", port)], "").unwrap_err(),
+                SettingsError::Port(port.to_owned())
+            );
         }
     }
 }

@@ -209,7 +209,8 @@ mod tests {
     fn only_what_differs_is_patched() {
         let secret = secret("name", &material());
         let renewed = Material { certificate: "new".to_owned(), ..material() };
-        let keys: Vec<String> = changes(&secret, &renewed)["data"].as_object().unwrap().keys().cloned().collect();
+        let keys: Vec<String> =
+            changes(&secret, &renewed)["data"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, ["cert.pem", "tls.crt"]);
     }
 

@@ -6,12 +6,14 @@ use std::fmt::Debug;
 
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{Config, Error, Event, metadata_watcher};
-use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, Error, Event};
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use planner::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
@@ -22,7 +24,7 @@ use crate::settings::{Mode, Settings};
 enum Signal {
     /// An object with a fixed name changed.
     Object,
-    Definition(Event<PartialObjectMeta<CustomResourceDefinition>>),
+    Definition(Box<Event<PartialObjectMeta<CustomResourceDefinition>>>),
     Failed(Error),
 }
 
@@ -38,13 +40,19 @@ pub(crate) struct Watches {
 impl Watches {
     pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
         let mut streams = vec![
-            object(Api::<MutatingWebhookConfiguration>::all(client.clone()), ConfigurationKind::Mutating.name()),
-            object(Api::<ValidatingWebhookConfiguration>::all(client.clone()), ConfigurationKind::Validating.name()),
+            object::<MutatingWebhookConfiguration>(
+                Api::all(client.clone()),
+                ConfigurationKind::Mutating.name(),
+            ),
+            object::<ValidatingWebhookConfiguration>(
+                Api::all(client.clone()),
+                ConfigurationKind::Validating.name(),
+            ),
             definitions(client.clone()),
         ];
         if settings.mode != Mode::Files {
-            let secrets = Api::<Secret>::namespaced(client.clone(), &settings.registration.namespace);
-            streams.push(object(secrets, &settings.secret));
+            let secrets = Api::namespaced(client.clone(), &settings.registration.namespace);
+            streams.push(object::<Secret>(secrets, &settings.secret));
         }
         Self { signals: select_all(streams), definitions: None, listing: BTreeMap::new(), trouble: None }
     }
@@ -75,7 +83,7 @@ impl Watches {
     fn take(&mut self, signal: Signal) -> bool {
         match signal {
             Signal::Object => true,
-            Signal::Definition(event) => self.take_definition(event),
+            Signal::Definition(event) => self.take_definition(*event),
             Signal::Failed(error) => {
                 warn!(%error, "a watch failed and will be tried again");
                 self.trouble = Some(error.to_string());
@@ -122,12 +130,12 @@ fn is_ours(object: &PartialObjectMeta<CustomResourceDefinition>) -> bool {
     groups.any(|group| name.strip_suffix(group).is_some_and(|plural| plural.ends_with('.')))
 }
 
-fn object<K>(api: Api<K>, name: &str) -> BoxStream<'static, Signal>
+fn object<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> BoxStream<'static, Signal>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let config = Config::default().fields(&format!("metadata.name={name}"));
-    let signals = metadata_watcher(api, config).default_backoff().filter_map(|event| async {
+    let signals = watcher(api, config).default_backoff().filter_map(|event| async {
         match event {
             Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(Signal::Object),
             Ok(Event::Init | Event::InitApply(_)) => None,
@@ -140,6 +148,7 @@ where
 fn definitions(client: Client) -> BoxStream<'static, Signal> {
     // Applied definitions can carry a large annotation: few to a page.
     let config = Config::default().page_size(50);
-    let events = metadata_watcher(Api::<CustomResourceDefinition>::all(client), config).default_backoff();
-    events.map(|event| event.map_or_else(Signal::Failed, Signal::Definition)).boxed()
+    let events =
+        watcher(Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client), config).default_backoff();
+    events.map(|event| event.map_or_else(Signal::Failed, |event| Signal::Definition(Box::new(event)))).boxed()
 }

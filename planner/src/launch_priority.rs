@@ -86,7 +86,8 @@ fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<EnvVari
     if !env.contains(name) && !env.contains("\\u") {
         return Ok(Vec::new());
     }
-    env_variables(env).map_err(|error| Halt::bad_request(format!("env of container {}: {error}", container.name)))
+    env_variables(env)
+        .map_err(|error| Halt::bad_request(format!("env of container {}: {error}", container.name)))
 }
 
 /// An integer as Go's `strconv.Atoi` reads it.

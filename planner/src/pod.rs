@@ -122,7 +122,10 @@ pub fn mutate(
     gates: &FeatureGates,
     moment: Moment,
 ) -> Outcome {
-    decide(review, &mut Context { world, gates, namespace, moment, random: moment.random(), explanations: None })
+    decide(
+        review,
+        &mut Context { world, gates, namespace, moment, random: moment.random(), explanations: None },
+    )
 }
 
 /// Decides a review as [`mutate`] does, and tells for every SidecarSet whether it was injected, or why not.
@@ -155,5 +158,7 @@ fn decide(review: &PodReview<'_>, context: &mut Context<'_>) -> Outcome {
     Outcome::Decided(draft.finish())
 }
 
+#[cfg(test)]
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

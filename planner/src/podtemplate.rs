@@ -98,7 +98,11 @@ pub fn validate_template(template: &Value, rules: &TemplateRules<'_>) -> Vec<Fie
         }
     }
     // Kubernetes leaves `metadata` out of these two paths.
-    metadata::validate_labels(metadata::text_entries(&metadata, "labels"), &template.at("labels"), &mut errors);
+    metadata::validate_labels(
+        metadata::text_entries(&metadata, "labels"),
+        &template.at("labels"),
+        &mut errors,
+    );
     let annotations = metadata::text_entries(&metadata, "annotations");
     metadata::validate_annotations(annotations, &template.at("annotations"), &mut errors);
     metadata::validate_pod_annotations(&template, &spec, &mut errors);

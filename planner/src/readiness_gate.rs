@@ -21,7 +21,11 @@ pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result
     let present = condition_types(gates.unwrap_or("null"))
         .map_err(|error| Halt::bad_request(format!("spec.readinessGates: {error}")))?;
     if !present.iter().any(|condition| condition == KRUISE_POD_READY) {
-        draft.append("/spec/readinessGates", gates, vec![format!("{{\"conditionType\":\"{KRUISE_POD_READY}\"}}")]);
+        draft.append(
+            "/spec/readinessGates",
+            gates,
+            vec![format!("{{\"conditionType\":\"{KRUISE_POD_READY}\"}}")],
+        );
     }
     Ok(())
 }
@@ -85,7 +89,8 @@ pub fn initial_condition(pod: &str, now: Timestamp) -> Result<Option<String>, se
         return Ok(None);
     }
     let time = string(&Moment { now, seed: 0 }.rfc3339());
-    let uid = pod.metadata.uid.map(|uid| format!("\"metadata\":{{\"uid\":{}}},", string(&uid))).unwrap_or_default();
+    let uid =
+        pod.metadata.uid.map(|uid| format!("\"metadata\":{{\"uid\":{}}},", string(&uid))).unwrap_or_default();
     Ok(Some(format!(
         "{{{uid}\"status\":{{\"conditions\":[{{\"type\":\"{KRUISE_POD_READY}\",\"status\":\"True\",\"lastTransitionTime\":{time}}}]}}}}"
     )))

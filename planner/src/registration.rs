@@ -350,7 +350,8 @@ impl Configuration {
         for (index, lens) in lenses.into_iter().enumerate() {
             match lens {
                 Some(lens)
-                    if desired.iter().any(|desired| desired.name() == lens.name) && !names.contains(&lens.name) =>
+                    if desired.iter().any(|desired| desired.name() == lens.name)
+                        && !names.contains(&lens.name) =>
                 {
                     names.push(lens.name);
                 }
@@ -387,7 +388,13 @@ impl Configuration {
     }
 
     /// Adds what is missing, in the place that the table gives it.
-    fn add_missing(&self, names: &mut Vec<String>, desired: &[Desired], wanted: &Wanted<'_>, plan: &mut Plan) {
+    fn add_missing(
+        &self,
+        names: &mut Vec<String>,
+        desired: &[Desired],
+        wanted: &Wanted<'_>,
+        plan: &mut Plan,
+    ) {
         let mut next = 0;
         for desired in desired {
             if let Some(position) = names.iter().position(|name| name == desired.name()) {

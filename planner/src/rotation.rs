@@ -237,7 +237,11 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn authority(number: u8, ends_in: SignedDuration) -> Authority {
-        Authority { id: Fingerprint([number; 32]), not_before: after(NOW, -YEAR), not_after: after(NOW, ends_in) }
+        Authority {
+            id: Fingerprint([number; 32]),
+            not_before: after(NOW, -YEAR),
+            not_after: after(NOW, ends_in),
+        }
     }
 
     fn leaf(number: u8, issuer: Authority, ends_in: SignedDuration) -> Leaf {
@@ -255,7 +259,8 @@ mod tests {
     }
 
     fn step(stored: &Stored, published: bool, renew_before: SignedDuration) -> Step {
-        let observation = Observation { stored: Some(stored), remembered: None, served: None, authorities: &[], published };
+        let observation =
+            Observation { stored: Some(stored), remembered: None, served: None, authorities: &[], published };
         next(&observation, renew_before, NOW)
     }
 
@@ -271,7 +276,8 @@ mod tests {
 
     #[test]
     fn nothing_stored_makes_everything() {
-        let observation = Observation { stored: None, remembered: None, served: None, authorities: &[], published: false };
+        let observation =
+            Observation { stored: None, remembered: None, served: None, authorities: &[], published: false };
         assert_eq!(next(&observation, DEFAULT_RENEW_BEFORE, NOW), Step::Create { bundle: vec![] });
     }
 
@@ -336,7 +342,10 @@ mod tests {
         b.not_before = after(NOW, -DAY / 2);
         let mut stored = stored(&[b, a], leaf(4, b, DAY));
         stored.can_sign = false;
-        assert_eq!(step(&stored, true, DEFAULT_RENEW_BEFORE), Step::AddAuthority { bundle: vec![b.id, a.id] });
+        assert_eq!(
+            step(&stored, true, DEFAULT_RENEW_BEFORE),
+            Step::AddAuthority { bundle: vec![b.id, a.id] }
+        );
     }
 
     #[test]
@@ -344,8 +353,13 @@ mod tests {
         let (old, new) = (authority(1, YEAR * 3), authority(3, YEAR * 5));
         let stored = stored(&[new], leaf(4, new, YEAR * 5));
         let served = leaf(2, old, YEAR * 3);
-        let observation =
-            Observation { stored: Some(&stored), remembered: None, served: Some(&served), authorities: &[], published: false };
+        let observation = Observation {
+            stored: Some(&stored),
+            remembered: None,
+            served: Some(&served),
+            authorities: &[],
+            published: false,
+        };
         let step = next(&observation, DEFAULT_RENEW_BEFORE, NOW);
         assert_eq!(step, Step::SetBundle { bundle: vec![new.id, old.id] });
     }
@@ -379,9 +393,14 @@ mod tests {
         now: Timestamp,
     ) -> Stored {
         let pick = |bundle: &[Fingerprint]| -> Vec<Authority> {
-            bundle.iter().filter_map(|id| known.iter().find(|authority| authority.id == *id)).copied().collect()
+            bundle
+                .iter()
+                .filter_map(|id| known.iter().find(|authority| authority.id == *id))
+                .copied()
+                .collect()
         };
-        let made = Authority { id: Fingerprint([fresh; 32]), not_before: now, not_after: after(now, LIFETIME) };
+        let made =
+            Authority { id: Fingerprint([fresh; 32]), not_before: now, not_after: after(now, LIFETIME) };
         let sign = |issuer: Authority| Leaf {
             id: Fingerprint([fresh + 1; 32]),
             issuer: Some(issuer),

@@ -22,6 +22,7 @@ use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::pod::lens::Object;
 use crate::sidecarset::index::{Entry, Index};
 
 pub mod revision;
@@ -144,7 +145,8 @@ impl World {
             Watched::ControllerRevision if namespace == &*self.install_namespace => {
                 let revisions = Arc::make_mut(&mut self.revisions);
                 revisions.remove(name);
-                Revision::read(object).map(|revision| revision.into_iter().for_each(|found| revisions.insert(found)))
+                Revision::read(object)
+                    .map(|revision| revision.into_iter().for_each(|found| revisions.insert(found)))
             }
             Watched::ConfigMap if self.is_configuration(namespace, name) => {
                 self.configuration = Arc::default();
@@ -168,7 +170,9 @@ impl World {
             Watched::ControllerRevision if namespace == &*self.install_namespace => {
                 Arc::make_mut(&mut self.revisions).remove(name);
             }
-            Watched::ConfigMap if self.is_configuration(namespace, name) => self.configuration = Arc::default(),
+            Watched::ConfigMap if self.is_configuration(namespace, name) => {
+                self.configuration = Arc::default();
+            }
             Watched::ControllerRevision | Watched::ConfigMap => {}
         }
     }
@@ -247,13 +251,11 @@ impl World {
 /// What says which object it is.
 #[derive(Deserialize)]
 struct Header {
-    #[serde(default)]
     metadata: HeaderMetadata,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct HeaderMetadata {
-    #[serde(default)]
     name: String,
     #[serde(default)]
     namespace: String,
@@ -262,7 +264,12 @@ struct HeaderMetadata {
 
 impl Header {
     fn read(kind: Watched, object: &str) -> Result<Self, WorldError> {
-        serde_json::from_str(object).map_err(|source| WorldError { kind, name: String::new(), source })
+        let Object(header) = serde_json::from_str::<Object<Self>>(object).map_err(|source| WorldError {
+            kind,
+            name: String::new(),
+            source,
+        })?;
+        Ok(header)
     }
 }
 
@@ -299,7 +306,8 @@ impl Selectors {
         let mut set = SidecarSet { metadata: self.metadata, ..SidecarSet::default() };
         set.spec.selector = self.spec.selector;
         set.spec.namespace_selector = self.spec.namespace_selector;
-        set.spec.injection_strategy.paused = self.spec.injection_strategy.is_some_and(|strategy| strategy.paused);
+        set.spec.injection_strategy.paused =
+            self.spec.injection_strategy.is_some_and(|strategy| strategy.paused);
         set
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use cluster::files::{Object, Objects};
 use planner::json_patch::{self, Patch};
 use planner::pod::{self, Outcome, PodReview};
-use planner::protection;
+use planner::registration::{self, ConfigurationKind};
 use planner::sidecarset::explanation::Explanation;
 use planner::verdict::{Denial, Verdict};
 use planner::world::Namespace;
@@ -86,7 +86,7 @@ async fn answer(
         denial: None,
         explanations: Vec::new(),
     };
-    for endpoint in endpoints(object, operation) {
+    for (webhook, endpoint) in webhooks(object, operation) {
         let review = review(object, &answer.after, namespace, operation);
         match admission.verdict(endpoint, review.as_bytes(), Deadline::after(PATIENCE)).await {
             Verdict::Allow { edits, warnings } => {
@@ -95,7 +95,7 @@ async fn answer(
                 answer.warnings.extend(warnings);
             }
             Verdict::Deny(denial) => {
-                answer.denial = Some((endpoint.webhook_name(), denial));
+                answer.denial = Some((webhook, denial));
                 break;
             }
         }
@@ -121,31 +121,27 @@ fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation
     if outcome == Outcome::NeedsNamespace { Vec::new() } else { explanations }
 }
 
-/// The webhooks that see an object, in the order in which the API server calls them.
-fn endpoints(object: &Object, operation: ReviewedOperation) -> Vec<Endpoint> {
-    let group = object.group();
-    match (operation, group, object.kind.as_str()) {
-        (ReviewedOperation::Create, "", "Pod") => vec![Endpoint::MutatePod],
-        (ReviewedOperation::Create | ReviewedOperation::Update, api::APPS_GROUP, "SidecarSet") => {
-            vec![Endpoint::MutateSidecarSet, Endpoint::ValidateSidecarSet]
-        }
-        (ReviewedOperation::Delete, _, kind) => protection::Kind::ALL
-            .iter()
-            .filter(|protected| protected.name() == kind && protected.group() == group)
-            .map(|protected| Endpoint::Protect(*protected))
-            .collect(),
-        _ => Vec::new(),
-    }
+/// The webhooks that see an object, by name, in the order in which the API server calls them.
+fn webhooks(object: &Object, operation: ReviewedOperation) -> Vec<(&'static str, Endpoint)> {
+    let resource = plural(object.group(), &object.kind);
+    ConfigurationKind::ALL
+        .into_iter()
+        .flat_map(registration::entries)
+        .filter(|entry| entry.group == object.group() && entry.resource == resource)
+        .filter(|entry| entry.operations.contains(&operation.name()))
+        .filter_map(|entry| Some((entry.name, Endpoint::from_path(entry.path)?)))
+        .collect()
 }
 
 fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOperation) -> String {
     let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
     let resource = plural(group, &object.kind);
-    let (operation, new, old) = match operation {
-        ReviewedOperation::Create => ("CREATE", json, "null"),
-        ReviewedOperation::Update => ("UPDATE", json, json),
-        ReviewedOperation::Delete => ("DELETE", "null", json),
+    let (new, old) = match operation {
+        ReviewedOperation::Create => (json, "null"),
+        ReviewedOperation::Update => (json, json),
+        ReviewedOperation::Delete => ("null", json),
     };
+    let operation = operation.name();
     let text = json_patch::string;
     format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"review","kind":{{"group":{group},"version":{version},"kind":{kind}}},"resource":{{"group":{group},"version":{version},"resource":{resource}}},"name":{name},"namespace":{namespace},"operation":"{operation}","userInfo":{{"username":"review"}},"object":{new},"oldObject":{old},"dryRun":true}}}}"#,

@@ -8,18 +8,26 @@ use std::time::Duration;
 use cluster::Index;
 use tokio::sync::watch;
 
+/// A review that every protected kind allows; its path is always served.
+const CHECKED_PATH: &str = "/validate-namespace";
+/// Pause between two self-checks while they fail, and while they succeed.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
 /// The readiness of this replica.
 #[derive(Clone)]
 pub struct Readiness {
     index: Arc<Index>,
     certificates: watch::Receiver<certs::Status>,
+    self_check: watch::Receiver<Result<(), String>>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Readiness {
-    /// Follows caches and certificates.
-    pub fn new(index: Arc<Index>, certificates: watch::Receiver<certs::Status>) -> Self {
-        Self { index, certificates, stopping: Arc::default() }
+    /// Follows caches and certificates, and calls this very process now and then.
+    pub fn new(index: Arc<Index>, certificates: &certs::Certificates) -> Self {
+        let (sender, self_check) = watch::channel(Err("no review was sent to ourselves yet".to_owned()));
+        tokio::spawn(check_ourselves(certificates.self_check.clone(), sender));
+        Self { index, certificates: certificates.status.clone(), self_check, stopping: Arc::default() }
     }
 
     /// Unready from now on.
@@ -35,7 +43,11 @@ impl Readiness {
         if self.stopping.load(Ordering::Relaxed) {
             return Err("stopping".to_owned());
         }
-        self.certificates.borrow().ready()?;
+        let certificates = self.certificates.borrow();
+        if !certificates.published {
+            return Err(format!("certificates are not published: {}", certificates.reason));
+        }
+        self.self_check.borrow().clone()?;
         self.index.waiting_for().map_or(Ok(()), Err)
     }
 
@@ -47,7 +59,7 @@ impl Readiness {
     /// Waits until certificates were published for the first time.
     pub async fn initialized(&self) {
         let mut certificates = self.certificates.clone();
-        if certificates.wait_for(certs::Status::was_published).await.is_err() {
+        if certificates.wait_for(|status| status.published).await.is_err() {
             // The publisher is gone: there is nothing to wait for any more.
             std::future::pending::<()>().await;
         }
@@ -58,5 +70,19 @@ impl Readiness {
         if tokio::time::timeout(timeout, self.initialized()).await.is_ok() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+async fn check_ourselves(self_check: certs::SelfCheck, results: watch::Sender<Result<(), String>>) {
+    while !results.is_closed() {
+        let result = self_check.run(Some(CHECKED_PATH)).await;
+        let result = result.map_err(|error| format!("a review sent to ourselves was not answered: {error}"));
+        let pause = if result.is_err() { PAUSES.0 } else { PAUSES.1 };
+        results.send_if_modified(|last| {
+            let changed = *last != result;
+            *last = result;
+            changed
+        });
+        tokio::time::sleep(pause).await;
     }
 }

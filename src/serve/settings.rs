@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use api::features::{Feature, FeatureGates};
 use cluster::election;
-use planner::registration::{self, Endpoint, FailurePolicy};
+use planner::registration::FailurePolicy;
 use tracing::warn;
 
 use crate::arguments::{ServeArguments, environment};
@@ -27,11 +27,8 @@ pub struct Settings {
     pub webhooks_only: bool,
     pub elected: bool,
     pub election: election::Settings,
+    pub certificates: certs::Settings,
     allow_privileged: bool,
-    pod_failure_policy: FailurePolicy,
-    protection_failure_policy: FailurePolicy,
-    timeout_seconds: NonZeroU8,
-    excluded_namespaces: Vec<String>,
 }
 
 /// Lines on standard error, as text or JSON.
@@ -52,14 +49,23 @@ pub fn clock() -> webhooks::admission::Clock {
 impl Settings {
     /// Checks the arguments and reads the environment (spec 00 §3.2, §3.4).
     pub fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
-        let install_namespace = environment("POD_NAMESPACE", api::DEFAULT_NAMESPACE);
-        let port = environment("WEBHOOK_PORT", "9876");
+        let gates = arguments.feature_gates().context("--feature-gates")?;
+        let served = webhooks::paths(&gates, true).into_iter().map(str::to_owned).collect();
+        let mut certificates =
+            certs::Settings::from_environment(|name| std::env::var(name).ok(), gates.clone(), served)?;
+        let registration = &mut certificates.registration;
+        registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
+        registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
+        registration.timeout_seconds =
+            NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?;
+        registration.excluded_namespaces.clone_from(&arguments.webhook_excluded_namespaces);
+        let install_namespace = registration.namespace.clone();
         let lease_namespace = Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
         let replica = environment("POD_NAME", &environment("HOSTNAME", "kutter"));
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),
-            gates: arguments.feature_gates().context("--feature-gates")?,
-            webhook_port: port.parse().with_context(|| format!("WEBHOOK_PORT={port:?} is not a port"))?,
+            gates,
+            webhook_port: certificates.port,
             health_probe_addr: arguments.health_probe_addr.clone(),
             metrics_addr: arguments.metrics_addr.clone(),
             protection_log_path: arguments.protection_log_path.clone(),
@@ -71,15 +77,12 @@ impl Settings {
                 namespace: lease_namespace.unwrap_or_else(|| install_namespace.clone()),
                 name: arguments.leader_election_id.clone(),
                 // Several replicas may share a host name, for example in tests.
-                identity: format!("{replica}_{}_{}", std::process::id(), super::moment().seed),
+                identity: format!("{replica}_{:016x}", super::moment().seed),
                 lease_duration: arguments.leader_election_lease_duration,
                 renew_deadline: arguments.leader_election_renew_deadline,
             },
             allow_privileged: arguments.allow_privileged,
-            pod_failure_policy: policy(&arguments.pod_failure_policy),
-            protection_failure_policy: policy(&arguments.protection_failure_policy),
-            timeout_seconds: NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?,
-            excluded_namespaces: arguments.webhook_excluded_namespaces.clone(),
+            certificates,
             install_namespace,
         })
     }
@@ -87,31 +90,9 @@ impl Settings {
     /// What admission is told.
     pub fn admission(&self) -> webhooks::Settings {
         webhooks::Settings {
-            install_namespace: self.install_namespace.clone(),
             allow_privileged: self.allow_privileged,
             ..webhooks::Settings::default()
         }
-    }
-
-    /// What the webhook entries are to say.
-    pub fn registration(&self) -> registration::Settings {
-        registration::Settings {
-            pod_failure_policy: self.pod_failure_policy,
-            protection_failure_policy: self.protection_failure_policy,
-            timeout_seconds: self.timeout_seconds,
-            excluded_namespaces: self.excluded_namespaces.clone(),
-            ..registration::Settings::new(&self.install_namespace, self.endpoint())
-        }
-    }
-
-    /// How the API server reaches us: by Service, or by URL where `WEBHOOK_HOST` says so.
-    fn endpoint(&self) -> Endpoint {
-        let host = environment("WEBHOOK_HOST", "");
-        if host.is_empty() {
-            let name = environment("SERVICE_NAME", "kruise-webhook-service");
-            return Endpoint::Service { namespace: self.install_namespace.clone(), name };
-        }
-        Endpoint::Host { host, port: self.webhook_port }
     }
 
     /// Tells of combinations that surprise.

@@ -1,4 +1,10 @@
 //! End-to-end tests: the real program against a real API server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod product;
+mod injection;
+mod launch_priority;
+mod protection;
+mod review;
+mod sidecarset;
+mod support;

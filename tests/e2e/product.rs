@@ -1,5 +1,6 @@
 //! The program under test: installed on an API server and started as a process.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -58,6 +59,31 @@ pub struct Product {
     health: u16,
     metrics: u16,
     directory: TempDir,
+    _watchdog: Watchdog,
+}
+
+/// Kills a process when it is dropped or when the test process ends, in whatever way: values in statics
+/// are never dropped.
+struct Watchdog(std::process::Child);
+
+impl Watchdog {
+    fn over(id: u32) -> Self {
+        let watchdog = std::process::Command::new("sh")
+            .args(["-c", "read -r _; kill -KILL \"$1\"", "watchdog", &id.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        Self(watchdog.unwrap())
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
 }
 
 /// Applies the CRDs and the install namespace, and waits until the kinds can be used.
@@ -144,7 +170,8 @@ impl Product {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        Self { child, port, health, metrics, directory }
+        let watchdog = Watchdog::over(child.id().expect("the program runs"));
+        Self { child, port, health, metrics, directory, _watchdog: watchdog }
     }
 
     /// Waits until `/readyz` is 200.

@@ -6,10 +6,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use api::features::FeatureGates;
+use cluster::index::CacheState;
 use cluster::{Index, Lookup};
 use futures::FutureExt;
 use planner::moment::Moment;
 use planner::verdict::Verdict;
+use planner::world::Watched;
 use tracing::{debug, error, info};
 
 use crate::deadline::Deadline;
@@ -84,10 +86,18 @@ impl Admission {
         reply
     }
 
+    /// What the rules behind `endpoint` say to an AdmissionReview, without the form of an answer.
+    pub async fn verdict(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Verdict {
+        match Review::parse(review) {
+            Ok(review) => self.contained(self.decide(endpoint, &review.request, deadline)).await,
+            Err(unreadable) => unreadable.denial.into(),
+        }
+    }
+
     async fn decide(&self, endpoint: Endpoint, request: &Request<'_>, deadline: Deadline) -> Verdict {
         match endpoint {
             Endpoint::MutatePod => pod::mutate(self, request, deadline).await,
-            Endpoint::MutateSidecarSet => sidecarset::mutate(self, request),
+            Endpoint::MutateSidecarSet => sidecarset::mutate(request),
             Endpoint::ValidateSidecarSet => sidecarset::validate(self, request),
             Endpoint::Protect(kind) => protection::validate(self, kind, request, deadline).await,
         }
@@ -101,6 +111,16 @@ impl Admission {
             Verdict::deny(500, format!("panic: {message} [recovered]"))
         })
     }
+}
+
+/// Refuses what cannot be decided before the objects of `kind` are known.
+pub(crate) fn not_loaded(kind: Watched, state: &CacheState) -> Verdict {
+    let reason = match state {
+        CacheState::Failing(message) => message,
+        CacheState::AwaitingConversion(_) => "their conversion is not reachable yet",
+        _ => "the first list is under way",
+    };
+    Verdict::deny(503, format!("{kind} objects are not loaded: {reason}; try again"))
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> &str {

@@ -6,7 +6,7 @@
 //!          |- admission  review bytes in, review bytes out; contains panics; usable without HTTP
 //!          |    |- pod          /mutate-pod
 //!          |    |- sidecarset   /mutate- and /validate-apps-kruise-io-sidecarset
-//!          |    `- protection   deletes, nine paths
+//!          |    `- protection   deletes, ten kinds
 //!          `- convert    /convert
 //!   probes     health, readiness and metrics over plain HTTP
 //! ```

@@ -1,12 +1,11 @@
 //! `/mutate-pod` (spec 10 §1).
 
-use cluster::index::CacheState;
 use planner::moment::Moment;
 use planner::pod::{self, Operation, Outcome, PodReview};
 use planner::verdict::Verdict;
 use planner::world::{Namespace, Watched};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, not_loaded};
 use crate::deadline::Deadline;
 use crate::review::Request;
 
@@ -14,7 +13,8 @@ use crate::review::Request;
 /// asks the cluster, once and briefly.
 pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
     if !admission.index.can_answer(Watched::SidecarSet) {
-        return not_loaded(admission.index.cache_state(Watched::SidecarSet));
+        // A Pod must not slip in without its sidecars because a cache is not there yet (decision 1).
+        return not_loaded(Watched::SidecarSet, &admission.index.cache_state(Watched::SidecarSet));
     }
     let Some(operation) = operation(&request.operation) else {
         return Verdict::deny(400, format!("unknown operation {:?}", request.operation));
@@ -55,17 +55,7 @@ fn decide(
     pod::mutate(review, &admission.index.world(), namespace, &admission.gates, moment)
 }
 
-/// A Pod must not slip in without its sidecars because a cache is not there yet (decision 1).
-fn not_loaded(state: CacheState) -> Verdict {
-    let reason = match state {
-        CacheState::Failing(message) => message,
-        CacheState::AwaitingConversion(_) => "their conversion is not reachable yet".to_owned(),
-        _ => "the first list is under way".to_owned(),
-    };
-    Verdict::deny(503, format!("SidecarSets are not loaded: {reason}; try again"))
-}
-
-pub(crate) fn operation(name: &str) -> Option<Operation> {
+fn operation(name: &str) -> Option<Operation> {
     match name {
         "CREATE" => Some(Operation::Create),
         "UPDATE" => Some(Operation::Update),

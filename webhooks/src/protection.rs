@@ -87,7 +87,7 @@ fn record(admission: &Admission, kind: Kind, request: &Request<'_>, refusal: &Re
     match kind {
         Kind::Namespace => metrics.namespaces_kept.with_label_values(&[name.as_str(), user_label]).inc(),
         Kind::CustomResourceDefinition => {
-            metrics.definitions_kept.with_label_values(&[name.as_str(), user_label]).inc()
+            metrics.definitions_kept.with_label_values(&[name.as_str(), user_label]).inc();
         }
         _ => {
             let key = format!("{requested_kind}_{namespace}_{name}");

@@ -72,8 +72,6 @@ pub(crate) struct GroupVersionKind<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct GroupVersionResource<'a> {
     #[serde(borrow, default)]
-    pub(crate) group: Cow<'a, str>,
-    #[serde(borrow, default)]
     pub(crate) version: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) resource: Cow<'a, str>,

@@ -1,10 +1,59 @@
-//! placeholder
-use crate::admission::Admission;
-use crate::review::Request;
+//! The SidecarSet's own webhooks: defaulting and validation (spec 20 §3, §4).
+
+use planner::sidecarset::defaulting;
+use planner::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, review};
 use planner::verdict::Verdict;
-pub(crate) fn mutate(_: &Admission, _: &Request<'_>) -> Verdict {
-    Verdict::deny(500, "not yet")
+use planner::world::{Watched, World};
+
+use crate::admission::{Admission, not_loaded};
+use crate::review::Request;
+
+/// What validation compares with; all of it has to be there.
+const READ: [Watched; 3] = [Watched::SidecarSet, Watched::ControllerRevision, Watched::ConfigMap];
+
+/// Fills in defaults and hashes, in the version of the request. Needs no cache.
+pub(crate) fn mutate(request: &Request<'_>) -> Verdict {
+    if !is_write(request) {
+        return Verdict::allow();
+    }
+    let object = request.object.map_or("null", |object| object.get());
+    match defaulting::default(object, &request.resource.version) {
+        Ok(edits) => Verdict::edit(edits),
+        Err(denial) => denial.into(),
+    }
 }
-pub(crate) fn validate(_: &Admission, _: &Request<'_>) -> Verdict {
-    Verdict::deny(500, "not yet")
+
+/// Checks a SidecarSet against itself, its former self and the other SidecarSets.
+pub(crate) fn validate(admission: &Admission, request: &Request<'_>) -> Verdict {
+    if !is_write(request) {
+        return Verdict::allow();
+    }
+    if let Some(kind) = READ.into_iter().find(|kind| !admission.index.can_answer(*kind)) {
+        return not_loaded(kind, &admission.index.cache_state(kind));
+    }
+    let world = admission.index.world();
+    let sidecar_sets: Vec<_> = world.sidecar_sets().iter().map(|entry| &entry.object).collect();
+    let context = Context {
+        sidecar_sets: &sidecar_sets,
+        has_revision: &|query| has_revision(&world, query),
+        allow_list: world.configuration(PATCH_METADATA_ALLOW_LIST),
+        gates: &admission.gates,
+        allow_privileged: admission.settings.allow_privileged,
+    };
+    let old = request.old_object.filter(|_| request.operation == "UPDATE");
+    review(request.object.map_or("null", |object| object.get()), old.map(|old| old.get()), &context)
+}
+
+fn has_revision(world: &World, query: RevisionQuery<'_>) -> bool {
+    match query {
+        RevisionQuery::Name(name) => world.revision(name).is_some(),
+        RevisionQuery::CustomVersion { sidecar_set, version } => {
+            !world.revisions_of(sidecar_set, Some(version)).is_empty()
+        }
+    }
+}
+
+/// Only creates and updates of the object itself are registered.
+fn is_write(request: &Request<'_>) -> bool {
+    matches!(&*request.operation, "CREATE" | "UPDATE") && request.sub_resource.is_empty()
 }

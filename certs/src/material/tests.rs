@@ -43,7 +43,9 @@ fn names_and_usages_are_those_of_the_specification() {
     let bundle = certificates(&material.authorities);
     let (_, authority) = X509Certificate::from_der(&bundle[0]).unwrap();
     let usage = authority.key_usage().unwrap().unwrap().value;
-    assert!(authority.is_ca() && usage.key_cert_sign() && usage.digital_signature() && usage.key_encipherment());
+    assert!(
+        authority.is_ca() && usage.key_cert_sign() && usage.digital_signature() && usage.key_encipherment()
+    );
     for name in ["localhost", NAME] {
         assert!(material.facts(name).leaf.unwrap().fits, "{name}");
     }
@@ -121,8 +123,20 @@ fn an_authority_made_by_other_tools_signs_our_leaf() {
     let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     run(&["genrsa", "-traditional", "-out", "ca.key", "2048"]);
     run(&[
-        "req", "-x509", "-key", "ca.key", "-subj", "/CN=webhook-cert-ca", "-days", "3650", "-out", "ca.crt", "-addext",
-        "subjectAltName=DNS:webhook-cert-ca", "-addext", "keyUsage=keyEncipherment,digitalSignature,keyCertSign",
+        "req",
+        "-x509",
+        "-key",
+        "ca.key",
+        "-subj",
+        "/CN=webhook-cert-ca",
+        "-days",
+        "3650",
+        "-out",
+        "ca.crt",
+        "-addext",
+        "subjectAltName=DNS:webhook-cert-ca",
+        "-addext",
+        "keyUsage=keyEncipherment,digitalSignature,keyCertSign",
     ]);
     run(&["genrsa", "-traditional", "-out", "leaf.key", "2048"]);
     run(&["req", "-new", "-key", "leaf.key", "-subj", &format!("/CN={NAME}"), "-out", "leaf.csr"]);
@@ -132,8 +146,21 @@ fn an_authority_made_by_other_tools_signs_our_leaf() {
     )
     .unwrap();
     run(&[
-        "x509", "-req", "-in", "leaf.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "3650",
-        "-extfile", "extensions", "-out", "leaf.crt",
+        "x509",
+        "-req",
+        "-in",
+        "leaf.csr",
+        "-CA",
+        "ca.crt",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-days",
+        "3650",
+        "-extfile",
+        "extensions",
+        "-out",
+        "leaf.crt",
     ]);
     let adopted = Material {
         authorities: read("ca.crt"),
@@ -144,8 +171,15 @@ fn an_authority_made_by_other_tools_signs_our_leaf() {
     assert!(adopted.authority_key.contains("BEGIN RSA PRIVATE KEY"));
     let facts = adopted.facts(NAME);
     assert!(facts.can_sign && facts.leaf.is_some_and(|leaf| leaf.fits && leaf.issuer.is_some()));
-    let stored = Observation { stored: Some(&facts), remembered: None, served: None, authorities: &[], published: true };
-    let today = authority(&certificates(&adopted.authorities)[0]).unwrap().not_before + SignedDuration::from_hours(1);
+    let stored = Observation {
+        stored: Some(&facts),
+        remembered: None,
+        served: None,
+        authorities: &[],
+        published: true,
+    };
+    let today =
+        authority(&certificates(&adopted.authorities)[0]).unwrap().not_before + SignedDuration::from_hours(1);
     assert_eq!(next(&stored, DEFAULT_RENEW_BEFORE, today), Step::Keep);
 
     let renewed = carry_out(&Step::SignLeaf, &adopted, &[], NAME, today).unwrap();

@@ -45,7 +45,8 @@ pub(super) async fn write(directory: &Path, material: &Material) -> io::Result<(
         let target = directory.join(&name);
         DirBuilder::new().mode(0o700).create(&target)?;
         for (file, text) in super::fields(&material) {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target.join(file))?;
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(target.join(file))?;
             file.write_all(text.as_bytes())?;
         }
         let previous = fs::read_link(directory.join(LINK)).ok();

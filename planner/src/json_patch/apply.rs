@@ -154,7 +154,11 @@ mod tests {
     }
 
     fn document() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(json!(null)), any::<i32>().prop_map(|n| json!(n)), "[a-c]{0,2}".prop_map(|s| json!(s))];
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<i32>().prop_map(|n| json!(n)),
+            "[a-c]{0,2}".prop_map(|s| json!(s))
+        ];
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),

@@ -195,7 +195,11 @@ mod tests {
     use super::*;
 
     fn pod(waiting: &[i64]) -> PodFacts {
-        PodFacts { name: "web-0".to_owned(), waiting: waiting.iter().copied().collect(), ..PodFacts::default() }
+        PodFacts {
+            name: "web-0".to_owned(),
+            waiting: waiting.iter().copied().collect(),
+            ..PodFacts::default()
+        }
     }
 
     fn keys(keys: &[&str]) -> BTreeSet<String> {
@@ -239,7 +243,11 @@ mod tests {
 
     #[test]
     fn facts_come_from_the_pod_and_malformed_barriers_count_as_none() {
-        let barrier = |key: &str| format!(r#"{{"name":"KRUISE_CONTAINER_BARRIER","valueFrom":{{"configMapKeyRef":{{"key":"{key}"}}}}}}"#);
+        let barrier = |key: &str| {
+            format!(
+                r#"{{"name":"KRUISE_CONTAINER_BARRIER","valueFrom":{{"configMapKeyRef":{{"key":"{key}"}}}}}}"#
+            )
+        };
         let pod = format!(
             r#"{{"metadata":{{"namespace":"n","name":"web-0","uid":"u"}},
             "spec":{{"containers":[{{"name":"a","env":[{}]}},{{"name":"b","env":[{}]}},{{"name":"c","env":[{}]}},{{"name":"d","env":[{{"name":"KRUISE_CONTAINER_BARRIER","value":"p_9"}}]}},{{"name":"e"}}]}},

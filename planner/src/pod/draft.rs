@@ -101,13 +101,15 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// A denial with code 400 for whatever is not a Pod.
     pub(crate) fn read(object: &'a str, namespace: &'a str) -> Result<Self, Denial> {
-        let Object(pod): Object<PodLens<'a>> = serde_json::from_str(object).map_err(|error| not_a_pod(&error))?;
+        let Object(pod): Object<PodLens<'a>> =
+            serde_json::from_str(object).map_err(|error| not_a_pod(&error))?;
         let kind = text_or_empty(pod.kind);
         let api_version = text_or_empty(pod.api_version);
         if !matches!((&*api_version, &*kind), ("" | "v1", "" | "Pod")) {
             return Err(not_a_pod(&format_args!("the object is a {kind} of {api_version}")));
         }
-        let (has_metadata, metadata) = (pod.metadata.is_some(), pod.metadata.map(|object| object.0).unwrap_or_default());
+        let (has_metadata, metadata) =
+            (pod.metadata.is_some(), pod.metadata.map(|object| object.0).unwrap_or_default());
         let (has_spec, spec) = (pod.spec.is_some(), pod.spec.map(|object| object.0).unwrap_or_default());
         let present = Present {
             metadata: has_metadata,
@@ -130,7 +132,10 @@ impl<'a> Draft<'a> {
             image_pull_secrets: spec.image_pull_secrets.map(RawValue::get),
             readiness_gates: spec.readiness_gates.map(RawValue::get),
             warnings: Vec::new(),
-            annotations: Annotations { original: metadata.annotations.map(|pairs| pairs.0), changed: BTreeMap::new() },
+            annotations: Annotations {
+                original: metadata.annotations.map(|pairs| pairs.0),
+                changed: BTreeMap::new(),
+            },
             present,
             patch: Patch::default(),
         })
@@ -163,7 +168,7 @@ impl<'a> Draft<'a> {
         self.need_spec();
         let path = Pointer::from_escaped(path);
         if list.is_none() {
-            self.patch.add(path, array(elements));
+            self.patch.add(path, array(&elements));
             return;
         }
         for element in elements {
@@ -172,7 +177,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Sets the list at `path` in `spec`.
-    pub(crate) fn set_list(&mut self, path: &str, elements: Vec<String>) {
+    pub(crate) fn set_list(&mut self, path: &str, elements: &[String]) {
         self.need_spec();
         self.patch.add(Pointer::from_escaped(path), array(elements));
     }
@@ -214,7 +219,7 @@ impl<'a> Draft<'a> {
         *containers = front;
         if !std::mem::replace(present, true) {
             front_texts.append(&mut behind_texts);
-            self.patch.add(path, array(front_texts));
+            self.patch.add(path, array(&front_texts));
             return;
         }
         for (index, text) in front_texts.into_iter().enumerate() {
@@ -233,7 +238,7 @@ impl<'a> Draft<'a> {
         match (&container.env, replaces) {
             (Some(_), Some(position)) => self.patch.replace(path.index(position), variable),
             (Some(_), None) => self.patch.add(path.end(), variable),
-            (None, _) => self.patch.add(path, array(vec![variable])),
+            (None, _) => self.patch.add(path, array(&[variable])),
         }
     }
 
@@ -321,7 +326,7 @@ fn containers<'a>(lenses: Option<Vec<Object<ContainerLens<'a>>>>) -> Vec<Contain
 }
 
 /// A JSON list of elements that are JSON text.
-fn array(elements: Vec<String>) -> String {
+fn array(elements: &[String]) -> String {
     let mut text = String::with_capacity(elements.iter().map(|element| element.len() + 1).sum::<usize>() + 2);
     text.push('[');
     for (position, element) in elements.iter().enumerate() {

@@ -165,15 +165,6 @@ pub(crate) struct Named<'a> {
     pub(crate) text: &'a str,
 }
 
-/// An environment variable, beside its text.
-#[derive(Clone, Debug)]
-pub(crate) struct EnvVariable<'a> {
-    pub(crate) name: Cow<'a, str>,
-    /// The literal value; `None` where it is absent, as with `valueFrom`.
-    pub(crate) value: Option<Cow<'a, str>>,
-    pub(crate) text: &'a str,
-}
-
 /// A volume mount or a volume device, beside its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Mount<'a> {
@@ -185,30 +176,42 @@ pub(crate) struct Mount<'a> {
     pub(crate) text: &'a str,
 }
 
-/// Reads a JSON list of named objects.
+impl Named<'_> {
+    /// The text under `value`, as an environment variable has it; `None` where it is absent, as with
+    /// `valueFrom`.
+    pub(crate) fn value(&self) -> Result<Option<Cow<'_, str>>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Lens<'a> {
+            #[serde(borrow)]
+            value: Option<Text<'a>>,
+        }
+        let lens: Lens<'_> = serde_json::from_str(self.text)?;
+        Ok(lens.value.map(|value| value.0))
+    }
+}
+
+/// Reads a JSON list of named objects, such as `env` or `volumes`.
 pub(crate) fn named(list: &str) -> Result<Vec<Named<'_>>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Lens<'a> {
         #[serde(borrow)]
         name: Option<Text<'a>>,
     }
-    elements(list, |lens: Lens<'_>, text| Named { name: text_or_empty(lens.name), text })
+    let read = |text| {
+        if let Some(name) = leading_name(text) {
+            return Ok(Named { name: name.into(), text });
+        }
+        let Object(lens) = serde_json::from_str::<Object<Lens<'_>>>(text)?;
+        Ok(Named { name: text_or_empty(lens.name), text })
+    };
+    texts(list)?.into_iter().map(read).collect()
 }
 
-/// Reads the JSON list under `env`.
-pub(crate) fn env_variables(list: &str) -> Result<Vec<EnvVariable<'_>>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Lens<'a> {
-        #[serde(borrow)]
-        name: Option<Text<'a>>,
-        #[serde(borrow)]
-        value: Option<Text<'a>>,
-    }
-    elements(list, |lens: Lens<'_>, text| EnvVariable {
-        name: text_or_empty(lens.name),
-        value: lens.value.map(|value| value.0),
-        text,
-    })
+/// The name of an object that is spelt as Go spells it, name first: to find it there costs a tenth of
+/// reading the object.
+fn leading_name(object: &str) -> Option<&str> {
+    let (name, _) = object.strip_prefix("{\"name\":\"")?.split_once('"')?;
+    (!name.contains('\\')).then_some(name)
 }
 
 /// Reads the JSON list under `volumeMounts` or `volumeDevices`.
@@ -244,16 +247,17 @@ pub(crate) fn condition_types(list: &str) -> Result<Vec<Cow<'_, str>>, serde_jso
     elements(list, |lens: Lens<'_>, _| text_or_empty(lens.condition_type))
 }
 
-/// Reads each element of a list through a lens, with its text. A `null` list is an empty one.
+/// Reads each element of a list through a lens, with its text.
 fn elements<'a, L: Deserialize<'a>, T>(
     list: &'a str,
     build: impl Fn(L, &'a str) -> T,
 ) -> Result<Vec<T>, serde_json::Error> {
-    let texts: Option<Vec<&'a RawValue>> = serde_json::from_str(list)?;
-    let mut built = Vec::with_capacity(texts.as_ref().map_or(0, Vec::len));
-    for text in texts.unwrap_or_default() {
-        let Object(lens) = serde_json::from_str::<Object<L>>(text.get())?;
-        built.push(build(lens, text.get()));
-    }
-    Ok(built)
+    let read = |text| serde_json::from_str::<Object<L>>(text).map(|Object(lens)| build(lens, text));
+    texts(list)?.into_iter().map(read).collect()
+}
+
+/// The texts of a list's elements. A `null` list is an empty one.
+fn texts(list: &str) -> Result<Vec<&str>, serde_json::Error> {
+    let texts: Option<Vec<&RawValue>> = serde_json::from_str(list)?;
+    Ok(texts.into_iter().flatten().map(RawValue::get).collect())
 }

@@ -54,7 +54,8 @@ fn validate_claim(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
     if let Some(class) = spec.text_option("storageClassName").filter(|class| !class.is_empty()) {
         invalid(&spec.at("storageClassName"), class, names::dns_subdomain(class), errors);
     }
-    if let Some(mode) = spec.text_option("volumeMode").filter(|mode| !matches!(*mode, "Block" | "Filesystem")) {
+    if let Some(mode) = spec.text_option("volumeMode").filter(|mode| !matches!(*mode, "Block" | "Filesystem"))
+    {
         errors.push(unsupported(spec.at("volumeMode"), mode, &["Block", "Filesystem"]));
     }
     for name in ["dataSource", "dataSourceRef"] {
@@ -85,7 +86,8 @@ fn validate_data_source(source: &Node<'_>, errors: &mut Vec<FieldError>) {
 
 fn validate_equal_sources(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
     let (Some(old), Some(new)) = (spec.child("dataSource"), spec.child("dataSourceRef")) else { return };
-    let equal = ["apiGroup", "kind", "name"].iter().all(|name| old.text_option(name) == new.text_option(name));
+    let equal =
+        ["apiGroup", "kind", "name"].iter().all(|name| old.text_option(name) == new.text_option(name));
     let message = if !new.text("namespace").is_empty() {
         "may not be specified when dataSourceRef.namespace is specified"
     } else if !equal {

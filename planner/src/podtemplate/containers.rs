@@ -59,7 +59,11 @@ pub(super) fn validate_containers(spec: &Node<'_>, context: &PodContext<'_>, err
     errors.append(&mut port_errors);
 }
 
-pub(super) fn validate_init_containers(spec: &Node<'_>, context: &PodContext<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_init_containers(
+    spec: &Node<'_>,
+    context: &PodContext<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     let mut names: HashSet<&str> = spec.list("containers").map(|container| container.text("name")).collect();
     for container in spec.list("initContainers") {
         validate_container(&container, context, errors);
@@ -199,7 +203,8 @@ fn paths_by_name<'a>(container: &Node<'a>, list: &str, path: &str) -> (HashSet<&
 
 fn validate_mounts(container: &Node<'_>, context: &PodContext<'_>, errors: &mut Vec<FieldError>) {
     let (device_names, device_paths) = paths_by_name(container, "volumeDevices", "devicePath");
-    let privileged = container.child("securityContext").is_some_and(|security| security.is_true("privileged"));
+    let privileged =
+        container.child("securityContext").is_some_and(|security| security.is_true("privileged"));
     // Some rules are reported at the list, without an index.
     let list = container.at("volumeMounts");
     let mut paths = HashSet::new();
@@ -214,7 +219,11 @@ fn validate_mounts(container: &Node<'_>, context: &PodContext<'_>, errors: &mut 
             errors.push(FieldError::invalid(mount.at("mountPath"), path, "must be unique"));
         }
         if device_names.contains(name) {
-            errors.push(FieldError::invalid(mount.at("name"), name, "must not already exist in volumeDevices"));
+            errors.push(FieldError::invalid(
+                mount.at("name"),
+                name,
+                "must not already exist in volumeDevices",
+            ));
         }
         if device_paths.contains(path) {
             let message = "must not already exist as a path in volumeDevices";
@@ -248,7 +257,8 @@ fn validate_mount_modes(mount: &Node<'_>, list: &FieldPath, privileged: bool, er
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
             if !mount.is_true("readOnly") {
-                errors.push(FieldError::forbidden(path.clone(), "may only be specified when readOnly is true"));
+                errors
+                    .push(FieldError::forbidden(path.clone(), "may only be specified when readOnly is true"));
             }
             if propagation.is_some_and(|mode| mode != "None") {
                 let message = "may only be specified when mountPropagation is None or not specified";

@@ -54,7 +54,11 @@ pub fn default_template(template: &Value, pointer: &Pointer, host_ports: bool) -
         default_container(&container, init_containers, &mut patch);
     }
     for container in spec.list("ephemeralContainers") {
-        default_container_parts(&container, ContainerDefaults { host_ports: false, ..containers }, &mut patch);
+        default_container_parts(
+            &container,
+            ContainerDefaults { host_ports: false, ..containers },
+            &mut patch,
+        );
     }
     default_volumes(&spec, &mut patch);
     round_quantities(&spec, "overhead", false, &mut patch);
@@ -91,7 +95,8 @@ fn default_container_parts(container: &Place<'_>, defaults: ContainerDefaults, p
     for port in container.list("ports") {
         port.default_text("protocol", "TCP", patch);
         if defaults.host_ports
-            && let Some(number) = port.get("containerPort").and_then(Value::as_i64).filter(|number| *number != 0)
+            && let Some(number) =
+                port.get("containerPort").and_then(Value::as_i64).filter(|number| *number != 0)
         {
             port.default_number("hostPort", number, patch);
         }
@@ -188,3 +193,6 @@ impl<'a> Place<'a> {
         Node::new(self.value(), FieldPath::default())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -100,7 +100,8 @@ pub(super) fn validate_environment_sources(container: &Node<'_>, errors: &mut Ve
                     "" => errors.push(FieldError::required(reference.at("name"), "")),
                     // A trailing dash is tolerated here, as where it prefixes a generated name.
                     object => {
-                        let trimmed = object.strip_suffix('-').filter(|rest| !rest.is_empty()).unwrap_or(object);
+                        let trimmed =
+                            object.strip_suffix('-').filter(|rest| !rest.is_empty()).unwrap_or(object);
                         invalid(&reference.at("name"), object, names::dns_subdomain(trimmed), errors);
                     }
                 }
@@ -134,7 +135,11 @@ pub(crate) fn conversion_problem(api_version: &str, field_path: &str) -> Option<
     }
 }
 
-pub(super) fn validate_field_reference(reference: &Node<'_>, supported: &[&str], errors: &mut Vec<FieldError>) {
+pub(super) fn validate_field_reference(
+    reference: &Node<'_>,
+    supported: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
     let (api_version, field_path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     for (value, name) in [(api_version, "apiVersion"), (field_path, "fieldPath")] {
         if value.is_empty() {
@@ -164,9 +169,14 @@ pub(crate) fn validate_subscript(field: &str, key: &str, path: &FieldPath, error
 }
 
 /// `in_volume`: a volume names the container, a variable means its own.
-pub(super) fn validate_resource_reference(reference: &Node<'_>, in_volume: bool, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_resource_reference(
+    reference: &Node<'_>,
+    in_volume: bool,
+    errors: &mut Vec<FieldError>,
+) {
     let resource = reference.text("resource");
-    let huge_pages = ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
+    let huge_pages =
+        ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
     if in_volume && reference.text("containerName").is_empty() {
         errors.push(FieldError::required(reference.at("containerName"), ""));
     } else if resource.is_empty() {
@@ -174,7 +184,8 @@ pub(super) fn validate_resource_reference(reference: &Node<'_>, in_volume: bool,
     } else if !RESOURCES.contains(&resource) && !huge_pages {
         errors.push(unsupported(reference.at("resource"), resource, RESOURCES));
     }
-    let Some(divisor) = reference.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero()) else {
+    let Some(divisor) = reference.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero())
+    else {
         return;
     };
     if let Some(message) = divisor_problem(resource, huge_pages, &divisor) {
@@ -187,7 +198,8 @@ fn divisor_problem(resource: &str, huge_pages: bool, divisor: &Quantity) -> Opti
     let noun = match resource {
         "limits.cpu" | "requests.cpu" => {
             let valid = divisor == "1m" || divisor == "1";
-            return (!valid).then(|| "only divisor's values 1m and 1 are supported with the cpu resource".to_owned());
+            return (!valid)
+                .then(|| "only divisor's values 1m and 1 are supported with the cpu resource".to_owned());
         }
         "limits.memory" | "requests.memory" => "memory",
         "limits.ephemeral-storage" | "requests.ephemeral-storage" => "local ephemeral storage",

@@ -45,7 +45,10 @@ pub(crate) fn validate_annotations<'a>(
 }
 
 /// The text members of an object member.
-pub(crate) fn text_entries<'a>(node: &Node<'a>, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+pub(crate) fn text_entries<'a>(
+    node: &Node<'a>,
+    name: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
     node.entries(name).filter_map(|(key, value)| value.as_str().map(|text| (key, text)))
 }
 
@@ -83,7 +86,9 @@ pub(crate) fn go_map<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> S
     let entries: BTreeMap<&str, &str> = entries.collect();
     let entries: Vec<String> = entries
         .into_iter()
-        .map(|(key, value)| format!("{}:{}", crate::json_patch::string(key), crate::json_patch::string(value)))
+        .map(|(key, value)| {
+            format!("{}:{}", crate::json_patch::string(key), crate::json_patch::string(value))
+        })
         .collect();
     format!("map[string]string{{{}}}", entries.join(", "))
 }
@@ -96,11 +101,13 @@ pub(super) fn validate_pod_annotations(template: &Node<'_>, spec: &Node<'_>, err
     let mut names: Option<std::collections::HashSet<&str>> = None;
     for (key, value) in text_entries(&metadata, "annotations") {
         match key {
-            "kubernetes.io/config.mirror" if spec.text("nodeName").is_empty() => errors.push(FieldError::invalid(
-                path.key(key),
-                value,
-                "must set spec.nodeName if mirror pod annotation is set",
-            )),
+            "kubernetes.io/config.mirror" if spec.text("nodeName").is_empty() => {
+                errors.push(FieldError::invalid(
+                    path.key(key),
+                    value,
+                    "must set spec.nodeName if mirror pod annotation is set",
+                ));
+            }
             "scheduler.alpha.kubernetes.io/tolerations" if !value.is_empty() => {
                 let tolerations: Result<Vec<Value>, _> = serde_json::from_str(value);
                 match tolerations {
@@ -125,8 +132,10 @@ pub(super) fn validate_pod_annotations(template: &Node<'_>, spec: &Node<'_>, err
                 if !names.contains(container) {
                     errors.push(FieldError::invalid(path.key(key), container, "container not found"));
                 }
-                if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with("localhost/") {
-                    let message = format!("invalid AppArmor profile name: {}", crate::json_patch::string(value));
+                if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with("localhost/")
+                {
+                    let message =
+                        format!("invalid AppArmor profile name: {}", crate::json_patch::string(value));
                     errors.push(FieldError::invalid(path.key(key), value, message));
                 }
             }

@@ -93,7 +93,9 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 messages.push("prefix part must be non-empty".to_owned());
             } else {
-                messages.extend(dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+                messages.extend(
+                    dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")),
+                );
             }
             name
         }
@@ -111,7 +113,8 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
         messages.push(format!("name part {}", too_long_message(63)));
     }
     if !is_name_part(name) {
-        messages.push(format!("name part {}", regex_message(QUALIFIED_NAME, QUALIFIED_NAME_REGEX, &examples)));
+        messages
+            .push(format!("name part {}", regex_message(QUALIFIED_NAME, QUALIFIED_NAME_REGEX, &examples)));
     }
     messages
 }
@@ -222,9 +225,11 @@ mod tests {
         assert_eq!(dns_label("a.b"), ["must not contain dots"]);
         assert_eq!(
             dns_label("A_b"),
-            ["a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+            [
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
               and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-              '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"]
+              '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            ]
         );
         assert_eq!(dns_label(&"a".repeat(64)), ["must be no more than 63 characters"]);
         assert_eq!(dns_label("-a").len(), 1);
@@ -239,7 +244,9 @@ mod tests {
         assert_eq!(qualified_name("/a"), ["prefix part must be non-empty"]);
         assert!(qualified_name("a/b/c").concat().starts_with("a qualified name must consist of"));
         assert_eq!(qualified_name(&"x".repeat(64)), ["name part must be no more than 63 characters"]);
-        assert!(qualified_name("Upper.com/a").concat().starts_with("prefix part a lowercase RFC 1123 subdomain"));
+        assert!(
+            qualified_name("Upper.com/a").concat().starts_with("prefix part a lowercase RFC 1123 subdomain")
+        );
     }
 
     #[test]

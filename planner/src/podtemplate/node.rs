@@ -124,7 +124,11 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
 /// `NotSupported` with the supported values in the order given.
 pub(crate) fn unsupported(path: FieldPath, value: &str, supported: &[&str]) -> FieldError {
     let supported = supported.iter().map(|value| json_patch::string(value)).collect();
-    FieldError { path, kind: FieldErrorKind::NotSupported(json_patch::string(value), supported), detail: String::new() }
+    FieldError {
+        path,
+        kind: FieldErrorKind::NotSupported(json_patch::string(value), supported),
+        detail: String::new(),
+    }
 }
 
 /// Reports a value outside the known ones; an empty one as missing.
@@ -190,7 +194,12 @@ fn check(value: &Value, kind: &Kind, trail: &Trail<'_>, errors: &mut Vec<FieldEr
         (Kind::Struct(shape), Value::Object(members)) => {
             for field in shape.0 {
                 if let Some(member) = members.get(field.name) {
-                    check(member, &field.kind, &Trail { parent: Some(trail), step: Step::Field(field.name) }, errors);
+                    check(
+                        member,
+                        &field.kind,
+                        &Trail { parent: Some(trail), step: Step::Field(field.name) },
+                        errors,
+                    );
                 }
             }
             return;
@@ -207,7 +216,9 @@ fn check(value: &Value, kind: &Kind, trail: &Trail<'_>, errors: &mut Vec<FieldEr
             }
             return;
         }
-        (Kind::Text | Kind::Time | Kind::IntOrString, Value::String(_)) | (Kind::Bool, Value::Bool(_)) => return,
+        (Kind::Text | Kind::Time | Kind::IntOrString, Value::String(_)) | (Kind::Bool, Value::Bool(_)) => {
+            return;
+        }
         (Kind::Int32 | Kind::IntOrString, value) if is_int32(value) => return,
         (Kind::Int64, value) if value.is_i64() => return,
         (Kind::Quantity, value) if quantity(value).is_some() => return,

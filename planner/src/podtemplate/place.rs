@@ -43,7 +43,8 @@ impl<'a> Place<'a> {
     pub(crate) fn list(&self, name: &str) -> impl Iterator<Item = Place<'a>> + use<'a> {
         let pointer = self.pointer.key(name);
         let values = self.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let places = values.iter().enumerate().map(move |(index, value)| Self::new(value, pointer.index(index)));
+        let places =
+            values.iter().enumerate().map(move |(index, value)| Self::new(value, pointer.index(index)));
         places.filter(|place| place.value.is_object())
     }
 

@@ -9,7 +9,11 @@ use crate::field::{FieldError, FieldPath};
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Checks the hooks and probes of a container that may have them. `grace_period` in seconds.
-pub(super) fn validate_hooks_and_probes(container: &Node<'_>, grace_period: Option<i64>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_hooks_and_probes(
+    container: &Node<'_>,
+    grace_period: Option<i64>,
+    errors: &mut Vec<FieldError>,
+) {
     if let Some(lifecycle) = container.child("lifecycle") {
         for hook in ["postStart", "preStop"] {
             if let Some(handler) = lifecycle.child(hook) {
@@ -35,10 +39,14 @@ pub(super) fn validate_hooks_and_probes(container: &Node<'_>, grace_period: Opti
 
 fn validate_probe(probe: &Node<'_>, errors: &mut Vec<FieldError>) {
     validate_handler(probe, "sleep", None, errors);
-    for name in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for name in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
         validate_not_negative(probe.integer(name), probe.at(name), errors);
     }
-    if let Some(seconds) = probe.integer_option("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0) {
+    if let Some(seconds) =
+        probe.integer_option("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0)
+    {
         let path = probe.at("terminationGracePeriodSeconds");
         errors.push(FieldError::invalid_value(path, seconds, "must be greater than 0"));
     }
@@ -52,7 +60,12 @@ pub(crate) fn validate_not_negative(number: i64, path: FieldPath, errors: &mut V
 }
 
 /// Exactly one handler; `foreign` is the one that this kind of place does not have.
-fn validate_handler(place: &Node<'_>, foreign: &str, grace_period: Option<i64>, errors: &mut Vec<FieldError>) {
+fn validate_handler(
+    place: &Node<'_>,
+    foreign: &str,
+    grace_period: Option<i64>,
+    errors: &mut Vec<FieldError>,
+) {
     let mut handlers = 0;
     for name in HANDLERS.into_iter().filter(|name| *name != foreign) {
         let Some(handler) = place.child(name) else { continue };
@@ -62,7 +75,9 @@ fn validate_handler(place: &Node<'_>, foreign: &str, grace_period: Option<i64>, 
             continue;
         }
         match name {
-            "exec" if handler.count("command") == 0 => errors.push(FieldError::required(handler.at("command"), "")),
+            "exec" if handler.count("command") == 0 => {
+                errors.push(FieldError::required(handler.at("command"), ""));
+            }
             "exec" => {}
             "httpGet" => validate_http_get(&handler, errors),
             "sleep" => validate_sleep(&handler, grace_period, errors),
@@ -92,7 +107,14 @@ fn validate_http_get(handler: &Node<'_>, errors: &mut Vec<FieldError>) {
 fn validate_port(handler: &Node<'_>, errors: &mut Vec<FieldError>) {
     match handler.get("port") {
         Some(Value::String(name)) => invalid(&handler.at("port"), name, names::port_name(name), errors),
-        _ => super::containers::validate_range(handler.integer("port"), 1..=65535, &handler.at("port"), errors),
+        _ => {
+            super::containers::validate_range(
+                handler.integer("port"),
+                1..=65535,
+                &handler.at("port"),
+                errors,
+            );
+        }
     }
 }
 

@@ -57,7 +57,8 @@ fn validate_downward_file(file: &Node<'_>, errors: &mut Vec<FieldError>) {
         }
         (None, Some(resource)) => validate_resource_reference(&resource, true, errors),
         (None, None) => {
-            errors.push(FieldError::required(file.path(), "one of fieldRef and resourceFieldRef is required"));
+            errors
+                .push(FieldError::required(file.path(), "one of fieldRef and resourceFieldRef is required"));
         }
     }
     validate_mode(file, "mode", errors);
@@ -168,7 +169,9 @@ fn validate_trust_bundle(bundle: &Node<'_>, errors: &mut Vec<FieldError>) {
 fn validate_signer(signer: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let parts = signer.split_once('/');
     let valid = parts.is_some_and(|(domain, name)| {
-        domain.contains('.') && names::dns_subdomain(domain).is_empty() && names::dns_subdomain(name).is_empty()
+        domain.contains('.')
+            && names::dns_subdomain(domain).is_empty()
+            && names::dns_subdomain(name).is_empty()
     });
     if signer.is_empty() {
         errors.push(FieldError::required(path.clone(), "must be a valid signer name"));

@@ -40,7 +40,9 @@ fn is_native(name: &str) -> bool {
 }
 
 fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 fn is_overcommit_allowed(name: &str) -> bool {
@@ -66,13 +68,20 @@ pub(super) fn validate_requirements(
         }
     }
     let names = || resources.entries("limits").chain(resources.entries("requests")).map(|(name, _)| name);
-    if names().any(|name| name.starts_with(HUGE_PAGES)) && !names().any(|name| name == "cpu" || name == "memory") {
+    if names().any(|name| name.starts_with(HUGE_PAGES))
+        && !names().any(|name| name == "cpu" || name == "memory")
+    {
         errors.push(FieldError::forbidden(resources.path(), "HugePages require cpu or memory"));
     }
     validate_claims(resources, pod_claims, errors);
 }
 
-fn validate_against_limit(resources: &Node<'_>, name: &str, request: &Quantity, errors: &mut Vec<FieldError>) {
+fn validate_against_limit(
+    resources: &Node<'_>,
+    name: &str,
+    request: &Quantity,
+    errors: &mut Vec<FieldError>,
+) {
     let path = resources.at("requests");
     let limit = resources.get("limits").and_then(|limits| limits.get(name)).and_then(quantity);
     match limit {
@@ -101,7 +110,11 @@ pub(super) fn validate_resource_name(name: &str, path: &FieldPath, errors: &mut 
         || name.starts_with(HUGE_PAGES)
         || name.starts_with("requests.hugepages-");
     if messages.is_empty() && !standard {
-        errors.push(FieldError::invalid(path.clone(), name, "must be a standard resource type or fully qualified"));
+        errors.push(FieldError::invalid(
+            path.clone(),
+            name,
+            "must be a standard resource type or fully qualified",
+        ));
     }
     invalid(path, name, messages, errors);
 }
@@ -110,15 +123,28 @@ fn validate_container_resource_name(name: &str, path: &FieldPath, errors: &mut V
     validate_resource_name(name, path, errors);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.starts_with(HUGE_PAGES) {
-            errors.push(FieldError::invalid(path.clone(), name, "must be a standard resource for containers"));
+            errors.push(FieldError::invalid(
+                path.clone(),
+                name,
+                "must be a standard resource for containers",
+            ));
         }
     } else if !is_native(name) && !is_extended(name) {
-        errors.push(FieldError::invalid(path.clone(), name, "doesn't follow extended resource name standard"));
+        errors.push(FieldError::invalid(
+            path.clone(),
+            name,
+            "doesn't follow extended resource name standard",
+        ));
     }
 }
 
 /// Checks the quantity of a resource.
-pub(super) fn validate_quantity(name: &str, value: &Quantity, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_quantity(
+    name: &str,
+    value: &Quantity,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) {
     if value.is_negative() {
         let message = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(path.clone(), &value.to_string(), message));

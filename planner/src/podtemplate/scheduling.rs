@@ -23,7 +23,10 @@ pub(super) fn validate_affinity(affinity: &Node<'_>, errors: &mut Vec<FieldError
             validate_weight(&weighted, errors);
             let empty = serde_json::Value::Null;
             let term = weighted.child("podAffinityTerm");
-            validate_pod_term(&term.unwrap_or_else(|| Node::new(&empty, weighted.at("podAffinityTerm"))), errors);
+            validate_pod_term(
+                &term.unwrap_or_else(|| Node::new(&empty, weighted.at("podAffinityTerm"))),
+                errors,
+            );
         }
     }
 }
@@ -67,7 +70,10 @@ fn validate_node_requirement(requirement: &Node<'_>, strict: bool, errors: &mut 
     let path = requirement.at("values");
     match requirement.text("operator") {
         "In" | "NotIn" if values.is_empty() => {
-            errors.push(FieldError::required(path.clone(), "must be specified when `operator` is 'In' or 'NotIn'"));
+            errors.push(FieldError::required(
+                path.clone(),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ));
         }
         "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
             path.clone(),
@@ -139,7 +145,8 @@ fn validate_label_keys(term: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     let keys = term.texts("matchLabelKeys");
     if let Some(selector) = selector {
-        let positions: HashMap<&str, usize> = keys.iter().enumerate().map(|(index, key)| (*key, index)).collect();
+        let positions: HashMap<&str, usize> =
+            keys.iter().enumerate().map(|(index, key)| (*key, index)).collect();
         let mut selected: HashSet<&str> = selector.entries("matchLabels").map(|(key, _)| key).collect();
         for requirement in selector.list("matchExpressions") {
             let key = requirement.text("key");
@@ -168,14 +175,18 @@ fn validate_keys(keys: &[&str], path: &FieldPath, has_selector: bool, errors: &m
     }
 }
 
-pub(super) fn validate_tolerations<'a>(tolerations: impl Iterator<Item = Node<'a>>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_tolerations<'a>(
+    tolerations: impl Iterator<Item = Node<'a>>,
+    errors: &mut Vec<FieldError>,
+) {
     for toleration in tolerations {
         let (key, operator) = (toleration.text("key"), toleration.text("operator"));
         let path = toleration.at("operator");
         if !key.is_empty() {
             validate_label_name(key, &toleration.at("key"), errors);
         } else if operator != "Exists" {
-            let message = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let message =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.push(FieldError::invalid(path.clone(), operator, message));
         }
         let effect = toleration.text("effect");
@@ -215,7 +226,11 @@ pub(super) fn validate_topology_spread(spec: &Node<'_>, errors: &mut Vec<FieldEr
         let positive = |name: &str, errors: &mut Vec<FieldError>| {
             let number = constraint.integer(name);
             if number <= 0 {
-                errors.push(FieldError::invalid_value(constraint.at(name), number, "must be greater than zero"));
+                errors.push(FieldError::invalid_value(
+                    constraint.at(name),
+                    number,
+                    "must be greater than zero",
+                ));
             }
         };
         positive("maxSkew", errors);
@@ -234,12 +249,15 @@ pub(super) fn validate_topology_spread(spec: &Node<'_>, errors: &mut Vec<FieldEr
         if let Some(domains) = constraint.integer_option("minDomains") {
             positive("minDomains", errors);
             if action != "DoNotSchedule" {
-                let message = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                let message =
+                    format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
                 errors.push(FieldError::invalid_value(constraint.at("minDomains"), domains, message));
             }
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if let Some(policy) = constraint.text_option(name).filter(|value| !matches!(*value, "Honor" | "Ignore")) {
+            if let Some(policy) =
+                constraint.text_option(name).filter(|value| !matches!(*value, "Honor" | "Ignore"))
+            {
                 errors.push(unsupported(constraint.at(name), policy, &["Honor", "Ignore"]));
             }
         }
@@ -259,10 +277,8 @@ fn validate_spread_keys(constraint: &Node<'_>, errors: &mut Vec<FieldError>) {
             selected.extend(selector.entries("matchLabels").map(|(key, _)| key));
             selected.extend(selector.list("matchExpressions").map(|requirement| requirement.text("key")));
         }
-        None => errors.push(FieldError::forbidden(
-            path.clone(),
-            "must not be specified when labelSelector is not set",
-        )),
+        None => errors
+            .push(FieldError::forbidden(path.clone(), "must not be specified when labelSelector is not set")),
     }
     for (index, key) in keys.into_iter().enumerate() {
         validate_label_name(key, &path.index(index), errors);

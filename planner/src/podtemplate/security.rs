@@ -16,7 +16,11 @@ pub(super) const SECCOMP_CONTAINER_ANNOTATIONS: &str = "container.seccomp.securi
 const APPARMOR_ANNOTATIONS: &str = "container.apparmor.security.beta.kubernetes.io/";
 const IDS: std::ops::RangeInclusive<i64> = 0..=2_147_483_647;
 
-pub(super) fn validate_container_security(security: &Node<'_>, context: &PodContext<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_container_security(
+    security: &Node<'_>,
+    context: &PodContext<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     if security.is_true("privileged") && !context.allow_privileged {
         errors.push(FieldError::forbidden(security.at("privileged"), "disallowed by cluster policy"));
     }
@@ -40,7 +44,8 @@ pub(super) fn validate_container_security(security: &Node<'_>, context: &PodCont
         }
         let added = security.child("capabilities").map(|capabilities| capabilities.texts("add"));
         if added.is_some_and(|added| added.contains(&"CAP_SYS_ADMIN")) {
-            let message = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            let message =
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
             errors.push(FieldError::invalid_value(security.path(), shown, message));
         }
     }
@@ -132,7 +137,8 @@ fn validate_profiles(security: &Node<'_>, errors: &mut Vec<FieldError>) {
 fn validate_profile_type(profile: &Node<'_>, noun: &str, errors: &mut Vec<FieldError>) {
     const TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
     match profile.text("type") {
-        "" => errors.push(FieldError::required(profile.at("type"), format!("type is required when {noun} is set"))),
+        "" => errors
+            .push(FieldError::required(profile.at("type"), format!("type is required when {noun} is set"))),
         kind if TYPES.contains(&kind) => {}
         kind => errors.push(unsupported(profile.at("type"), kind, TYPES)),
     }
@@ -142,7 +148,9 @@ fn validate_seccomp(profile: &Node<'_>, errors: &mut Vec<FieldError>) {
     validate_profile_type(profile, "seccompProfile", errors);
     let path = profile.at("localhostProfile");
     match (profile.text("type"), profile.text_option("localhostProfile")) {
-        ("Localhost", None) => errors.push(FieldError::required(path, "must be set when seccomp type is Localhost")),
+        ("Localhost", None) => {
+            errors.push(FieldError::required(path, "must be set when seccomp type is Localhost"));
+        }
         ("Localhost", Some(file)) => validate_relative_path(file, &path, errors),
         (_, None) => {}
         (_, Some(_)) => errors.push(FieldError::invalid_value(
@@ -189,13 +197,23 @@ pub(super) fn validate_seccomp_annotation(profile: &str, path: &FieldPath, error
 }
 
 /// Profiles in annotations must agree with those in fields.
-pub(super) fn validate_profile_annotations(template: &Node<'_>, spec: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_profile_annotations(
+    template: &Node<'_>,
+    spec: &Node<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(metadata) = template.child("metadata") else { return };
     let Some(annotations) = metadata.child("annotations") else { return };
     let windows = spec.child("os").is_some_and(|os| os.text("name") == "windows");
     let pod = spec.child("securityContext");
     if let Some(profile) = pod.as_ref().and_then(|pod| pod.child("seccompProfile")) {
-        match_annotation(&profile, annotations.text_option(SECCOMP_POD_ANNOTATION), "seccomp", &profile.path(), errors);
+        match_annotation(
+            &profile,
+            annotations.text_option(SECCOMP_POD_ANNOTATION),
+            "seccomp",
+            &profile.path(),
+            errors,
+        );
     }
     let pod_apparmor = pod.as_ref().and_then(|pod| pod.child("appArmorProfile"));
     for container in every_container(spec) {
@@ -205,7 +223,8 @@ pub(super) fn validate_profile_annotations(template: &Node<'_>, spec: &Node<'_>,
             let annotation = annotations.text_option(&format!("{SECCOMP_CONTAINER_ANNOTATIONS}{name}"));
             match_annotation(&profile, annotation, "seccomp", &profile.path(), errors);
         }
-        let profile = own.as_ref().and_then(|own| own.child("appArmorProfile")).or_else(|| pod_apparmor.clone());
+        let profile =
+            own.as_ref().and_then(|own| own.child("appArmorProfile")).or_else(|| pod_apparmor.clone());
         if let Some(profile) = profile.filter(|_| !windows) {
             let annotation = annotations.text_option(&format!("{APPARMOR_ANNOTATIONS}{name}"));
             let path = container.at("securityContext").child("appArmorProfile");
@@ -224,7 +243,9 @@ fn match_annotation(
     let Some(annotation) = annotation else { return };
     let agrees = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
-        "RuntimeDefault" => annotation == "runtime/default" || (noun == "seccomp" && annotation == "docker/default"),
+        "RuntimeDefault" => {
+            annotation == "runtime/default" || (noun == "seccomp" && annotation == "docker/default")
+        }
         "Localhost" => match annotation.strip_prefix("localhost/") {
             Some(name) if profile.text_option("localhostProfile") != Some(name) => {
                 let message = format!("{noun} profile in annotation and field must match");
@@ -236,7 +257,10 @@ fn match_annotation(
         _ => true,
     };
     if !agrees {
-        errors.push(FieldError::forbidden(path.child("type"), format!("{noun} type in annotation and field must match")));
+        errors.push(FieldError::forbidden(
+            path.child("type"),
+            format!("{noun} type in annotation and field must match"),
+        ));
     }
 }
 
@@ -247,7 +271,9 @@ fn validate_windows_options(options: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     let path = options.at("gmsaCredentialSpec");
     match options.text_option("gmsaCredentialSpec") {
-        Some("") => errors.push(FieldError::invalid(path, "", "gmsaCredentialSpec cannot be an empty string")),
+        Some("") => {
+            errors.push(FieldError::invalid(path, "", "gmsaCredentialSpec cannot be an empty string"));
+        }
         Some(spec) if spec.len() > SPEC_LIMIT => {
             errors.push(FieldError::invalid(path, spec, "gmsaCredentialSpec size must be under 64 KiB"));
         }
@@ -255,7 +281,11 @@ fn validate_windows_options(options: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     if let Some(name) = options.text_option("runAsUserName") {
         for problem in user_name_problems(name) {
-            errors.push(FieldError::invalid(options.at("runAsUserName"), name, format!("runAsUserName{problem}")));
+            errors.push(FieldError::invalid(
+                options.at("runAsUserName"),
+                name,
+                format!("runAsUserName{problem}"),
+            ));
         }
     }
 }
@@ -302,7 +332,8 @@ fn is_windows_domain(domain: &str) -> bool {
 
 /// Host process containers: all or none, on the host's network, and privileged.
 pub(super) fn validate_host_process(spec: &Node<'_>, allow_privileged: bool, errors: &mut Vec<FieldError>) {
-    let host_process = |node: &Node<'_>| node.child("securityContext")?.child("windowsOptions")?.flag("hostProcess");
+    let host_process =
+        |node: &Node<'_>| node.child("securityContext")?.child("windowsOptions")?.flag("hostProcess");
     let pod = host_process(spec);
     let (mut containers, mut host_containers) = (0, 0);
     for container in every_container(spec) {
@@ -323,7 +354,8 @@ pub(super) fn validate_host_process(spec: &Node<'_>, allow_privileged: bool, err
         return;
     }
     if host_containers != containers {
-        let message = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        let message =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
         errors.push(FieldError::invalid(spec.path(), "", message));
     }
     if !spec.is_true("hostNetwork") {

@@ -60,11 +60,16 @@ pub(super) fn has_source(volume: &Node<'_>) -> bool {
 
 fn has_unknown_source(volume: &Node<'_>) -> bool {
     let members = volume.value().as_object().into_iter().flatten();
-    members.into_iter().any(|(name, value)| name != "name" && value.is_object() && !SOURCES.contains(&name.as_str()))
+    members
+        .into_iter()
+        .any(|(name, value)| name != "name" && value.is_object() && !SOURCES.contains(&name.as_str()))
 }
 
 /// Checks the volumes and returns those without errors.
-pub(super) fn validate_volumes<'a>(spec: &Node<'a>, errors: &mut Vec<FieldError>) -> HashMap<&'a str, VolumeUse> {
+pub(super) fn validate_volumes<'a>(
+    spec: &Node<'a>,
+    errors: &mut Vec<FieldError>,
+) -> HashMap<&'a str, VolumeUse> {
     let mut volumes = HashMap::new();
     for volume in spec.list("volumes") {
         let before = errors.len();
@@ -131,9 +136,12 @@ fn validate_known_source(volume: &Node<'_>, name: &str, source: &Node<'_>, error
         _ => {}
     }
     match name {
-        "emptyDir" if source.quantity("sizeLimit").is_some_and(|limit| limit.is_negative()) => errors.push(
-            FieldError::forbidden(source.at("sizeLimit"), "SizeLimit field must be a valid resource quantity"),
-        ),
+        "emptyDir" if source.quantity("sizeLimit").is_some_and(|limit| limit.is_negative()) => {
+            errors.push(FieldError::forbidden(
+                source.at("sizeLimit"),
+                "SizeLimit field must be a valid resource quantity",
+            ));
+        }
         "hostPath" => validate_host_path(source, errors),
         "gitRepo" => validate_relative_path(source.text("directory"), &source.at("directory"), errors),
         "gcePersistentDisk" => {
@@ -204,8 +212,16 @@ fn validate_no_backsteps(path: &str, at: &FieldPath, errors: &mut Vec<FieldError
 }
 
 fn validate_host_path(source: &Node<'_>, errors: &mut Vec<FieldError>) {
-    const TYPES: &[&str] =
-        &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    const TYPES: &[&str] = &[
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ];
     let path = source.text("path");
     if path.is_empty() {
         errors.push(FieldError::required(source.at("path"), ""));
@@ -320,7 +336,8 @@ fn validate_fibre_channel(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     if targets > 0 {
         match source.integer_option("lun") {
-            None => errors.push(FieldError::required(source.at("lun"), "lun is required if targetWWNs is specified")),
+            None => errors
+                .push(FieldError::required(source.at("lun"), "lun is required if targetWWNs is specified")),
             Some(lun) => validate_range(lun, 0..=255, &source.at("lun"), errors),
         }
     }

@@ -140,7 +140,12 @@ impl ClientConfig {
 
 impl Webhook {
     /// The entry as `settings` want it; without `bundle` as the `template` annotation keeps it.
-    pub(super) fn new(kind: ConfigurationKind, entry: &Entry, settings: &Settings, bundle: Option<&str>) -> Self {
+    pub(super) fn new(
+        kind: ConfigurationKind,
+        entry: &Entry,
+        settings: &Settings,
+        bundle: Option<&str>,
+    ) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let policy = match entry.purpose {
             Purpose::Pods => settings.pod_failure_policy,
@@ -240,8 +245,10 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
         requirements.push(requirement(CONTROL_PLANE, "DoesNotExist"));
     }
     if !excluded.is_empty() {
-        requirements
-            .push(LabelSelectorRequirement { values: Some(excluded), ..requirement(NAMESPACE_NAME, "NotIn") });
+        requirements.push(LabelSelectorRequirement {
+            values: Some(excluded),
+            ..requirement(NAMESPACE_NAME, "NotIn")
+        });
     }
     selector(requirements)
 }
@@ -259,5 +266,8 @@ fn requirement(key: &str, operator: &str) -> LabelSelectorRequirement {
 }
 
 fn selector(requirements: Vec<LabelSelectorRequirement>) -> LabelSelector {
-    LabelSelector { match_labels: None, match_expressions: (!requirements.is_empty()).then_some(requirements) }
+    LabelSelector {
+        match_labels: None,
+        match_expressions: (!requirements.is_empty()).then_some(requirements),
+    }
 }

@@ -4,8 +4,10 @@ use super::*;
 use crate::json_patch::apply;
 
 fn settings() -> Settings {
-    let endpoint =
-        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+    let endpoint = Endpoint::Service {
+        namespace: "kruise-system".to_owned(),
+        name: "kruise-webhook-service".to_owned(),
+    };
     Settings::new("kruise-system", endpoint)
 }
 
@@ -183,7 +185,11 @@ fn third_party_changes_to_own_entries_are_repaired() {
         ("rules", json!("nonsense")),
     ] {
         let broken = change(&live, |live| live["webhooks"][0][field] = value.clone());
-        assert_eq!(entry(&server.apply(MUTATING, &broken), "mpod.kb.io"), entry(&live, "mpod.kb.io"), "{field}");
+        assert_eq!(
+            entry(&server.apply(MUTATING, &broken), "mpod.kb.io"),
+            entry(&live, "mpod.kb.io"),
+            "{field}"
+        );
     }
     let swapped = change(&live, |live| live["webhooks"][1]["name"] = json!("mpod.kb.io"));
     assert_eq!(names(&server.apply(MUTATING, &swapped)), names(&live));
@@ -223,7 +229,9 @@ fn selectors_are_those_of_the_table() {
         json!([{"key": "kutter.io/component", "operator": "DoesNotExist"}])
     );
     let protected = json!([{"key": "policy.kruise.io/delete-protection", "operator": "Exists"}]);
-    for name in ["vnamespace.kb.io", "vcustomresourcedefinition.kb.io", "vcloneset.kb.io", "vstatefulset.kb.io"] {
+    for name in
+        ["vnamespace.kb.io", "vcustomresourcedefinition.kb.io", "vcloneset.kb.io", "vstatefulset.kb.io"]
+    {
         assert_eq!(entry(&validating, name)["objectSelector"]["matchExpressions"], protected, "{name}");
         assert_eq!(entry(&validating, name)["rules"][0]["operations"], json!(["DELETE"]), "{name}");
         assert_eq!(entry(&validating, name)["namespaceSelector"], json!({}), "{name}");
@@ -244,7 +252,8 @@ fn each_setting_changes_its_entries_and_nothing_else() {
             .any(|entry| entry.name == name && entry.purpose == Purpose::Protection);
         let policy = if protection { "Ignore" } else { "Fail" };
         assert_eq!(entry(&with_ignore, &name)["failurePolicy"], policy, "{name}");
-        let restored = change(&entry(&with_ignore, &name).to_string(), |entry| entry["failurePolicy"] = json!("Fail"));
+        let restored =
+            change(&entry(&with_ignore, &name).to_string(), |entry| entry["failurePolicy"] = json!("Fail"));
         assert_eq!(restored, entry(&live, &name).to_string());
     }
     chart.settings.timeout_seconds = NonZeroU8::new(30).unwrap();

@@ -8,7 +8,8 @@ use super::*;
 
 const OBJECTS: usize = 2;
 /// First the beginning; then the leaf is due and its authority too old to sign again.
-const EPOCHS: [SignedDuration; 2] = [SignedDuration::ZERO, SignedDuration::from_hours(24 * 365 * 9 + 24 * 300)];
+const EPOCHS: [SignedDuration; 2] =
+    [SignedDuration::ZERO, SignedDuration::from_hours(24 * 365 * 9 + 24 * 300)];
 
 type Bundle = Vec<Authority>;
 
@@ -79,7 +80,9 @@ impl State {
         // from before the first publication to after the deletion is out of what can be promised.
         let installed = self.objects.iter().all(|bundle| !bundle.is_empty());
         let stalled = self.replicas.iter().any(|replica| match &replica.at {
-            At::ReadObjects(seen) | At::ReadStore(seen) | At::Decide(seen, None) => !self.objects.starts_with(seen),
+            At::ReadObjects(seen) | At::ReadStore(seen) | At::Decide(seen, None) => {
+                !self.objects.starts_with(seen)
+            }
             At::Start | At::Decide(_, Some(_)) | At::Publish(..) | At::Serve(_) => false,
         });
         if self.deletions > 0 && self.store.is_some() && installed && !stalled {
@@ -239,7 +242,8 @@ fn three_replicas_in_any_random_order_stay_inside_the_published_bundle() {
 #[test]
 fn replicas_that_start_together_agree_on_one_authority() {
     let state = settle(State::new(3, 0, 0));
-    let leaves: BTreeSet<_> = state.replicas.iter().map(|replica| replica.served.map(|leaf| leaf.id)).collect();
+    let leaves: BTreeSet<_> =
+        state.replicas.iter().map(|replica| replica.served.map(|leaf| leaf.id)).collect();
     assert_eq!((leaves.len(), state.made), (1, 1));
 }
 

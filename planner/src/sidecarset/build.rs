@@ -26,12 +26,14 @@ impl Builder<'_> {
     /// The container, or the two twins, that a sidecar comes to.
     pub(crate) fn build(&self, sidecar: &Sidecar) -> Result<Vec<Addition>, Halt> {
         let computed = sidecar.resources_rule.as_deref();
-        let computed = computed.map(|rule| resources::compute(rule, self.draft, self.sidecars)).transpose()?;
+        let computed =
+            computed.map(|rule| resources::compute(rule, self.draft, self.sidecars)).transpose()?;
         let mut transferred = Vec::new();
         for transfer in &sidecar.transfers {
             transferred.extend(self.sources.transferred(transfer)?);
         }
-        let (mut mounts, mut devices) = (sidecar.volume_mounts.text.to_string(), sidecar.volume_devices.text.to_string());
+        let (mut mounts, mut devices) =
+            (sidecar.volume_mounts.text.to_string(), sidecar.volume_devices.text.to_string());
         if sidecar.shares_mounts || sidecar.shares_devices {
             let own = sidecar.volume_mounts.keys.iter().chain(&sidecar.volume_devices.keys);
             let mut paths: HashSet<&str> = own.map(AsRef::as_ref).collect();
@@ -115,7 +117,8 @@ impl Parts<'_> {
     fn container(&self, name: String, image: Option<&str>, env: String) -> Addition {
         let members = &self.sidecar.members;
         let resources = self.resources.unwrap_or_default();
-        let length = members.len() + resources.len() + self.mounts.len() + self.devices.len() + env.len() + name.len();
+        let length =
+            members.len() + resources.len() + self.mounts.len() + self.devices.len() + env.len() + name.len();
         let mut text = String::with_capacity(length + image.map_or(0, str::len) + 96);
         text.push_str("{\"name\":");
         write_string(&mut text, &name);

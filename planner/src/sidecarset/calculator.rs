@@ -162,7 +162,11 @@ impl Expression {
                     Style::Cpu => "cpu",
                     Style::Memory => "memory",
                 };
-                if name == known { Ok(variable.clone()) } else { Err(CalculatorError::UndefinedVariable(name.clone())) }
+                if name == known {
+                    Ok(variable.clone())
+                } else {
+                    Err(CalculatorError::UndefinedVariable(name.clone()))
+                }
             }
             Node::Negate(node) => Ok(match self.node(node, variable)? {
                 Value::Number(number) => Value::Number(-number),
@@ -205,10 +209,13 @@ impl Operator {
             (Self::Subtract, Number(left), Number(right)) => Number(left - right),
             (Self::Multiply, Number(left), Number(right)) => Number(left * right),
             (Self::Divide, Number(left), Number(right)) => Number(left / right),
-            (Self::Multiply, Quantity(quantity), Number(number)) | (Self::Multiply, Number(number), Quantity(quantity)) => {
+            (Self::Multiply, Quantity(quantity), Number(number))
+            | (Self::Multiply, Number(number), Quantity(quantity)) => {
                 Quantity(scaled(&quantity, |milli| milli * number))
             }
-            (Self::Divide, Quantity(quantity), Number(number)) => Quantity(scaled(&quantity, |milli| milli / number)),
+            (Self::Divide, Quantity(quantity), Number(number)) => {
+                Quantity(scaled(&quantity, |milli| milli / number))
+            }
             (Self::Add, left, right) => Quantity(left.into_quantity().plus(&right.into_quantity())),
             (Self::Subtract, left, right) => Quantity(left.into_quantity().minus(&right.into_quantity())),
         })

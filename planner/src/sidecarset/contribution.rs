@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use api::Raw;
 use api::environment::{IS_INJECTED, SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
 use api::sidecarset::{
-    PatchPodMetadata, ResourceExpressions, ResourcesPolicy, SIDECAR_ONLY_FIELDS, SidecarContainer, Spec, TransferEnv,
+    PatchPodMetadata, ResourceExpressions, ResourcesPolicy, SIDECAR_ONLY_FIELDS, SidecarContainer, Spec,
+    TransferEnv,
 };
 use regex::Regex;
 use serde_json::value::RawValue;
@@ -151,7 +152,11 @@ impl Contribution {
             init_containers: prepare("initContainers", &spec.init_containers)?,
             containers: prepare("containers", &spec.containers)?,
             volumes,
-            image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.as_str().into()).collect(),
+            image_pull_secrets: spec
+                .image_pull_secrets
+                .iter()
+                .map(|secret| secret.name.as_str().into())
+                .collect(),
             patches: spec.patch_pod_metadata.iter().filter_map(AnnotationPatch::prepare).collect(),
         })
     }
@@ -184,7 +189,8 @@ impl Sidecar {
         let fields = &container.fields;
         let native = container.is_native_sidecar();
         let hot = container.is_hot_upgrade() && (!init || native);
-        let pieces: Pieces<'_> = serde_json::from_str(container.raw.get()).map_err(|error| error.to_string())?;
+        let pieces: Pieces<'_> =
+            serde_json::from_str(container.raw.get()).map_err(|error| error.to_string())?;
         let own_mounts = mounts(pieces.volume_mounts).map_err(|error| format!("volumeMounts: {error}"))?;
         let own_devices = mounts(pieces.volume_devices).map_err(|error| format!("volumeDevices: {error}"))?;
         let mut used = Vec::new();
@@ -192,7 +198,8 @@ impl Sidecar {
             let position = volumes.iter().position(|volume| *volume.name == *mount.volume);
             used.extend(position.filter(|position| !used.contains(position)));
         }
-        let resources_rule = fields.resources_policy.as_ref().map(|policy| Box::new(ResourcesRule::prepare(policy)));
+        let resources_rule =
+            fields.resources_policy.as_ref().map(|policy| Box::new(ResourcesRule::prepare(policy)));
         Ok(Self {
             name: fields.name.as_str().into(),
             image: pieces.image.map(Into::into),
@@ -206,7 +213,10 @@ impl Sidecar {
             native: native && init,
             idle_image: hot.then(|| string(&fields.upgrade_strategy.hot_upgrade_empty_image).into()),
             shares_mounts: fields.share_volume_policy.is_enabled(),
-            shares_devices: fields.share_volume_device_policy.as_ref().is_some_and(|policy| policy.is_enabled()),
+            shares_devices: fields
+                .share_volume_device_policy
+                .as_ref()
+                .is_some_and(|policy| policy.is_enabled()),
             transfers: fields.transfer_env.iter().map(Transfer::prepare).collect(),
             resources_rule,
         })
@@ -272,7 +282,10 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Pieces<'a> {
         let get = |key: &str| members.get(key).map(|value| value.get()).filter(|text| *text != "null");
         let mut others = String::new();
         for (key, value) in &members {
-            let apart = matches!(key.as_str(), "name" | "image" | "env" | "volumeMounts" | "volumeDevices" | "resources");
+            let apart = matches!(
+                key.as_str(),
+                "name" | "image" | "env" | "volumeMounts" | "volumeDevices" | "resources"
+            );
             if !apart && !SIDECAR_ONLY_FIELDS.contains(&key.as_str()) {
                 write_string(&mut others, key);
                 others.push(':');
@@ -310,7 +323,8 @@ impl Transfer {
 
 impl Source {
     fn of_field(path: &str) -> Self {
-        let subscript = |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
+        let subscript =
+            |map: &str| path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
         if let Some(key) = subscript("metadata.labels") {
             return Self::Label(key);
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::hash::sidecarset_hashes;
-use crate::json_patch::{self, ApplyError, Patch, Pointer};
+use crate::json_patch::{self, Patch, Pointer};
 use crate::podtemplate::PullPolicy;
 use crate::podtemplate::defaulting::{ContainerDefaults, default_container, default_volumes};
 use crate::podtemplate::place::Place;
@@ -27,9 +27,9 @@ const CONTAINER_DEFAULTS: ContainerDefaults = ContainerDefaults {
 /// Code 400 for an object that is not a SidecarSet of a known version.
 pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     if !matches!(version, "v1alpha1" | "v1beta1") {
-        return Err(refused(format!("unsupported version: {APPS_GROUP}/{version}")));
+        return Err(refused(&format!("unsupported version: {APPS_GROUP}/{version}")));
     }
-    let value: Value = serde_json::from_str(object).map_err(refused)?;
+    let value: Value = serde_json::from_str(object).map_err(|error| refused(&error))?;
     if !value.is_object() {
         return Err(refused("a SidecarSet must be a JSON object"));
     }
@@ -42,7 +42,7 @@ pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     Ok(patch)
 }
 
-fn refused(problem: impl ToString) -> Denial {
+fn refused(problem: &(impl ToString + ?Sized)) -> Denial {
     Denial { code: 400, message: problem.to_string() }
 }
 
@@ -52,7 +52,9 @@ fn default_spec(spec: &Place<'_>, patch: &mut Patch) {
         strategy.default_json("partition", "0", patch);
         strategy.default_json("maxUnavailable", "1", patch);
     }
-    for (list, inject_policy) in [("initContainers", "AfterAppContainer"), ("containers", "BeforeAppContainer")] {
+    for (list, inject_policy) in
+        [("initContainers", "AfterAppContainer"), ("containers", "BeforeAppContainer")]
+    {
         for container in spec.list(list) {
             default_sidecar(&container, inject_policy, patch);
         }
@@ -95,9 +97,9 @@ fn write_hashes(object: &str, root: &Place<'_>, patch: &mut Patch) -> Result<(),
         #[serde(borrow)]
         spec: &'a RawValue,
     }
-    let completed = json_patch::apply(object, patch).map_err(|error: ApplyError| refused(error))?;
-    let Spec { spec } = serde_json::from_str(&completed).map_err(refused)?;
-    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(format!("spec.{error}")))?;
+    let completed = json_patch::apply(object, patch).map_err(|error| refused(&error))?;
+    let Spec { spec } = serde_json::from_str(&completed).map_err(|error| refused(&error))?;
+    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(&format!("spec.{error}")))?;
     let Some(metadata) = root.child_or_new("metadata", patch) else {
         return Err(refused("metadata must be an object"));
     };

@@ -51,16 +51,16 @@ impl fmt::Display for Reason {
             }
             Self::OnlyAnnotations => formatter.write_str("matches, but has no containers to inject"),
             Self::Paused => formatter.write_str("not injected: spec.injectionStrategy.paused is true"),
-            Self::OtherNamespace => {
-                formatter.write_str("not injected: spec.namespaceSelector does not match the labels of the Namespace")
-            }
-            Self::BrokenNamespaceSelector => {
-                formatter.write_str("not injected: spec.namespaceSelector is invalid and matches no Namespace")
-            }
+            Self::OtherNamespace => formatter
+                .write_str("not injected: spec.namespaceSelector does not match the labels of the Namespace"),
+            Self::BrokenNamespaceSelector => formatter
+                .write_str("not injected: spec.namespaceSelector is invalid and matches no Namespace"),
             Self::OtherLabels => {
                 formatter.write_str("not injected: spec.selector does not match the labels of the Pod")
             }
-            Self::EmptySelector => formatter.write_str("not injected: spec.selector is empty and matches no Pod"),
+            Self::EmptySelector => {
+                formatter.write_str("not injected: spec.selector is empty and matches no Pod")
+            }
             Self::ReplacedByCanary { canary } => {
                 write!(formatter, "not injected: its canary {canary} is injected instead")
             }

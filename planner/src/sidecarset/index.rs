@@ -31,7 +31,10 @@ pub(crate) enum PodSelector {
     Nothing,
     Matching(Selector),
     /// Not usable. A Pod that meets the sound part might be meant.
-    Broken { error: SelectorError, sound: Selector },
+    Broken {
+        error: SelectorError,
+        sound: Selector,
+    },
 }
 
 /// `spec.namespaceSelector`, compiled.
@@ -56,7 +59,7 @@ impl Entry {
         }
     }
 
-    /// Names of its containers and init containers.
+    /// The SidecarSet's name.
     pub fn name(&self) -> &str {
         self.object.name()
     }
@@ -74,7 +77,8 @@ impl PodSelector {
             Ok(selector) if selector.is_empty() => Self::Nothing,
             Ok(selector) => Self::Matching(selector),
             Err(error) => {
-                let sound = LabelSelector { match_labels: selector.match_labels.clone(), match_expressions: None };
+                let sound =
+                    LabelSelector { match_labels: selector.match_labels.clone(), match_expressions: None };
                 Self::Broken { error, sound: Selector::compile(&sound).unwrap_or_default() }
             }
         }
@@ -106,7 +110,8 @@ fn scope(selector: Option<&LabelSelector>) -> Vec<String> {
         return vec![name.clone()];
     }
     let mut expressions = selector.match_expressions.iter().flatten();
-    let names = expressions.find(|expression| expression.key == NAMESPACE_NAME && expression.operator == "In");
+    let names =
+        expressions.find(|expression| expression.key == NAMESPACE_NAME && expression.operator == "In");
     let mut names = names.and_then(|expression| expression.values.clone()).unwrap_or_default();
     names.sort();
     names.dedup();
@@ -132,10 +137,14 @@ enum Place {
     Nowhere,
 }
 
+/// SidecarSets by the value of one label.
+type ByValue = HashMap<Box<str>, Vec<Arc<Entry>>>;
+
 /// The SidecarSets of a namespace, or the cluster-wide ones.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
-    labelled: HashMap<Arc<str>, HashMap<Box<str>, Vec<Arc<Entry>>>>,
+    /// By label key.
+    labelled: HashMap<Arc<str>, ByValue>,
     unlabelled: Vec<Arc<Entry>>,
 }
 
@@ -203,7 +212,8 @@ impl Index {
 
     /// All SidecarSets in the order of [`Index::candidates`].
     pub(crate) fn all(&self) -> Vec<&Entry> {
-        let (mut scoped, cluster): (Vec<_>, Vec<_>) = self.iter().map(Arc::as_ref).partition(|entry| entry.is_scoped());
+        let (mut scoped, cluster): (Vec<_>, Vec<_>) =
+            self.iter().map(Arc::as_ref).partition(|entry| entry.is_scoped());
         scoped.extend(cluster);
         scoped
     }
@@ -215,7 +225,11 @@ impl Index {
         for namespace in &entry.scope {
             self.scoped.entry(namespace.clone()).or_default();
         }
-        self.scoped.iter_mut().filter(|(name, _)| entry.scope.contains(name)).map(|(_, bucket)| bucket).collect()
+        self.scoped
+            .iter_mut()
+            .filter(|(name, _)| entry.scope.contains(name))
+            .map(|(_, bucket)| bucket)
+            .collect()
     }
 
     /// Of the labels that a Pod must have, the one with the fewest SidecarSets under it.

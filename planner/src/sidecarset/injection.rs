@@ -98,7 +98,8 @@ fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt
             for sidecar in sidecars {
                 let additions = builder.build(sidecar)?;
                 list.extend(additions.into_iter().map(|addition| Owned { addition, owner }));
-                let volumes = sidecar.volumes.iter().filter_map(|position| contribution.volumes.get(*position));
+                let volumes =
+                    sidecar.volumes.iter().filter_map(|position| contribution.volumes.get(*position));
                 built.volumes.extend(volumes.map(|volume| (volume, owner)));
                 if sidecar.idle_image.is_some() {
                     built.hot.push(&sidecar.name);
@@ -133,7 +134,9 @@ fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
         let name = addition.name.clone();
         if let Some((position, other)) = known.insert(name.clone(), (additions.len(), owner)) {
             // Two of one name would make the Pod invalid: the later takes the place of the earlier.
-            warnings.push(format!("container {name:?} of SidecarSet {owner} replaces that of SidecarSet {other}"));
+            warnings.push(format!(
+                "container {name:?} of SidecarSet {owner} replaces that of SidecarSet {other}"
+            ));
             if let Some(placed) = additions.get_mut(position) {
                 placed.addition = Addition { before: placed.addition.before, ..addition };
             }
@@ -167,7 +170,8 @@ fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Re
         return Ok(());
     }
     let list = draft.volumes;
-    let present = named(list.unwrap_or("null")).map_err(|error| Halt::bad_request(format!("spec.volumes: {error}")))?;
+    let present =
+        named(list.unwrap_or("null")).map_err(|error| Halt::bad_request(format!("spec.volumes: {error}")))?;
     let mut known: HashMap<&str, (&str, Option<&str>)> =
         present.iter().map(|volume| (&*volume.name, (volume.text, None))).collect();
     let mut added = Vec::new();
@@ -180,8 +184,11 @@ fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Re
             }
             Some((winner, _)) if same_json(winner, text) => {}
             Some((_, winner)) => {
-                let winner = winner.map_or_else(|| "the Pod".to_owned(), |owner| format!("SidecarSet {owner}"));
-                let warning = format!("volume {name:?} of SidecarSet {owner} is not added: {winner} has another volume of that name");
+                let winner =
+                    winner.map_or_else(|| "the Pod".to_owned(), |owner| format!("SidecarSet {owner}"));
+                let warning = format!(
+                    "volume {name:?} of SidecarSet {owner} is not added: {winner} has another volume of that name"
+                );
                 if !draft.warnings.contains(&warning) {
                     draft.warnings.push(warning);
                 }
@@ -207,16 +214,19 @@ fn add_pull_secrets(draft: &mut Draft<'_>, secrets: &[&str]) -> Result<(), Halt>
     let present = named(list.unwrap_or("null"))
         .map_err(|error| Halt::bad_request(format!("spec.imagePullSecrets: {error}")))?;
     let mut known = HashSet::new();
-    let kept: Vec<&str> =
-        present.iter().filter(|secret| known.insert(secret.name.as_ref())).map(|secret| secret.text).collect();
+    let kept: Vec<&str> = present
+        .iter()
+        .filter(|secret| known.insert(secret.name.as_ref()))
+        .map(|secret| secret.text)
+        .collect();
     let added = secrets.iter().filter(|name| known.insert(**name));
     let added: Vec<String> = added.map(|name| format!("{{\"name\":{}}}", string(name))).collect();
     if kept.len() == present.len() {
         draft.append("/spec/imagePullSecrets", list, added);
         return Ok(());
     }
-    let kept = kept.into_iter().map(str::to_owned);
-    draft.set_list("/spec/imagePullSecrets", kept.chain(added).collect());
+    let all: Vec<String> = kept.into_iter().map(str::to_owned).chain(added).collect();
+    draft.set_list("/spec/imagePullSecrets", &all);
     Ok(())
 }
 

@@ -89,7 +89,8 @@ fn mismatch(entry: &Entry, draft: &Draft<'_>, context: &Context<'_>) -> Result<O
 
 /// For each SidecarSet that a canary stands in for, the canary.
 fn canaries<'w>(chosen: &[Chosen<'w>]) -> BTreeMap<&'w str, &'w str> {
-    let canaries = chosen.iter().filter_map(|choice| Some((choice.entry.object.canary_base()?, choice.entry.name())));
+    let canaries =
+        chosen.iter().filter_map(|choice| Some((choice.entry.object.canary_base()?, choice.entry.name())));
     canaries.filter(|(base, _)| !base.is_empty()).collect()
 }
 
@@ -108,7 +109,10 @@ fn revision_to_inject<'w>(
     }
     if let Some(selector) = &spec.update_strategy.selector {
         let selector = Selector::compile(selector).map_err(|error| {
-            Halt::failed(format!("SidecarSet {}: spec.updateStrategy.selector is invalid: {error}", entry.name()))
+            Halt::failed(format!(
+                "SidecarSet {}: spec.updateStrategy.selector is invalid: {error}",
+                entry.name()
+            ))
         })?;
         if !selector.matches(draft.labels.as_slice()) {
             return Ok(history);
@@ -156,7 +160,10 @@ impl<'a> Pin<'a> {
 
 fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
     let contribution = entry.contribution.as_ref().map_err(|problem| {
-        Halt::failed(format!("SidecarSet {} is meant for this Pod, but can't be read: {problem}", entry.name()))
+        Halt::failed(format!(
+            "SidecarSet {} is meant for this Pod, but can't be read: {problem}",
+            entry.name()
+        ))
     })?;
     Ok(Chosen {
         entry,
@@ -173,7 +180,9 @@ fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
 fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, world: &'w World) -> Result<Chosen<'w>, Halt> {
     let found: Option<&Revision> = match pin.target {
         // Any ControllerRevision of the namespace would do, if its owner were not looked at (spec 10 §13.8).
-        Target::Revision(name) => world.revision(name).filter(|revision| revision.sidecar_set == entry.name()),
+        Target::Revision(name) => {
+            world.revision(name).filter(|revision| revision.sidecar_set == entry.name())
+        }
         Target::CustomVersion(version) => world.revisions_of(entry.name(), Some(version)).pop(),
     };
     let named = || match pin.target {

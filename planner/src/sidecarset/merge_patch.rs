@@ -16,13 +16,19 @@ const MAX_DEPTH: usize = 100;
 pub(crate) fn merge_patch(target: &str, patch: &str) -> Result<String, String> {
     let target: &RawValue =
         serde_json::from_str(target).map_err(|error| format!("the present value is not JSON: {error}"))?;
-    let patch: &RawValue = serde_json::from_str(patch).map_err(|error| format!("the patch is not JSON: {error}"))?;
+    let patch: &RawValue =
+        serde_json::from_str(patch).map_err(|error| format!("the patch is not JSON: {error}"))?;
     let mut merged = String::new();
     write_merged(&mut merged, Some(target), patch, 0)?;
     Ok(merged)
 }
 
-fn write_merged(json: &mut String, target: Option<&RawValue>, patch: &RawValue, depth: usize) -> Result<(), String> {
+fn write_merged(
+    json: &mut String,
+    target: Option<&RawValue>,
+    patch: &RawValue,
+    depth: usize,
+) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err("the patch nests too deeply".to_owned());
     }
@@ -96,7 +102,11 @@ mod tests {
             (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"a":1,"e":null}"#),
             (r#"[1,2]"#, r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
             (r#"{}"#, r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
-            (r#"{"main": 2.50, "x": "a \" b"}"#, r#"{"log-agent": 1}"#, r#"{"log-agent":1,"main":2.50,"x":"a \" b"}"#),
+            (
+                r#"{"main": 2.50, "x": "a \" b"}"#,
+                r#"{"log-agent": 1}"#,
+                r#"{"log-agent":1,"main":2.50,"x":"a \" b"}"#,
+            ),
         ] {
             assert_eq!(merge_patch(target, patch).as_deref(), Ok(expected), "{target} + {patch}");
         }

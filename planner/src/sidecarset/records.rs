@@ -52,7 +52,12 @@ pub(crate) struct Record<'w> {
 }
 
 /// Notes on the Pod what was injected. `hot` holds the names of the sidecars that are pairs of twins.
-pub(crate) fn record(draft: &mut Draft<'_>, time: &str, records: &[Record<'_>], hot: &[&str]) -> Result<(), Halt> {
+pub(crate) fn record(
+    draft: &mut Draft<'_>,
+    time: &str,
+    records: &[Record<'_>],
+    hot: &[&str],
+) -> Result<(), Halt> {
     if records.is_empty() {
         return Ok(());
     }
@@ -62,7 +67,8 @@ pub(crate) fn record(draft: &mut Draft<'_>, time: &str, records: &[Record<'_>], 
     }
     let present = draft.annotation(SIDECARSET_INJECTED_LIST).unwrap_or_default();
     let present = present.split(',').filter(|name| !name.is_empty());
-    let names: BTreeSet<&str> = present.chain(records.iter().map(|record| record.choice.entry.name())).collect();
+    let names: BTreeSet<&str> =
+        present.chain(records.iter().map(|record| record.choice.entry.name())).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(",");
     draft.set_annotation(SIDECARSET_INJECTED_LIST, names);
     record_twins(draft, hot);

@@ -31,7 +31,11 @@ struct Resources<'a> {
 
 /// The `resources` that a rule gives, as JSON. `sidecars` holds the names of all sidecars of the pass,
 /// which are not targets.
-pub(crate) fn compute(rule: &ResourcesRule, draft: &Draft<'_>, sidecars: &HashSet<Cow<'_, str>>) -> Result<String, Halt> {
+pub(crate) fn compute(
+    rule: &ResourcesRule,
+    draft: &Draft<'_>,
+    sidecars: &HashSet<Cow<'_, str>>,
+) -> Result<String, Halt> {
     let regex = rule.regex.as_ref().map_err(|error| {
         Halt::failed(format!("invalid regex pattern \"{}\" of resourcesPolicy: {error}", rule.pattern))
     })?;
@@ -68,7 +72,10 @@ pub(crate) fn compute(rule: &ResourcesRule, draft: &Draft<'_>, sidecars: &HashSe
 }
 
 impl Amounts {
-    fn read(container: &Container<'_>, list: Option<BTreeMap<Cow<'_, str>, &RawValue>>) -> Result<Self, Halt> {
+    fn read(
+        container: &Container<'_>,
+        list: Option<BTreeMap<Cow<'_, str>, &RawValue>>,
+    ) -> Result<Self, Halt> {
         let list = list.unwrap_or_default();
         let read = |name: &str| {
             let Some(value) = list.get(name).map(|value| value.get()) else { return Ok(None) };
@@ -101,11 +108,15 @@ fn evaluate(kind: &str, expressions: &Expressions, amounts: &Amounts) -> Result<
         ("cpu", "CPU", &expressions.cpu, &amounts.cpu),
         ("memory", "memory", &expressions.memory, &amounts.memory),
     ] {
-        let (Some(PreparedExpression { text, expression }), Some(amount)) = (expression, amount) else { continue };
+        let (Some(PreparedExpression { text, expression }), Some(amount)) = (expression, amount) else {
+            continue;
+        };
         let result = expression.as_ref().map_err(Clone::clone);
         let result = result.and_then(|expression| expression.evaluate(&Value::Quantity(amount.clone())));
         let quantity = result.map_err(|error| {
-            Halt::failed(format!("failed to evaluate {word} {kind} expression: failed to parse expression \"{text}\": {error}"))
+            Halt::failed(format!(
+                "failed to evaluate {word} {kind} expression: failed to parse expression \"{text}\": {error}"
+            ))
         })?;
         members.push(format!("\"{key}\":{}", string(&quantity.to_string())));
     }

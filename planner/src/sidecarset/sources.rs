@@ -66,7 +66,9 @@ impl<'d> Sources<'d> {
 
     /// The variables that a transfer names, as far as its source has them.
     pub(crate) fn transferred(&self, transfer: &Transfer) -> Result<Vec<&EnvVariable<'d>>, Halt> {
-        let label = |key: &str| self.draft.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref());
+        let label = |key: &str| {
+            self.draft.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
+        };
         let name = match &transfer.source {
             Source::Name(name) => Some(name.as_str()),
             Source::Label(key) => label(key),
@@ -108,7 +110,8 @@ impl<'d> Sources<'d> {
 impl<'d> SourceContainer<'d> {
     fn env(&self) -> Result<&[EnvVariable<'d>], Halt> {
         let env = self.env.get_or_init(|| {
-            env_variables(self.container.env.as_deref().unwrap_or("null")).map_err(|error| self.malformed("env", &error))
+            env_variables(self.container.env.as_deref().unwrap_or("null"))
+                .map_err(|error| self.malformed("env", &error))
         });
         env.as_deref().map_err(Halt::clone)
     }

@@ -44,7 +44,8 @@ impl Revision {
     /// Reads a ControllerRevision; `None` where it belongs to no SidecarSet.
     pub(crate) fn read(object: &str) -> Result<Option<Self>, serde_json::Error> {
         let Object { metadata, data, revision } = serde_json::from_str(object)?;
-        let (labels, annotations) = (metadata.labels.unwrap_or_default(), metadata.annotations.unwrap_or_default());
+        let (labels, annotations) =
+            (metadata.labels.unwrap_or_default(), metadata.annotations.unwrap_or_default());
         let Some(sidecar_set) = labels.get(SIDECARSET_NAME) else { return Ok(None) };
         let hash = |key: &str| annotations.get(key).filter(|hash| !hash.is_empty()).cloned();
         Ok(Some(Self {
@@ -73,7 +74,8 @@ impl Revision {
             #[serde(borrow)]
             spec: &'a RawValue,
         }
-        let Data { spec } = serde_json::from_str(self.data.get()).map_err(|error| format!("data: {error}"))?;
+        let Data { spec } =
+            serde_json::from_str(self.data.get()).map_err(|error| format!("data: {error}"))?;
         let fields: Spec = serde_json::from_str(spec.get()).map_err(|error| format!("data.spec: {error}"))?;
         let contribution = Contribution::prepare(&fields).map_err(|error| format!("data.{error}"))?;
         let [hash, hash_without_image] = &self.hashes;
@@ -142,7 +144,9 @@ impl Revisions {
 
     pub(super) fn of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&Revision> {
         let siblings = self.by_sidecar_set.get(sidecar_set).into_iter().flatten().map(Arc::as_ref);
-        let wanted = |revision: &&Revision| custom_version.is_none() || revision.custom_version.as_deref() == custom_version;
+        let wanted = |revision: &&Revision| {
+            custom_version.is_none() || revision.custom_version.as_deref() == custom_version
+        };
         siblings.filter(wanted).collect()
     }
 

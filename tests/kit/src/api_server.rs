@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use crate::supervisor::Process;
-use crate::{binaries, wait_within};
+use crate::{binaries, wait_for, wait_within};
 
 const ADMIN_TOKEN: &str = "kutter-admin";
 const START_DEADLINE: Duration = Duration::from_secs(90);
@@ -210,7 +210,11 @@ impl ApiServer {
         Client::try_from(config).expect("the kubeconfig makes a client")
     }
 
-    /// Creates a namespace with a unique name that begins with `prefix`.
+    /// Creates a namespace with a unique name that begins with `prefix`. With a controller manager,
+    /// Pods can be created in it at once: its service account is there.
+    ///
+    /// # Panics
+    /// When the API server refuses.
     pub async fn namespace(&self, prefix: &str) -> String {
         let namespace = Namespace {
             metadata: kube::api::ObjectMeta {
@@ -220,11 +224,19 @@ impl ApiServer {
             ..Default::default()
         };
         let namespaces = Api::<Namespace>::all(self.client());
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .expect("a namespace can be created")
-            .name_any()
+        let created = namespaces.create(&PostParams::default(), &namespace).await;
+        let name = created.expect("a namespace can be created").name_any();
+        self.wait_for_service_account(&name).await;
+        name
+    }
+
+    /// Pods need the account `default` of their namespace, when there is somebody to make it.
+    pub(crate) async fn wait_for_service_account(&self, namespace: &str) {
+        if self.own.as_ref().is_some_and(|own| own.options.controller_manager) {
+            let accounts = Api::<ServiceAccount>::namespaced(self.client(), namespace);
+            wait_for("the namespace's service account", async || accounts.get("default").await.map(drop))
+                .await;
+        }
     }
 
     /// Creates the Service `name` so that calls of the API server to its port 443 (webhooks) arrive
@@ -348,7 +360,7 @@ pub fn free_port() -> u16 {
 fn host_address() -> std::net::IpAddr {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket can be bound");
     // Nothing is sent: this only asks for the route.
-    socket.connect((Ipv4Addr::new(192, 0, 2, 255), 9)).expect("this machine has a default route");
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).expect("this machine has a default route");
     socket.local_addr().expect("a connected socket has an address").ip()
 }
 

@@ -13,9 +13,8 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-/// The Kubernetes version that is built.
-pub const KUBERNETES_VERSION: &str = "v1.34.4";
-
+/// Says which versions are built.
+const GO_MOD: &str = include_str!("../../cluster/go.mod");
 /// The names that the one program `testcluster` answers to.
 const COMPONENTS: [&str; 7] = [
     "etcd",
@@ -50,7 +49,10 @@ pub(crate) fn announce(message: &str) {
 /// The directory of the built programs.
 fn built() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| build(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../cluster")))
+    DIRECTORY.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cluster");
+        build(&sources.canonicalize().expect("tests/cluster is there"))
+    })
 }
 
 fn build(sources: &Path) -> PathBuf {
@@ -61,12 +63,13 @@ fn build(sources: &Path) -> PathBuf {
     lock.lock().expect("the lock file can be locked");
 
     let stamp = bin.join(".stamp");
-    let digest = digest(sources);
+    let linker_flags = linker_flags();
+    let digest = digest(sources, &linker_flags);
     if fs::read_to_string(&stamp).is_ok_and(|previous| previous == digest) {
         return bin;
     }
     announce("building Kubernetes and helm from tests/cluster (about 10 minutes with a cold Go cache)");
-    go_build(sources);
+    go_build(sources, &linker_flags);
     for component in COMPONENTS {
         let link = bin.join(component);
         match symlink("testcluster", &link) {
@@ -80,17 +83,9 @@ fn build(sources: &Path) -> PathBuf {
     bin
 }
 
-fn go_build(sources: &Path) {
-    let version = "k8s.io/component-base/version";
-    let [major, minor, _] = KUBERNETES_VERSION.trim_start_matches('v').split('.').collect::<Vec<_>>()[..]
-    else {
-        panic!("{KUBERNETES_VERSION} is not a version");
-    };
-    let flags = format!(
-        "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
-    );
+fn go_build(sources: &Path, linker_flags: &str) {
     let status = Command::new("go")
-        .args(["build", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o", "bin/"])
+        .args(["build", "-buildvcs=false", "-trimpath", "-ldflags", linker_flags, "-o", "bin/"])
         .args([".", "./workload", "helm.sh/helm/v3/cmd/helm"])
         .current_dir(sources)
         .env("CGO_ENABLED", "0")
@@ -99,8 +94,42 @@ fn go_build(sources: &Path) {
     assert!(status.success(), "go build in tests/cluster failed ({status})");
 }
 
-fn digest(sources: &Path) -> String {
+/// The version of Kubernetes that is built, such as `v1.34.4`.
+pub(crate) fn kubernetes_version() -> &'static str {
+    module_version("k8s.io/kubernetes")
+}
+
+fn module_version(module: &str) -> &'static str {
+    let words = GO_MOD.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let version =
+        words.filter(|words| words.first() == Some(&module)).find_map(|words| words.get(1).copied());
+    version.unwrap_or_else(|| panic!("go.mod doesn't require {module}"))
+}
+
+/// Tells the programs their versions, as their own releases do; helm judges by them whether
+/// a chart's `kubeVersion` is met.
+fn linker_flags() -> String {
+    let kubernetes = kubernetes_version();
+    let helm = module_version("helm.sh/helm/v3");
+    let [major, minor, _] = kubernetes.trim_start_matches('v').split('.').collect::<Vec<_>>()[..] else {
+        panic!("{kubernetes} is not a version");
+    };
+    let variables = [
+        ("k8s.io/component-base/version.gitVersion", kubernetes),
+        ("k8s.io/component-base/version.gitMajor", major),
+        ("k8s.io/component-base/version.gitMinor", minor),
+        ("helm.sh/helm/v3/internal/version.version", helm),
+        ("helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor", major),
+        ("helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor", minor),
+        ("helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor", major),
+        ("helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor", minor),
+    ];
+    variables.iter().fold("-s -w".to_owned(), |flags, (name, value)| format!("{flags} -X {name}={value}"))
+}
+
+fn digest(sources: &Path, linker_flags: &str) -> String {
     let mut hash = Sha256::new();
+    hash.update(linker_flags);
     for name in SOURCES {
         hash.update(
             fs::read(sources.join(name)).unwrap_or_else(|error| panic!("cannot read {name}: {error}")),

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::binaries;
 use kubelet::{ConfigMaps, Kubelet};
 
 /// Milliseconds that containers need to start.
@@ -168,7 +169,7 @@ async fn register(
             "conditions": [condition("Ready", "True"), condition("MemoryPressure", "False")],
             "addresses": [{"type": "InternalIP", "address": kubelet::HOST_IP}, {"type": "Hostname", "address": name}],
             "nodeInfo": {
-                "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "v1.34.4",
+                "architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": binaries::kubernetes_version(),
                 "bootID": "", "containerRuntimeVersion": "fake://1", "kernelVersion": "6", "kubeProxyVersion": "",
                 "machineID": name, "osImage": "fake", "systemUUID": name,
             },

@@ -5,6 +5,7 @@
 //! testbed up --once kubectl get nodes    runs one command in it, and takes it down again
 //! testbed image --ref kutter:dev --binary target/release/kutter
 //! ```
+#![allow(clippy::expect_used, reason = "test harness: a failure is a message to the person at the terminal")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -75,7 +76,7 @@ fn parse_gate(text: &str) -> Result<(String, bool), String> {
 async fn main() -> ExitCode {
     // The harness reports by panics; people get the message alone.
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("testbed: {}", panic.payload_as_str().unwrap_or("failed"))
+        eprintln!("testbed: {}", panic.payload_as_str().unwrap_or("failed"));
     }));
     match Testbed::parse() {
         Testbed::Up(arguments) => up(arguments).await,

@@ -1,9 +1,10 @@
 //! The harness's own API server.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kit::{ApiServer, Options, wait_for};
+use kit::builders::config_map;
+use kit::{ApiServer, Options, objects, wait_for};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use serde_json::json;
 
 #[tokio::test]
@@ -45,5 +46,33 @@ async fn data_and_clients_survive_an_outage() {
         other => Err(other),
     })
     .await;
-    namespaces.create(&PostParams::default(), &Namespace::default()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn webhook_behind_a_service_is_called_on_this_machine() {
+    let server = ApiServer::start(Options::default()).await;
+    let client = server.client();
+    let namespace = server.namespace("route").await;
+    let listener = tokio::net::TcpListener::bind(("0.0.0.0", 0)).await.unwrap();
+    server.route_service(&namespace, "hook", listener.local_addr().unwrap().port()).await;
+    let webhook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hook"},
+        "webhooks": [{
+            "name": "hook.example.test", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": namespace, "name": "hook"}}, "timeoutSeconds": 1,
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        }],
+    });
+    objects::create(&client, webhook).await.unwrap();
+    let connection = tokio::spawn(async move { listener.accept().await.map(drop) });
+    // The registration takes effect a moment after its creation.
+    wait_for("the webhook to be called", async || {
+        let note =
+            config_map("", "key", "value").with("/metadata/generateName", "note-").in_namespace(&namespace);
+        drop(objects::create(&client, note).await);
+        if connection.is_finished() { Ok(()) } else { Err("no connection yet") }
+    })
+    .await;
+    connection.await.unwrap().unwrap();
 }

@@ -51,6 +51,14 @@ async fn pod_runs_is_updated_in_place_and_ends() {
         container(pod, "main").is_some_and(|status| status.restart_count == 1 && status.ready)
     })
     .await;
+    // A settled Pod costs no more writes: what a kubelet reports is what is already there.
+    let note = json!({"metadata": {"annotations": {"note": "seen"}}});
+    let noted = pods.patch("web", &PatchParams::default(), &Patch::Merge(note)).await.unwrap();
+    objects::create(&client, builders::pod("later").in_namespace(&namespace).container("main", "nginx:1.24"))
+        .await
+        .unwrap();
+    wait_until(&pods, "later", "is ready", is_ready).await;
+    assert_eq!(pods.get("web").await.unwrap().metadata.resource_version, noted.metadata.resource_version);
     let (before, after) = (container(&first, "main").unwrap(), container(&updated, "main").unwrap());
     assert_eq!(after.image, "nginx:1.25");
     assert_ne!(after.image_id, before.image_id);

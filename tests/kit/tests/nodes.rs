@@ -16,13 +16,6 @@ async fn pods_run_and_services_lead_to_them_across_nodes() {
     let server = cluster.server();
     let client = server.client();
     let namespace = server.namespace("smoke").await;
-    wait_for("the service account of the namespace", async || {
-        let accounts =
-            Api::<k8s_openapi::api::core::v1::ServiceAccount>::namespaced(client.clone(), &namespace);
-        accounts.get("default").await.map(drop)
-    })
-    .await;
-
     let [first, second] = cluster.nodes() else { panic!("two nodes were asked for") };
     let web = pod("web")
         .in_namespace(&namespace)
@@ -54,7 +47,7 @@ async fn pods_run_and_services_lead_to_them_across_nodes() {
         server.kubectl(["get", "service", "web", "-n", &namespace, "-o", "jsonpath={.spec.clusterIP}"]);
     let url = format!("http://{}/", address.await.success());
     let answer = wait_for("the Service to answer", async || {
-        let call = ["exec", "-n", &namespace, "caller", "--", "wget", "-q", "-T", "2", "-O", "-", &url];
+        let call = ["exec", "-n", &namespace, "caller", "--", "wget", "-q", "-O", "-", &url];
         let output = server.kubectl(call).await;
         if output.status.success() { Ok(output.stdout) } else { Err(output.stderr) }
     })

@@ -11,17 +11,35 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use webhooks::{Admission, Deadline, Endpoint};
 
-use crate::support::{PROTECTED, admission, create_pod, delete, labelled, review};
+use crate::support::{
+    PROTECTED, create_pod, create_sidecar_set, delete, labelled, review, sidecar_set, with_sidecar_sets,
+};
 
-static ADMISSION: LazyLock<Admission> = LazyLock::new(|| admission(PROTECTED, ""));
+static ADMISSION: LazyLock<Admission> =
+    LazyLock::new(|| with_sidecar_sets(PROTECTED, &[sidecar_set(), nonsense()]));
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap());
 
+/// A SidecarSet as only an old or damaged store holds it.
+fn nonsense() -> Value {
+    let mut sidecar_set = sidecar_set();
+    sidecar_set["metadata"]["name"] = json!("nonsense");
+    sidecar_set["spec"]["selector"] =
+        json!({"matchExpressions": [{"key": "?", "operator": "Near", "values": []}]});
+    sidecar_set["spec"]["patchPodMetadata"] =
+        json!([{"patchPolicy": "MergePatchJson", "annotations": {"a": "{"}}]);
+    sidecar_set
+}
+
 /// Sends `body` everywhere and checks what holds for every answer.
 fn check(body: &[u8], uid: Option<&str>) {
+    check_with(&ADMISSION, body, uid);
+}
+
+fn check_with(admission: &Admission, body: &[u8], uid: Option<&str>) {
     for endpoint in Endpoint::ALL {
         let deadline = async { Deadline::after(Duration::from_secs(60)) };
-        let reply = RUNTIME.block_on(async { ADMISSION.admit(*endpoint, body, deadline.await).await });
+        let reply = RUNTIME.block_on(async { admission.admit(*endpoint, body, deadline.await).await });
         let answer: Value = serde_json::from_slice(&reply.body).unwrap();
         let response = &answer["response"];
         assert_eq!(response["status"]["code"], reply.code);
@@ -76,27 +94,10 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn sidecarset() -> Value {
-    json!({
-        "uid": "s", "operation": "CREATE", "kind": {"version": "v1beta1", "kind": "SidecarSet"},
-        "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "sidecarsets"},
-        "object": {
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "logs"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "shop"}},
-                "containers": [{"name": "logs", "image": "logs:1", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
-                "volumes": [{"name": "v", "emptyDir": {}}],
-                "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": "10%"},
-                "patchPodMetadata": [{"patchPolicy": "Retain", "annotations": {"a": "b"}}],
-            },
-        },
-    })
-}
-
 fn template() -> impl Strategy<Value = Value> {
     let mut namespace = labelled("Namespace", "", "a", "Cascading");
     namespace["spec"] = json!({"replicas": 3, "group": "g", "names": {"kind": "K"}, "versions": [{"name": "v1", "served": true}]});
-    select(vec![create_pod(2), sidecarset(), delete("namespaces", "v1", &namespace)])
+    select(vec![create_pod(2), create_sidecar_set(&sidecar_set()), delete("namespaces", "v1", &namespace)])
 }
 
 /// Every place in a value, as pointers.
@@ -118,8 +119,6 @@ fn places(value: &Value, at: String, found: &mut Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
-
     #[test]
     fn any_bytes_are_answered(body in vec(any::<u8>(), 0..512)) {
         check(&body, None);
@@ -169,5 +168,22 @@ proptest! {
         }
         check(&body, None);
         check(&body[..end.index(body.len())], None);
+    }
+
+    /// Whatever SidecarSets are stored, Pods get an answer.
+    #[test]
+    fn any_sidecarsets_leave_pods_an_answer(
+        changes in vec((any::<prop::sample::Index>(), value()), 1..4),
+        other in value(),
+    ) {
+        let mut broken = sidecar_set();
+        for (place, replacement) in changes {
+            let mut found = Vec::new();
+            places(&broken, String::new(), &mut found);
+            let place = place.get(found.as_slice()).as_str();
+            *broken.pointer_mut(place).unwrap() = replacement;
+        }
+        let admission = with_sidecar_sets(PROTECTED, &[sidecar_set(), broken, other]);
+        check_with(&admission, &review(&create_pod(2)), Some("7f2c9e4a-0002"));
     }
 }

@@ -1,7 +1,9 @@
 //! Admission as its callers meet it: over HTTP, over TLS, and with anything at all in the body.
+#![cfg(test)]
 
 mod fuzz;
 mod http_contract;
+mod pods;
 mod protection;
 mod support;
 mod tls;

@@ -1,22 +1,13 @@
 //! Deletion protection from the review to the answer, the counters and the log (spec 50 §10).
 
 use std::fs;
-use std::time::Duration;
 
 use cluster::Lookup;
 use cluster::client::connect;
 use serde_json::{Value, json};
-use webhooks::{Admission, Deadline, Endpoint, ProtectionLog};
+use webhooks::ProtectionLog;
 
-use crate::support::{PROTECTED, admission, delete, labelled, review, with_lookup};
-
-async fn ask(admission: &Admission, path: &str, request: &Value) -> Value {
-    let endpoint = Endpoint::from_path(path).unwrap();
-    let reply = admission.admit(endpoint, &review(request), Deadline::after(Duration::from_secs(5))).await;
-    let answer: Value = serde_json::from_slice(&reply.body).unwrap();
-    assert_eq!(answer["response"]["uid"], request["uid"]);
-    answer["response"].clone()
-}
+use crate::support::{PROTECTED, admission, ask, delete, labelled, with_lookup};
 
 fn assert_refused(answer: &Value, message: &str) {
     assert_eq!(answer["allowed"], false, "{answer}");

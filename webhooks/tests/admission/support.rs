@@ -1,14 +1,15 @@
 //! Admission over files, and the reviews that tests send.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::features::FeatureGates;
 use cluster::files::Objects;
 use cluster::{Index, Lookup};
 use planner::moment::Moment;
-use planner::world::World;
+use planner::world::{Watched, World};
 use serde_json::{Value, json};
-use webhooks::{Admission, Metrics, ProtectionLog, Settings};
+use webhooks::{Admission, Deadline, Endpoint, Metrics, ProtectionLog, Settings};
 
 pub(crate) const PROTECTED: &str =
     "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true";
@@ -23,9 +24,22 @@ pub(crate) fn admission(flags: &str, manifests: &str) -> Admission {
 }
 
 pub(crate) fn with_lookup(flags: &str, lookup: Lookup) -> Admission {
+    with_index(flags, Index::fixed(World::new(api::DEFAULT_NAMESPACE)), lookup)
+}
+
+/// Admission over these SidecarSets; what can't be read is left out, as the watches do.
+pub(crate) fn with_sidecar_sets(flags: &str, sidecar_sets: &[Value]) -> Admission {
+    let mut world = World::new(api::DEFAULT_NAMESPACE);
+    for sidecar_set in sidecar_sets {
+        drop(world.apply(Watched::SidecarSet, &sidecar_set.to_string()));
+    }
+    with_index(flags, Index::fixed(world), Lookup::files(Objects::default()))
+}
+
+pub(crate) fn with_index(flags: &str, index: Index, lookup: Lookup) -> Admission {
     Admission {
         gates: FeatureGates::parse(flags, "").unwrap(),
-        index: Arc::new(Index::fixed(World::new(api::DEFAULT_NAMESPACE))),
+        index: Arc::new(index),
         lookup,
         settings: Settings::default(),
         metrics: Metrics::new().unwrap(),
@@ -87,4 +101,40 @@ pub(crate) fn create_pod(containers: usize) -> Value {
         "oldObject": null,
         "dryRun": false,
     })
+}
+
+/// A SidecarSet that meets the Pods of [`create_pod`].
+pub(crate) fn sidecar_set() -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "logs"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "shop"}},
+            "containers": [{"name": "logs", "image": "logs:1", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": "10%"},
+        },
+    })
+}
+
+/// A request to create `object`, a SidecarSet of v1beta1.
+pub(crate) fn create_sidecar_set(object: &Value) -> Value {
+    json!({
+        "uid": "7f2c9e4a-0003",
+        "kind": {"group": "apps.kruise.io", "version": "v1beta1", "kind": "SidecarSet"},
+        "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "sidecarsets"},
+        "operation": "CREATE",
+        "userInfo": {"username": "alice"},
+        "object": object,
+        "oldObject": null,
+        "dryRun": false,
+    })
+}
+
+/// The answer of `admission` on `path`.
+pub(crate) async fn ask(admission: &Admission, path: &str, request: &Value) -> Value {
+    let endpoint = Endpoint::from_path(path).unwrap();
+    let reply = admission.admit(endpoint, &review(request), Deadline::after(Duration::from_secs(5))).await;
+    let answer: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(answer["response"]["uid"], request["uid"]);
+    answer["response"].clone()
 }

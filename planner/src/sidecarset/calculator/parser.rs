@@ -170,7 +170,11 @@ impl<'a> Parser<'a> {
     /// Long chains of operators make deep trees; no sensible expression is that long.
     fn limit_length(&self) -> Result<(), CalculatorError> {
         const MAX_LENGTH: usize = 4096;
-        if self.start > MAX_LENGTH { Err(self.problem("syntax error: expression is too long")) } else { Ok(()) }
+        if self.start > MAX_LENGTH {
+            Err(self.problem("syntax error: expression is too long"))
+        } else {
+            Ok(())
+        }
     }
 
     fn unexpected(&self) -> CalculatorError {

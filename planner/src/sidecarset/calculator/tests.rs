@@ -8,7 +8,10 @@ fn quantity(text: &str) -> Value {
 
 fn evaluate(text: &str, variable: &str) -> Result<String, String> {
     let expression = Expression::parse(text).map_err(|error| error.to_string())?;
-    expression.evaluate(&quantity(variable)).map(|result| result.to_string()).map_err(|error| error.to_string())
+    expression
+        .evaluate(&quantity(variable))
+        .map(|result| result.to_string())
+        .map_err(|error| error.to_string())
 }
 
 #[test]

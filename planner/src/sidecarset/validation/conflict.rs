@@ -51,7 +51,9 @@ impl<'a> Own<'a> {
 
     fn report(&self, other: &SidecarSet, errors: &mut Vec<FieldError>) {
         let spec = &other.spec;
-        for (names, list) in [(&self.init_containers, &spec.init_containers), (&self.containers, &spec.containers)] {
+        for (names, list) in
+            [(&self.init_containers, &spec.init_containers), (&self.containers, &spec.containers)]
+        {
             for name in list.iter().map(SidecarContainer::name).filter(|name| names.contains(name)) {
                 let message = format!("container {name} already exist in {}", other.name());
                 errors.push(FieldError::invalid(FieldPath::new("spec.containers"), name, message));
@@ -183,7 +185,10 @@ impl<'a> Demand<'a> {
     }
 
     fn can_be_met(&self) -> bool {
-        let value = self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|value| !self.refused.contains(value)));
+        let value = self
+            .allowed
+            .as_ref()
+            .is_none_or(|allowed| allowed.iter().any(|value| !self.refused.contains(value)));
         value && !(self.present && self.absent)
     }
 }

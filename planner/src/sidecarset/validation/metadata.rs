@@ -48,7 +48,9 @@ fn validate_canary(
     } else {
         match context.sidecar_sets.iter().find(|other| other.name() == base) {
             None => {
-                refuse(format!("fetch base sidecarSet[{base}] failed: SidecarSet.apps.kruise.io \"{base}\" not found"));
+                refuse(format!(
+                    "fetch base sidecarSet[{base}] failed: SidecarSet.apps.kruise.io \"{base}\" not found"
+                ));
             }
             Some(other) if other.canary_base().is_some_and(|base| !base.is_empty()) => {
                 refuse("base sidecarSet cannot be canary".to_owned());

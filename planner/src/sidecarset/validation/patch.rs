@@ -44,7 +44,8 @@ pub(super) fn validate(
     }
     let mut seen = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
-        let mut require = |message: String| validation.errors.push(FieldError::required(path.clone(), message));
+        let mut require =
+            |message: String| validation.errors.push(FieldError::required(path.clone(), message));
         if entry.annotations.is_empty() {
             require("no annotations defined for SidecarSet".to_owned());
         }
@@ -64,7 +65,11 @@ pub(super) fn validate(
     }
     let annotations = entries.iter().flat_map(|entry| &entry.annotations);
     let annotations = annotations.map(|(key, value)| (key.as_str(), value.as_str()));
-    validate_annotations(annotations, &FieldPath::new("patchPodMetadata.annotations"), &mut validation.errors);
+    validate_annotations(
+        annotations,
+        &FieldPath::new("patchPodMetadata.annotations"),
+        &mut validation.errors,
+    );
 }
 
 fn check_allowed(new: &SidecarSet, context: &Context<'_>) -> Result<(), String> {
@@ -83,7 +88,10 @@ fn check_allowed(new: &SidecarSet, context: &Context<'_>) -> Result<(), String> 
         }
         for pattern in &rule.allowed_annotation_key_exprs {
             let regex = Regex::new(pattern);
-            allowed.push(regex.map_err(|_| format!("SidecarSet patch metadata whitelist has a bad regex: {pattern}"))?);
+            allowed
+                .push(regex.map_err(|_| {
+                    format!("SidecarSet patch metadata whitelist has a bad regex: {pattern}")
+                })?);
         }
     }
     if allowed.is_empty() {

@@ -63,7 +63,9 @@ pub(super) fn validate(
 
 /// The spec of a Pod that has these sidecars and nothing else.
 fn made_up_spec(set: &SidecarSet) -> Result<Value, serde_json::Error> {
-    let list = |texts: &mut dyn Iterator<Item = &str>| texts.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
+    let list = |texts: &mut dyn Iterator<Item = &str>| {
+        texts.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()
+    };
     let spec = &set.spec;
     let mut pod = Map::new();
     let containers = list(&mut spec.containers.iter().map(|container| container.raw.get()))?;
@@ -80,11 +82,19 @@ fn validate_policies(container: &SidecarContainer, errors: &mut Vec<FieldError>)
     let path = FieldPath::new("spec.container");
     let policy = container.fields.pod_inject_policy.as_str();
     if !matches!(policy, "BeforeAppContainer" | "AfterAppContainer") {
-        errors.push(FieldError::invalid(path.child("podInjectPolicy"), policy, "unsupported pod inject policy"));
+        errors.push(FieldError::invalid(
+            path.child("podInjectPolicy"),
+            policy,
+            "unsupported pod inject policy",
+        ));
     }
     let policy = container.fields.share_volume_policy.kind.as_str();
     if !matches!(policy, "enabled" | "disabled") {
-        errors.push(FieldError::invalid(path.child("shareVolumePolicy"), policy, "unsupported share volume policy"));
+        errors.push(FieldError::invalid(
+            path.child("shareVolumePolicy"),
+            policy,
+            "unsupported share volume policy",
+        ));
     }
 }
 
@@ -130,7 +140,8 @@ fn validate_upgrade(
             }
             let name = container.name();
             if name.len() > HOT_UPGRADE_NAME_LIMIT {
-                let message = format!("must be no more than {HOT_UPGRADE_NAME_LIMIT} characters for HotUpgrade");
+                let message =
+                    format!("must be no more than {HOT_UPGRADE_NAME_LIMIT} characters for HotUpgrade");
                 validation.refuse_new(old, FieldError::invalid(path.child("name"), name, message));
             }
         }
@@ -158,7 +169,8 @@ fn validate_resources_policy(container: &SidecarContainer, path: &FieldPath, err
     // What does not decode is reported by the checks of the container itself.
     let asked: Option<Asked> = serde_json::from_str(container.raw.get()).ok();
     let resources = asked.and_then(|asked| asked.resources);
-    let filled = |list: &Option<HashMap<String, IgnoredAny>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    let filled =
+        |list: &Option<HashMap<String, IgnoredAny>>| list.as_ref().is_some_and(|list| !list.is_empty());
     if resources.is_some_and(|resources| filled(&resources.limits) || filled(&resources.requests)) {
         let message = "resourcesPolicy and resources cannot be configured together";
         errors.push(FieldError::invalid(path.clone(), container.name(), message));
@@ -206,13 +218,19 @@ fn validate_expressions(list: &ResourceExpressions, path: &FieldPath, errors: &m
             continue;
         }
         if let Err(problem) = check_expression(text, foreign, amounts) {
-            errors.push(FieldError::invalid(path.child(name), text, format!("invalid expression: {problem}")));
+            errors.push(FieldError::invalid(
+                path.child(name),
+                text,
+                format!("invalid expression: {problem}"),
+            ));
         }
     }
 }
 
 fn check_expression(text: &str, foreign: &str, amounts: [Quantity; 2]) -> Result<(), String> {
-    let failed = |error: CalculatorError| format!("failed to parse expression {}: {error}", crate::json_patch::string(text));
+    let failed = |error: CalculatorError| {
+        format!("failed to parse expression {}: {error}", crate::json_patch::string(text))
+    };
     let expression = Expression::parse(text).map_err(failed)?;
     if let Some(number) = expression.malformed_number() {
         return Err(format!("malformed number {number}"));
@@ -243,13 +261,18 @@ fn validate_changes(new: &SidecarSet, old: &SidecarSet, errors: &mut Vec<FieldEr
     for container in &new.spec.containers {
         let name = container.name();
         let Some(known) = before.get(name) else {
-            errors.push(FieldError::invalid(path.child("name"), name, format!("container {name} is not found")));
+            errors.push(FieldError::invalid(
+                path.child("name"),
+                name,
+                format!("container {name} is not found"),
+            ));
             continue;
         };
-        let upgrade_type = |container: &SidecarContainer| match container.fields.upgrade_strategy.upgrade_type.as_str() {
-            "" => "ColdUpgrade".to_owned(),
-            kind => kind.to_owned(),
-        };
+        let upgrade_type =
+            |container: &SidecarContainer| match container.fields.upgrade_strategy.upgrade_type.as_str() {
+                "" => "ColdUpgrade".to_owned(),
+                kind => kind.to_owned(),
+            };
         let kind = upgrade_type(container);
         if upgrade_type(known) != kind {
             let path = path.child("upgradeStrategy").child("upgradeType");

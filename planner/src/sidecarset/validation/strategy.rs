@@ -68,8 +68,9 @@ fn validate_revision(new: &SidecarSet, context: &Context<'_>, errors: &mut Vec<F
         }
         Some((name, query)) if !(context.has_revision)(query) => {
             let name = json_patch::string(name);
-            let message =
-                format!("Cannot find specific ControllerRevision, err: ControllerRevision.apps {name} not found");
+            let message = format!(
+                "Cannot find specific ControllerRevision, err: ControllerRevision.apps {name} not found"
+            );
             errors.push(FieldError::invalid_value(path.clone(), shown, message));
         }
         Some(_) => {}

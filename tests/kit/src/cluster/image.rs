@@ -24,7 +24,8 @@ const DIRECTORIES: [&str; 9] = ["bin", "etc", "home", "root", "run", "tmp", "usr
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Image {
-    files: BTreeMap<String, Vec<u8>>,
+    /// Content and mode.
+    files: BTreeMap<String, (Vec<u8>, u32)>,
     links: BTreeMap<String, String>,
     directories: Vec<&'static str>,
     entrypoint: Vec<String>,
@@ -64,14 +65,14 @@ impl Image {
     pub fn file(mut self, path: &str, source: &Path) -> Self {
         let content =
             fs::read(source).unwrap_or_else(|error| panic!("cannot read {}: {error}", source.display()));
-        self.files.insert(path.trim_start_matches('/').to_owned(), content);
+        self.files.insert(path.trim_start_matches('/').to_owned(), (content, 0o755));
         self
     }
 
     /// With a file of this text.
     #[must_use]
     pub fn text(mut self, path: &str, text: &str) -> Self {
-        self.files.insert(path.trim_start_matches('/').to_owned(), text.into());
+        self.files.insert(path.trim_start_matches('/').to_owned(), (text.into(), 0o644));
         self
     }
 
@@ -136,8 +137,8 @@ impl Image {
             let mut entry = header(tar::EntryType::Directory, mode, 0);
             archive.append_data(&mut entry, directory, std::io::empty()).expect("an archive in memory");
         }
-        for (path, content) in &self.files {
-            let mut entry = header(tar::EntryType::Regular, 0o755, content.len());
+        for (path, (content, mode)) in &self.files {
+            let mut entry = header(tar::EntryType::Regular, *mode, content.len());
             archive.append_data(&mut entry, path, content.as_slice()).expect("an archive in memory");
         }
         for (path, target) in &self.links {

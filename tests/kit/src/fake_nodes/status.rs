@@ -397,8 +397,8 @@ fn closed_gate<'a>(spec: &'a PodSpec, status: &PodStatus) -> Option<&'a str> {
 /// A condition of the Pod: true without `problem`. It keeps its transition time while its status stays.
 fn condition(pod: &Pod, kind: &str, problem: Option<&str>, message: Option<String>) -> PodCondition {
     let status = if problem.is_some() { "False" } else { "True" };
-    let old = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let same = old.filter(|old| old.type_ == kind && old.status == status).next_back();
+    let mut old = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let same = old.find(|old| old.type_ == kind && old.status == status);
     PodCondition {
         type_: kind.to_owned(),
         status: status.to_owned(),

@@ -1,0 +1,200 @@
+//! `Spec` and `Status` of every kind as plain structs, one module for each kind, for rules and controllers
+//! to read. SidecarSet is in [`crate::sidecarset`].
+//!
+//! The types are those of the version in which objects are stored: v1beta1, and v1alpha1 where there is no
+//! other. There is no second set for v1alpha1: [`crate::conversion`] works on the JSON text itself.
+//!
+//! They hold the following rules, and a test compares them with the schemas in `api/crds`:
+//! - A field is an `Option` where its absence has a meaning that no value has. A list, map, text, flag or
+//!   object for which absent and empty are the same is plain, and is not written while it is empty.
+//! - Required fields are always written, numbers of the status even when they are 0 (spec 00 §1.3).
+//! - What has no schema, and what Kubernetes defines and Kutter only carries, is [`Raw`](crate::Raw) text.
+//! - `null` counts as absent, and unknown fields are ignored. Therefore an object that was read into these
+//!   types is never written back as a whole: what is written are patches of the fields that Kutter owns.
+//! - A choice among words keeps a word that it does not know, so that older objects can still be read.
+//!   Where the absence of a choice stands for one of its words, that word is the type's default.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::meta::OwnerReference;
+
+pub mod advancedcronjob;
+pub mod broadcastjob;
+pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod daemonset;
+pub mod ephemeraljob;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+pub mod nodeimage;
+pub mod nodepodprobe;
+pub mod persistentpodstate;
+pub mod podprobemarker;
+pub mod podunavailablebudget;
+pub mod resourcedistribution;
+pub mod shared;
+pub mod statefulset;
+pub mod uniteddeployment;
+pub mod workloadspread;
+
+/// An object of a kind with the given types of `spec` and `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, bound(deserialize = "Spec: Default + Deserialize<'de>, Status: Default + Deserialize<'de>"))]
+pub struct Object<Spec, Status> {
+    /// Name, labels, annotations and whose the object is.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: Spec,
+    /// What was observed.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: Status,
+}
+
+/// `metav1.ObjectMeta`, the fields that rules and controllers read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// The object's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// The object's namespace; empty for kinds of the whole cluster.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    pub namespace: String,
+    /// The object's identity, which a later object of the same name does not have.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    pub uid: String,
+    /// The version of this state of the object.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_default")]
+    pub resource_version: String,
+    /// Grows with every change of the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// When the object was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Time>,
+    /// When deletion was asked for; the object goes when its last finalizer is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Time>,
+    /// Labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_is_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// The objects with which this one goes.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub owner_references: Vec<OwnerReference>,
+    /// What must be done before the object may go.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
+    pub finalizers: Vec<String>,
+}
+
+impl ObjectMeta {
+    /// The owner that manages the object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller == Some(true))
+    }
+}
+
+/// A moment in the text of RFC 3339 in which it was stored, such as `2026-01-02T03:04:05Z`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Time(pub String);
+
+impl Time {
+    /// The moment; `None` where the text is not one.
+    pub fn timestamp(&self) -> Option<jiff::Timestamp> {
+        self.0.parse().ok()
+    }
+}
+
+impl From<jiff::Timestamp> for Time {
+    /// In whole seconds of UTC, as Kubernetes writes `metav1.Time`.
+    fn from(timestamp: jiff::Timestamp) -> Self {
+        Self(timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    }
+}
+
+/// Go's decoder leaves a field at its zero value where the document says `null`.
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Whether an object says as much as an absent one.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cloneset::CloneSet;
+    use super::containerrecreaterequest::Phase;
+    use super::shared::{Condition, ConditionStatus, IntOrString, UpdateStrategyType};
+    use super::*;
+
+    fn read<T: for<'de> Deserialize<'de>>(text: &str) -> T {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn written<T: Serialize>(value: &T) -> String {
+        serde_json::to_string(value).unwrap()
+    }
+
+    #[test]
+    fn null_and_unknown_fields_count_as_absent() {
+        let set: CloneSet = read(
+            r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"a","labels":null,
+            "creationTimestamp":null},"spec":{"replicas":null,"updateStrategy":null,"future":1},"status":null}"#,
+        );
+        let metadata = ObjectMeta { name: "a".to_owned(), ..ObjectMeta::default() };
+        assert_eq!(set, CloneSet { metadata, ..CloneSet::default() });
+    }
+
+    #[test]
+    fn raw_parts_keep_their_text() {
+        let set: CloneSet = read(r#"{"spec":{"template":{"z":1.50,"a":12345678901234567890123}}}"#);
+        let text = written(&set);
+        assert!(text.contains(r#""template":{"z":1.50,"a":12345678901234567890123}"#), "{text}");
+    }
+
+    #[test]
+    fn words_keep_what_they_do_not_know() {
+        let condition: Condition = read(r#"{"status":"Perhaps","type":"T"}"#);
+        assert_eq!(condition.status, ConditionStatus::Other("Perhaps".to_owned()));
+        assert_eq!(written(&condition), r#"{"status":"Perhaps","type":"T"}"#);
+        assert_eq!(read::<UpdateStrategyType>(r#""""#), UpdateStrategyType::RollingUpdate);
+        assert_eq!(read::<Phase>(r#""""#), Phase::Unset);
+    }
+
+    #[test]
+    fn number_or_text_prints_back_the_same() {
+        for text in ["3", "-1", r#""50%""#, r#""3""#] {
+            assert_eq!(written(&read::<IntOrString>(text)), text);
+        }
+    }
+
+    #[test]
+    fn times_are_written_in_whole_seconds_and_kept_as_they_were_read() {
+        let timestamp: jiff::Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
+        assert_eq!(Time::from(timestamp), Time("2026-01-02T03:04:05Z".to_owned()));
+        let time: Time = read(r#""2026-01-02T05:04:05+02:00""#);
+        assert_eq!(time.timestamp(), Time::from(timestamp).timestamp());
+        assert_eq!(written(&time), r#""2026-01-02T05:04:05+02:00""#);
+        assert_eq!(Time::default().timestamp(), None);
+    }
+
+    #[test]
+    fn the_controller_is_the_owner_that_says_so() {
+        let metadata: ObjectMeta = read(
+            r#"{"ownerReferences":[{"name":"a"},{"name":"b","controller":true},{"name":"c","controller":false}]}"#,
+        );
+        assert_eq!(metadata.controller().map(|owner| owner.name.as_str()), Some("b"));
+        assert_eq!(ObjectMeta::default().controller(), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! What needs a cluster: the time to the first review, API calls, and memory with many objects.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use kit::{ApiServer, Options};
+use serde_json::Value;
+
+use crate::cpu::{Contestant, POD_PATH, is_allowed, is_injected};
+use crate::process::{Core, Generator};
+use crate::product::Product;
+use crate::report::{figure, median, megabytes, progress};
+use crate::review::{self, Template};
+use crate::{Run, Scenario, load, manifests};
+
+const INSTALL_NAMESPACE: &str = "kruise-system";
+const SERVICE: &str = "kruise-webhook-service";
+const STARTS: usize = 7;
+const WRITERS: usize = 48;
+/// How long the memory must stay as it is before we believe that it has peaked.
+const QUIET: Duration = Duration::from_secs(5);
+/// Leases are renewed and watches end whatever the load.
+const AUDIT_POLICY: &str = r#"
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
+- level: Metadata
+  verbs: [get, list, create, update, patch, delete, deletecollection]
+"#;
+
+struct Bench<'a> {
+    run: &'a Run,
+    server: ApiServer,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+/// Measures those of its scenarios that are wanted, one after the other on one API server.
+pub(crate) async fn measure(run: &Run, wants: impl Fn(Scenario) -> bool) {
+    let bench = Bench::start(run).await;
+    let mut kutter = bench.kutter(Core::Any, bench.port, "first");
+    kutter.wait_ready().await;
+    bench.wait_registered().await;
+    if wants(Scenario::FirstReview) {
+        kutter.stop();
+        bench.first_review().await;
+        kutter = bench.kutter(Core::Any, bench.port, "filling");
+        kutter.wait_ready().await;
+    }
+    if wants(Scenario::OwnerUnknown) || wants(Scenario::Memory) {
+        bench.create((0..2).map(manifests::sidecar_set)).await;
+        kutter.wait_for_answer(POD_PATH, review::pod(), is_injected).await;
+    }
+    if wants(Scenario::OwnerUnknown) {
+        bench.owner_unknown(&kutter);
+    }
+    if wants(Scenario::Memory) {
+        bench.fill().await;
+        kutter.stop();
+        bench.memory().await;
+    }
+}
+
+impl<'a> Bench<'a> {
+    async fn start(run: &'a Run) -> Self {
+        progress("starting an API server");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let policy = directory.path().join("audit.yaml");
+        fs::write(&policy, AUDIT_POLICY).expect("the policy can be written");
+        let options = Options::default()
+            .argument(&format!("--audit-policy-file={}", policy.display()))
+            .argument(&format!("--audit-log-path={}", audit_log(directory.path()).display()));
+        let server = ApiServer::start(options).await;
+        let crds = std::process::Command::new(&run.kutter).arg("crds").output().expect("kutter runs");
+        assert!(crds.status.success(), "kutter crds failed");
+        let crds = String::from_utf8(crds.stdout).expect("YAML");
+        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &crds).await.success();
+        server.kubectl(["create", "namespace", INSTALL_NAMESPACE]).await.success();
+        let port = kit::api_server::free_port();
+        server.route_service(INSTALL_NAMESPACE, SERVICE, port).await;
+        let bench = Self { run, server, port, directory };
+        bench.create([manifests::namespace(0)]).await;
+        bench
+    }
+
+    fn kutter(&self, core: Core, port: u16, name: &str) -> Product {
+        let log = self.directory.path().join(format!("{name}.log"));
+        Product::with_cluster(self.run, core, port, self.server.kubeconfig(), &log)
+    }
+
+    /// Waits until Pods come to us.
+    async fn wait_registered(&self) {
+        kit::wait_for("the registration of the Pod webhook", async || {
+            let name = "mutatingwebhookconfiguration/kruise-mutating-webhook-configuration";
+            let output = self.server.kubectl(["get", name, "-o", "jsonpath={.webhooks[*].name}"]).await;
+            if output.stdout.contains("mpod.kb.io") { Ok(()) } else { Err(output) }
+        })
+        .await;
+    }
+
+    /// From the start of the process to the first answer, with Secret and registrations in place.
+    async fn first_review(&self) {
+        progress(&format!("first review: starting kutter {STARTS} times"));
+        let review = Template::new(review::pod()).fill(0);
+        let mut times = Vec::new();
+        for _ in 0..STARTS {
+            let start = Instant::now();
+            let kutter = self.kutter(Core::Any, self.port, "starting");
+            loop {
+                let answer = load::ask(kutter.address(), POD_PATH, review.clone()).await;
+                if answer.as_ref().is_ok_and(is_allowed) {
+                    break;
+                }
+                assert!(start.elapsed() < Duration::from_secs(30), "no answer in 30 s; at last: {answer:?}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+            kutter.stop();
+        }
+        figure("first-review", median(times), "ms", Some(300.0));
+    }
+
+    /// Reviews of Pods whose owners nobody knows: how many calls to the API server they cost.
+    fn owner_unknown(&self, kutter: &Product) {
+        progress("Pods of unknown owners");
+        let mut generator = Generator::start(
+            self.directory.path(),
+            kutter.address(),
+            POD_PATH,
+            &review::pod(),
+            self.run.requests,
+        );
+        let before = self.calls().len();
+        generator.round();
+        let calls = self.calls().split_off(before);
+        for call in &calls {
+            progress(&format!("call: {} {}", call["verb"], call["requestURI"]));
+        }
+        figure("owner-unknown-api-calls", calls.len() as f64, "calls", Some(0.0));
+    }
+
+    /// Every call of the product so far, from the audit log.
+    fn calls(&self) -> Vec<Value> {
+        let log = fs::read_to_string(audit_log(self.directory.path())).expect("the audit log is there");
+        let calls = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        calls
+            .filter(|call| call["userAgent"].as_str().is_some_and(|it| it.starts_with("kruise-manager")))
+            .collect()
+    }
+
+    /// Creates the objects of a large cluster, through the webhooks.
+    async fn fill(&self) {
+        let Run { pods, sidecar_sets, namespaces, .. } = *self.run;
+        progress(&format!("creating {namespaces} namespaces, {sidecar_sets} SidecarSets, {pods} Pods"));
+        let start = Instant::now();
+        self.create((1..namespaces).map(manifests::namespace)).await;
+        self.create((2..sidecar_sets).map(manifests::sidecar_set)).await;
+        self.create((0..pods).map(|number| manifests::pod(number, sidecar_sets, namespaces))).await;
+        progress(&format!("created in {:.0} s", start.elapsed().as_secs_f64()));
+    }
+
+    async fn create(&self, objects: impl IntoIterator<Item = Value>) {
+        let client = self.server.client();
+        stream::iter(objects)
+            .for_each_concurrent(WRITERS, |object| {
+                let client = client.clone();
+                async move { drop(kit::objects::create(&client, object).await.expect("an object can be created")) }
+            })
+            .await;
+    }
+
+    /// Peak memory of two fresh replicas, after each served a round of reviews.
+    async fn memory(&self) {
+        progress("starting two replicas");
+        let mut leader = self.kutter(Core::Server, self.port, "leader");
+        leader.wait_ready().await;
+        while !leader.leads().await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let mut standby = self.kutter(Core::Server, kit::api_server::free_port(), "standby");
+        standby.wait_ready().await;
+        for (name, goal, mut kutter) in [("leader", 60.0, leader), ("standby", 40.0, standby)] {
+            kutter.wait_for_answer(POD_PATH, review::pod(), is_injected).await;
+            wait_quiet(&kutter).await;
+            let started = megabytes(kutter.process().peak_memory());
+            let (directory, address) = (self.directory.path(), kutter.address());
+            let generator = Generator::start(directory, address, POD_PATH, &review::pod(), self.run.requests);
+            let mut contestant =
+                Contestant::new(&format!("{name}-injected"), kutter.into_server(), generator);
+            for _ in 0..self.run.rounds {
+                contestant.play(self.run.requests);
+            }
+            figure(&format!("{name}-memory-before-load"), started, "MB", None);
+            figure(&format!("{name}-memory"), megabytes(contestant.peak_memory()), "MB", Some(goal));
+            contestant.report_times();
+        }
+    }
+}
+
+fn audit_log(directory: &Path) -> PathBuf {
+    directory.join("audit.log")
+}
+
+/// Waits until the peak memory has not grown for a while.
+async fn wait_quiet(kutter: &Product) {
+    let (mut peak, mut since) = (0, Instant::now());
+    while since.elapsed() < QUIET {
+        let now = kutter.process().peak_memory();
+        if now > peak {
+            (peak, since) = (now, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

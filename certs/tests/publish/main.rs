@@ -1,0 +1,399 @@
+//! Certificates and registration on a real API server: spec 00, scenarios 1 to 5, 7, 10 and 11, and
+//! the tests of pain 2.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests: a failure is a test failure"
+)]
+
+mod testbed;
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api::features::{Feature, FeatureGates};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{CallError, Clock, Material, Mode, Probe, Settings, carry_out};
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit::{wait_for, wait_within};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use planner::registration::ConfigurationKind;
+use planner::rotation::{LIFETIME, Step, parse_renew_before};
+use serde_json::{Value, json};
+use testbed::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_1_2_10_and_loss_on_one_server() {
+    let bed = Testbed::start().await;
+    // The Secret as installers ship it: empty, with labels of their own.
+    let empty =
+        json!({"metadata": {"name": SECRET, "labels": {"installer": "x"}}, "data": {"foreign": "eA=="}});
+    bed.secrets().create(&PostParams::default(), &serde_json::from_value(empty).unwrap()).await.unwrap();
+
+    // Three replicas start together: one authority (pain 2 c), everything published (scenario 1).
+    let mut replicas = [(); 3].map(|()| bed.replica(bed.settings()));
+    for replica in &mut replicas {
+        replica.registered().await;
+    }
+    let secret = bed.secret().await;
+    let keys: Vec<&str> = secret.data.as_ref().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["ca-cert.pem", "ca-key.pem", "cert.pem", "foreign", "key.pem", "tls.crt", "tls.key"]);
+    assert_eq!(secret.labels()["installer"], "x");
+    let bundle = text(&secret, "ca-cert.pem");
+    assert_eq!(certs::certificates(&bundle).len(), 1);
+    bed.assert_published(&bundle).await;
+    assert_eq!(
+        bed.conversions().await.len(),
+        api::crds::ALL.iter().filter(|crd| crd.converts_by_webhook).count()
+    );
+    assert_eq!(
+        bed.names().await,
+        [
+            "mpod.kb.io",
+            "msidecarset.kb.io",
+            "vnamespace.kb.io",
+            "vpod.kb.io",
+            "vpodeviction.kb.io",
+            "vservice.kb.io"
+        ]
+    );
+    for replica in &replicas {
+        assert!(echoes(&mut connect(replica.listen().await, &bundle).await.unwrap()).await);
+    }
+
+    // A restart changes nothing (scenario 2).
+    let versions = async || {
+        let mutating =
+            Api::<MutatingWebhookConfiguration>::all(bed.client.clone()).get(MUTATING).await.unwrap();
+        (bed.secret().await.resource_version(), mutating.resource_version())
+    };
+    let before = versions().await;
+    let mut restarted = bed.replica(bed.settings());
+    restarted.registered().await;
+    assert_eq!(versions().await, before);
+
+    // A third party writes a placeholder: repaired in 5 s, and an Event says so (scenario 10, pain 2 b).
+    bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "clientConfig": {"caBundle": "Cg=="}}]}))
+        .await;
+    wait_within(Duration::from_secs(5), "the repair of the entry", async || {
+        let published = bed.published().await;
+        if published.iter().all(|published| *published == bundle) { Ok(()) } else { Err(published) }
+    })
+    .await;
+    wait_for("the Event", async || {
+        let events = bed.events().await;
+        if events.iter().any(|reason| reason == "BundleRepaired") { Ok(()) } else { Err(events) }
+    })
+    .await;
+
+    // The same for a definition of the other group and one of ours.
+    let definitions = Api::<CustomResourceDefinition>::all(bed.client.clone());
+    let other = aged(DAY).authorities;
+    let stanza =
+        json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": STANDARD.encode(&other)}}}}});
+    definitions
+        .patch("clonesets.apps.kruise.io", &PatchParams::default(), &Patch::Merge(stanza))
+        .await
+        .unwrap();
+    bed.assert_published(&bundle).await;
+
+    // A deleted Secret is restored from what is served, a deleted configuration is made anew.
+    bed.secrets().delete(SECRET, &DeleteParams::default()).await.unwrap();
+    wait_for("the Secret", async || match bed.secrets().get_opt(SECRET).await.unwrap() {
+        Some(secret) if text(&secret, "ca-cert.pem") == bundle => Ok(()),
+        other => Err(other.map(|secret| secret.metadata)),
+    })
+    .await;
+    let names = bed.names().await;
+    let configurations = Api::<MutatingWebhookConfiguration>::all(bed.client.clone());
+    configurations.delete(MUTATING, &DeleteParams::default()).await.unwrap();
+    wait_for("the configuration", async || {
+        let live = bed.names().await;
+        if live == names { Ok(()) } else { Err(live) }
+    })
+    .await;
+    bed.assert_published(&bundle).await;
+
+    // Scenario 7: without the gate the Pod entries go, and they come back unchanged.
+    drop((replicas, restarted));
+    let mut settings = bed.settings();
+    settings.gates = settings.gates.with(Feature::PodWebhook, false);
+    let before = bed.webhooks().await;
+    let mut off = bed.replica(settings);
+    off.registered().await;
+    assert_eq!(bed.names().await, ["msidecarset.kb.io", "vnamespace.kb.io", "vservice.kb.io"]);
+    let live = configurations.get(MUTATING).await.unwrap();
+    assert!(live.annotations()["template"].contains("\"mpod.kb.io\""));
+    drop(off);
+    let mut on = bed.replica(bed.settings());
+    on.registered().await;
+    assert_eq!(bed.webhooks().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_3_and_4_renewal_keeps_the_authority() {
+    let bed = Testbed::start().await;
+    // A young authority, and a leaf that ends in 30 days.
+    let young = aged(DAY);
+    let signed = Timestamp::now() - LIFETIME + DAY * 30;
+    let old = carry_out(&Step::SignLeaf, &young, &[], HOST, signed).unwrap();
+    bed.store(&old).await;
+    let mut settings = bed.settings();
+    settings.renew_before = parse_renew_before(Some("10d"));
+    let mut patient = bed.replica(settings);
+    patient.registered().await;
+    assert_eq!(text(&bed.secret().await, "tls.crt"), old.certificate, "10 days are enough");
+    drop(patient);
+
+    let mut settings = bed.settings();
+    settings.renew_before = parse_renew_before(Some("2x"));
+    let mut replica = bed.replica(settings);
+    replica.registered().await;
+    let renewed = bed.secret().await;
+    assert_ne!(text(&renewed, "tls.crt"), old.certificate);
+    assert_eq!(text(&renewed, "ca-cert.pem"), old.authorities);
+    drop(replica);
+
+    // One day before all of it ends, the renewal has happened already (pain 2 e).
+    let ahead: Clock = Arc::new(|| Timestamp::now() + LIFETIME - DAY * 2);
+    let mut late = bed.replica_with(bed.settings(), always(Ok), ahead);
+    late.registered().await;
+    let bundle = bed.bundle().await;
+    assert!(bundle.ends_with(&old.authorities) && bundle.len() > old.authorities.len());
+    bed.assert_published(&bundle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_fails_no_handshake_and_closes_no_connection() {
+    let bed = Testbed::start().await;
+    // Five years old: usable, and by a long time of renewal due together with its authority.
+    let old = aged(YEAR * 5);
+    bed.store(&old).await;
+    let mut replicas = [(); 2].map(|()| bed.replica(bed.settings()));
+    let mut addresses = Vec::new();
+    for replica in &mut replicas {
+        replica.registered().await;
+        addresses.push(replica.listen().await);
+    }
+    let mut open = connect(addresses[0], &old.authorities).await.unwrap();
+
+    // Somebody who trusts only what is published at the moment calls all the time.
+    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let caller = {
+        let (stop, calls, addresses, client) =
+            (stop.clone(), calls.clone(), addresses.clone(), bed.client.clone());
+        tokio::spawn(async move {
+            let configurations = Api::<MutatingWebhookConfiguration>::all(client);
+            while !stop.load(Ordering::Relaxed) {
+                let live = json!(configurations.get(MUTATING).await.unwrap());
+                for webhook in live["webhooks"].as_array().unwrap() {
+                    let bundle = decode(&webhook["clientConfig"]["caBundle"]);
+                    for address in &addresses {
+                        connect(*address, &bundle)
+                            .await
+                            .expect("the published bundle accepts the served leaf");
+                        calls.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        })
+    };
+
+    // One replica with a longer time of renewal starts the rotation for all.
+    let mut settings = bed.settings();
+    settings.renew_before = YEAR * 6;
+    let mut writer = bed.replica(settings);
+    writer.registered().await;
+    let bundle = bed.bundle().await;
+    assert_eq!(certs::certificates(&bundle).len(), 2);
+    let new_only = bundle.strip_suffix(&old.authorities).expect("the old authority comes last");
+    for address in &addresses {
+        wait_for("the new leaf", async || connect(*address, new_only).await.map(drop)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    caller.await.unwrap();
+    assert!(calls.load(Ordering::Relaxed) > 20);
+    assert!(echoes(&mut open).await, "a connection from before the rotation still works");
+    bed.assert_published(&bundle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_wait_for_the_service_but_conversion_does_not() {
+    let bed = Testbed::start().await;
+    let reachable = Arc::new(AtomicBool::new(false));
+    let probe: Probe = {
+        let reachable = Arc::clone(&reachable);
+        Arc::new(move |_| {
+            let answer = reachable.load(Ordering::Relaxed);
+            Box::pin(
+                async move { if answer { Ok(()) } else { Err(CallError::TimedOut(Duration::from_secs(1))) } },
+            )
+        })
+    };
+    let mut replica = bed.replica_with(bed.settings(), probe, Arc::new(Timestamp::now));
+    replica.published().await;
+    let bundle = bed.bundle().await;
+    bed.assert_published(&bundle).await;
+    assert!(!bed.conversions().await.is_empty() && bed.names().await.is_empty());
+    replica.0.status.wait_for(|status| status.reason.contains("does not answer yet")).await.unwrap();
+    reachable.store(true, Ordering::Relaxed);
+    replica.registered().await;
+    assert_eq!(bed.names().await.len(), 6);
+    drop(replica);
+
+    // Scenario 5: the same server outside the cluster, called by address.
+    let environment = |name: &str| match name {
+        "WEBHOOK_HOST" => Some("10.0.0.5".to_owned()),
+        "WEBHOOK_CERT_WRITER" => Some("secret".to_owned()),
+        _ => None,
+    };
+    let settings = bed.settings();
+    let settings = Settings::from_environment(environment, settings.gates, settings.served).unwrap();
+    let mut outside = bed.replica(settings);
+    outside.registered().await;
+    for webhook in bed.webhooks().await {
+        let url = webhook["clientConfig"]["url"].as_str().unwrap();
+        assert!(
+            url.starts_with("https://10.0.0.5:9876/") && webhook["clientConfig"].get("service").is_none()
+        );
+    }
+    for conversion in bed.conversions().await {
+        assert_eq!(conversion["webhook"]["clientConfig"]["url"], "https://10.0.0.5:9876/convert");
+    }
+    let secret = bed.secret().await;
+    let stored = Material {
+        authorities: text(&secret, "ca-cert.pem"),
+        certificate: text(&secret, "cert.pem"),
+        key: text(&secret, "key.pem"),
+        ..Material::default()
+    };
+    for name in ["10.0.0.5", "localhost"] {
+        assert!(stored.facts(name).leaf.unwrap().fits, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenario_11_external_certificates_are_only_compared() {
+    let bed = Testbed::start().await;
+    // What a self-managed server left behind.
+    let mut own = bed.replica(bed.settings());
+    own.registered().await;
+    drop(own);
+    let before = bed.published().await;
+
+    let material = aged(DAY);
+    let data =
+        json!({"ca.crt": material.authorities, "tls.crt": material.certificate, "tls.key": material.key});
+    let secret = json!({"metadata": {"name": "external"}, "stringData": data});
+    bed.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let mut settings = bed.settings();
+    settings.gates = settings.gates.with(Feature::EnableExternalCerts, true);
+    settings.mode = Mode::External;
+    settings.secret = "external".to_owned();
+    let mut replica = bed.replica(settings);
+    replica
+        .0
+        .status
+        .wait_for(|status| status.reason.contains("does not match external caBundle"))
+        .await
+        .unwrap();
+    assert!(!replica.0.status.borrow().published);
+    assert_eq!(bed.published().await, before, "nothing is written");
+
+    // The external issuer publishes.
+    let bundle = STANDARD.encode(&material.authorities);
+    for kind in ConfigurationKind::ALL {
+        let names: Vec<Value> = match kind {
+            ConfigurationKind::Mutating => vec![json!("mpod.kb.io"), json!("msidecarset.kb.io")],
+            ConfigurationKind::Validating => ["vnamespace", "vpod", "vpodeviction", "vservice"]
+                .map(|name| json!(format!("{name}.kb.io")))
+                .to_vec(),
+        };
+        let webhooks: Vec<Value> =
+            names.iter().map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}})).collect();
+        let patch = json!({"webhooks": webhooks}).to_string();
+        bed.server
+            .kubectl(["patch", kind.plural(), kind.name(), "--type=strategic", "-p", &patch])
+            .await
+            .success();
+    }
+    for definition in api::crds::ALL.iter().filter(|definition| definition.converts_by_webhook) {
+        let stanza =
+            json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}).to_string();
+        bed.server
+            .kubectl(["patch", "crd", &definition.name(), "--type=merge", "-p", &stanza])
+            .await
+            .success();
+    }
+    replica.published().await;
+    assert!(connect(replica.listen().await, &material.authorities).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_that_was_restored_from_elsewhere_is_taken_over() {
+    let bed = Testbed::start().await;
+    let mut replica = bed.replica(bed.settings());
+    replica.registered().await;
+    let address = replica.listen().await;
+    let old = bed.bundle().await;
+    let backup = aged(DAY * 30);
+    let data = json!({
+        "ca-cert.pem": backup.authorities, "ca-key.pem": backup.authority_key, "cert.pem": backup.certificate,
+        "key.pem": backup.key, "tls.crt": backup.certificate, "tls.key": backup.key,
+    });
+    let patch = Patch::Merge(json!({"stringData": data}));
+    bed.secrets().patch(SECRET, &PatchParams::default(), &patch).await.unwrap();
+    wait_for("the restored leaf", async || connect(address, &backup.authorities).await.map(drop)).await;
+    let bundle = format!("{}{old}", backup.authorities);
+    assert_eq!(bed.bundle().await, bundle, "other replicas may still serve the old leaf");
+    bed.assert_published(&bundle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_serve_without_an_api_server_and_pass_the_self_check() {
+    kit::install_crypto_provider();
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let environment = |name: &str| match name {
+        "WEBHOOK_CERT_WRITER" => Some("fs".to_owned()),
+        "WEBHOOK_CERT_DIR" => Some(directory.path().join("certs").display().to_string()),
+        "WEBHOOK_PORT" => Some(port.to_string()),
+        _ => None,
+    };
+    let settings = Settings::from_environment(environment, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let (resolver, check) = certs::offline(&settings).await.unwrap();
+    let config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(resolver);
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let review = String::from_utf8_lossy(&request[..length]).starts_with("POST /validate-namespace");
+            let body = if review { r#"{"response":{"uid":"self-check","allowed":true}}"# } else { "" };
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    check.run(Some("/validate-namespace")).await.unwrap();
+    assert!(check.run(Some("/other")).await.is_err());
+
+    // A second start finds the files, and a check that trusts another authority fails.
+    let (_, again) = certs::offline(&settings).await.unwrap();
+    again.run(None).await.unwrap();
+    std::fs::remove_file(directory.path().join("certs/tls.key")).unwrap();
+    let (_, stranger) = certs::offline(&settings).await.unwrap();
+    assert!(matches!(stranger.run(None).await, Err(CallError::Tls { .. })));
+}

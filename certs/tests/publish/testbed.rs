@@ -1,0 +1,235 @@
+//! An API server with the install namespace and the definitions, and replicas of the publisher.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::features::{Feature, FeatureGates};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{CallError, Certificates, Clock, Material, Probe, Settings, carry_out};
+use cluster::events::Recorder;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit::{ApiServer, Options, wait_for};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use planner::rotation::Step;
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
+pub(crate) const VALIDATING: &str = "kruise-validating-webhook-configuration";
+pub(crate) const SECRET: &str = "kruise-webhook-certs";
+pub(crate) const HOST: &str = "kruise-webhook-service.kruise-system.svc";
+/// The paths that the server of these tests answers.
+pub(crate) const SERVED: [&str; 5] = [
+    "/mutate-pod",
+    "/mutate-apps-kruise-io-sidecarset",
+    "/validate-namespace",
+    "/validate-service",
+    "/validate-pod",
+];
+
+/// An API server with the definitions and the install namespace.
+pub(crate) struct Testbed {
+    pub(crate) server: ApiServer,
+    pub(crate) client: Client,
+}
+
+impl Testbed {
+    pub(crate) async fn start() -> Self {
+        let server = ApiServer::start(Options::default()).await;
+        let client = server.client();
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kruise-system"}});
+        server.kubectl_with_input(["create", "-f", "-"], &namespace.to_string()).await.success();
+        let definitions: Vec<&str> = api::crds::ALL.iter().map(|definition| definition.yaml).collect();
+        server.kubectl_with_input(["create", "-f", "-"], &definitions.join("\n---\n")).await.success();
+        Self { server, client }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let served = SERVED.map(str::to_owned).into_iter().collect::<BTreeSet<_>>();
+        let gates = FeatureGates::default().with(Feature::ResourcesDeletionProtection, true);
+        Settings::from_environment(|_| None, gates, served).unwrap()
+    }
+
+    /// A replica that reaches its Service at once.
+    pub(crate) fn replica(&self, settings: Settings) -> Replica {
+        self.replica_with(settings, always(Ok), Arc::new(Timestamp::now))
+    }
+
+    pub(crate) fn replica_with(&self, settings: Settings, probe: Probe, clock: Clock) -> Replica {
+        let recorder = Recorder::new(self.client.clone(), "test", None);
+        Replica(certs::start_with(self.client.clone(), settings, recorder, probe, clock))
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), "kruise-system")
+    }
+
+    pub(crate) async fn secret(&self) -> Secret {
+        self.secrets().get(SECRET).await.unwrap()
+    }
+
+    pub(crate) async fn bundle(&self) -> String {
+        text(&self.secret().await, "ca-cert.pem")
+    }
+
+    pub(crate) async fn store(&self, material: &Material) {
+        let data = json!({
+            "ca-cert.pem": material.authorities, "ca-key.pem": material.authority_key,
+            "cert.pem": material.certificate, "key.pem": material.key,
+            "tls.crt": material.certificate, "tls.key": material.key,
+        });
+        let secret = json!({"metadata": {"name": SECRET}, "stringData": data});
+        self.secrets()
+            .create(&PostParams::default(), &serde_json::from_value(secret).unwrap())
+            .await
+            .unwrap();
+    }
+
+    /// Name and webhooks of both configurations.
+    pub(crate) async fn webhooks(&self) -> Vec<Value> {
+        let mutating =
+            Api::<MutatingWebhookConfiguration>::all(self.client.clone()).get_opt(MUTATING).await.unwrap();
+        let validating = Api::<ValidatingWebhookConfiguration>::all(self.client.clone())
+            .get_opt(VALIDATING)
+            .await
+            .unwrap();
+        let lists = [json!(mutating)["webhooks"].clone(), json!(validating)["webhooks"].clone()];
+        lists.iter().flat_map(|list| list.as_array().cloned().unwrap_or_default()).collect()
+    }
+
+    pub(crate) async fn names(&self) -> Vec<String> {
+        self.webhooks().await.iter().map(|webhook| webhook["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The stanzas of all definitions that convert by webhook.
+    pub(crate) async fn conversions(&self) -> Vec<Value> {
+        let definitions = Api::<CustomResourceDefinition>::all(self.client.clone());
+        let list = definitions.list(&ListParams::default()).await.unwrap();
+        let conversions = list.iter().map(|definition| json!(definition.spec.conversion));
+        conversions.filter(|conversion| conversion["strategy"] == "Webhook").collect()
+    }
+
+    /// All published bundles, as PEM.
+    pub(crate) async fn published(&self) -> Vec<String> {
+        let webhooks =
+            self.webhooks().await.into_iter().map(|webhook| webhook["clientConfig"]["caBundle"].clone());
+        let conversions = self.conversions().await;
+        let conversions =
+            conversions.iter().map(|conversion| conversion["webhook"]["clientConfig"]["caBundle"].clone());
+        webhooks.chain(conversions).map(|bundle| decode(&bundle)).collect()
+    }
+
+    pub(crate) async fn assert_published(&self, bundle: &str) {
+        wait_for("the bundle to be everywhere", async || {
+            let published = self.published().await;
+            if published.iter().all(|published| published == bundle) { Ok(()) } else { Err(published) }
+        })
+        .await;
+    }
+
+    pub(crate) async fn patch_webhooks(&self, patch: Value) {
+        let configurations = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
+        configurations.patch(MUTATING, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let events = Api::<Event>::all(self.client.clone()).list(&ListParams::default()).await.unwrap();
+        events.into_iter().filter_map(|event| event.reason).collect()
+    }
+}
+
+pub(crate) struct Replica(pub(crate) Certificates);
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.0.task.abort();
+    }
+}
+
+impl Replica {
+    pub(crate) async fn published(&mut self) {
+        self.0.status.wait_for(|status| status.published).await.unwrap();
+    }
+
+    pub(crate) async fn registered(&mut self) {
+        let waiting = self.0.status.wait_for(|status| status.registered);
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("registered in time").unwrap();
+    }
+
+    /// Answers TLS handshakes, and nothing else, with this replica's certificate.
+    pub(crate) async fn listen(&self) -> SocketAddr {
+        let config =
+            rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(self.0.resolver.clone());
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    let mut byte = [0];
+                    while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok()
+                    {
+                    }
+                });
+            }
+        });
+        address
+    }
+}
+
+pub(crate) fn always(answer: impl Fn(()) -> Result<(), CallError> + Send + Sync + Copy + 'static) -> Probe {
+    Arc::new(move |_| Box::pin(async move { answer(()) }))
+}
+
+pub(crate) fn text(secret: &Secret, key: &str) -> String {
+    let data = secret.data.as_ref().unwrap();
+    String::from_utf8(data.get(key).map(|bytes| bytes.0.clone()).unwrap_or_default()).unwrap()
+}
+
+pub(crate) fn decode(bundle: &Value) -> String {
+    String::from_utf8(STANDARD.decode(bundle.as_str().unwrap_or_default()).unwrap()).unwrap()
+}
+
+/// A handshake that trusts `bundle`, kept open.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    bundle: &str,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, std::io::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certs::certificates(bundle) {
+        roots.add(certificate).unwrap();
+    }
+    let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from(HOST).unwrap();
+    let stream = TcpStream::connect(address).await?;
+    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+pub(crate) async fn echoes(stream: &mut tokio_rustls::client::TlsStream<TcpStream>) -> bool {
+    let mut byte = [0];
+    stream.write_all(b"x").await.is_ok() && stream.read_exact(&mut byte).await.is_ok()
+}
+
+/// Material that was made `age` ago: a certificate is valid for ten years.
+pub(crate) fn aged(age: SignedDuration) -> Material {
+    let then = Timestamp::now() - age;
+    carry_out(&Step::Create { bundle: vec![] }, &Material::default(), &[], HOST, then).unwrap()
+}
+
+pub(crate) const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
+pub(crate) const DAY: SignedDuration = SignedDuration::from_hours(24);

@@ -1,0 +1,49 @@
+//! `kutter serve --objects DIR`: admission over HTTPS with no API server, for tests of other programs.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use cluster::files::Objects;
+use cluster::{Index, Lookup};
+use tracing::info;
+use webhooks::probes::{self, Checks};
+use webhooks::router::{Limits, router};
+use webhooks::server::{ConnectionLimits, Server, bind};
+use webhooks::{Admission, Metrics, ProtectionLog};
+
+use super::settings::{self, Settings};
+use crate::offline;
+
+/// Serves the answers that the objects in `directory` give, until a stop signal.
+pub async fn serve(directory: &Path, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let mut stop = super::stop_signal()?;
+    let objects = Objects::read(&[directory.to_owned()])?;
+    let world = offline::world(&objects, "default", &settings.install_namespace);
+    let metrics = Metrics::new()?;
+    let state = Arc::new(Admission {
+        gates: settings.gates.clone(),
+        index: Arc::new(Index::fixed(world)),
+        lookup: Lookup::files(objects),
+        settings: settings.admission(),
+        metrics: metrics.clone(),
+        protection_log: ProtectionLog::open(&settings.protection_log_path),
+        clock: settings::clock(),
+    });
+    let (resolver, _) = certs::offline(&settings.certificates).await?;
+    let listener =
+        bind(settings.webhook_port).with_context(|| format!("port {} can't be used", settings.webhook_port))?;
+    let router = router(state, Limits::default());
+    let server = Server::start(listener, resolver, router, ConnectionLimits::default(), &metrics)
+        .context("the webhook server can't start")?;
+    let checks = Checks { liveness: Arc::new(|| Ok(())), readiness: Arc::new(|| Ok(())) };
+    super::plain(&settings.health_probe_addr, probes::health_router(checks), &metrics).await?;
+    super::plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), &metrics).await?;
+    let authority = settings.certificates.directory.join("ca-cert.pem");
+    info!(address = %server.local_address(), authority = %authority.display(), "serving from files");
+    stop.received().await;
+    server.drain(Duration::ZERO, Duration::from_secs(5)).await;
+    Ok(ExitCode::SUCCESS)
+}
