@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::durations;
-
 /// Arguments of `kutter serve`. Flags of controllers that this build does not contain are accepted, so
 /// that existing manifests start unchanged.
 #[derive(Clone, Debug, Args)]
-pub struct ServeArguments {
+pub(crate) struct ServeArguments {
     /// Kubeconfig to use outside a cluster
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
@@ -43,19 +41,19 @@ pub struct ServeArguments {
     #[arg(long, default_value = "kruise-manager")]
     pub leader_election_id: String,
     /// How long a Lease holds without being renewed
-    #[arg(long, default_value = "15s", value_parser = durations::parse)]
+    #[arg(long, default_value = "15s", value_parser = duration)]
     pub leader_election_lease_duration: Duration,
     /// After this time without a renewal a leader stops
-    #[arg(long, default_value = "10s", value_parser = durations::parse)]
+    #[arg(long, default_value = "10s", value_parser = duration)]
     pub leader_election_renew_deadline: Duration,
     /// How long to wait for the first publication of certificates and registrations before giving up
-    #[arg(long, default_value = "60s", value_parser = durations::parse)]
+    #[arg(long, default_value = "60s", value_parser = duration)]
     pub webhook_initialize_timeout: Duration,
     /// Folder of protection.log
     #[arg(long, default_value = "/log")]
     pub protection_log_path: PathBuf,
     /// After the stop signal: how long to go on accepting while unready
-    #[arg(long, default_value = "10s", value_parser = durations::parse)]
+    #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,
     /// failurePolicy of the deletion protection entries: Fail or Ignore
     #[arg(long, default_value = "Fail", value_parser = ["Fail", "Ignore"])]
@@ -107,13 +105,13 @@ accepted! {
 
 impl ServeArguments {
     /// The gates that the command line and the environment ask for.
-    pub fn feature_gates(&self) -> Result<api::features::FeatureGates, api::features::FeatureError> {
+    pub(crate) fn feature_gates(&self) -> Result<api::features::FeatureGates, api::features::FeatureError> {
         let legacy = std::env::var("CUSTOM_RESOURCE_ENABLE").unwrap_or_default();
         api::features::FeatureGates::parse(&self.feature_gates.join(","), &legacy)
     }
 
     /// The filter for log lines.
-    pub fn log_level(&self) -> tracing_subscriber::filter::LevelFilter {
+    pub(crate) fn log_level(&self) -> tracing_subscriber::filter::LevelFilter {
         use tracing_subscriber::filter::LevelFilter;
         match self.v {
             ..=3 => LevelFilter::WARN,
@@ -125,6 +123,11 @@ impl ServeArguments {
 }
 
 /// The value of an environment variable, or `default` where it is unset or empty.
-pub fn environment(name: &str, default: &str) -> String {
+pub(crate) fn environment(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    api::duration::parse(text)
+        .ok_or_else(|| format!("write for example 300ms, 15s, 2m or 1h30m, not {text:?}"))
 }

@@ -33,7 +33,7 @@ enum Command {
 }
 
 /// Runs the program with these arguments, the first of which is its name.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let arguments = expand(arguments.into_iter().collect());
     match CommandLine::parse_from(arguments).command {
         Command::Serve(arguments) => serve::run(&arguments),
@@ -83,7 +83,8 @@ mod tests {
     fn manager_means_serve_and_go_flags_parse() {
         assert_eq!(expanded(&["/manager", "-v=5"]), ["/manager", "serve", "--v=5"]);
         assert_eq!(expanded(&["kutter", "review", "-f", "x"]), ["kutter", "review", "-f", "x"]);
-        let arguments = ["/manager", "-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"];
+        let arguments =
+            ["/manager", "-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"];
         assert!(CommandLine::try_parse_from(expanded(&arguments)).is_ok());
     }
 }

@@ -18,7 +18,7 @@ const GUARDED: &[(&str, &str, &str)] = &[
 
 /// Arguments of `kutter finalizer`.
 #[derive(Debug, Args)]
-pub struct FinalizerArguments {
+pub(crate) struct FinalizerArguments {
     /// Kubeconfig to use outside a cluster
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -30,7 +30,7 @@ struct List {
 }
 
 /// Looks for workloads and says whether an uninstall may go on.
-pub fn run(arguments: &FinalizerArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &FinalizerArguments) -> anyhow::Result<ExitCode> {
     crate::serve::install_cryptography();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -4,7 +4,6 @@
 mod arguments;
 mod commands;
 mod crds;
-mod durations;
 mod finalizer;
 mod offline;
 mod review;

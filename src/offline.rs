@@ -10,7 +10,7 @@ use tracing::warn;
 
 /// A world of `objects`. SidecarSets first pass conversion and defaulting, as on their way into a
 /// cluster (decision 11). Namespaces that are only named exist with the label that Kubernetes sets.
-pub fn world(objects: &Objects, default_namespace: &str, install_namespace: &str) -> World {
+pub(crate) fn world(objects: &Objects, default_namespace: &str, install_namespace: &str) -> World {
     let mut world = World::new(install_namespace);
     let named: BTreeSet<&str> = objects
         .iter()
@@ -45,7 +45,8 @@ fn stored(object: &Object) -> Option<String> {
 
 fn store(object: &Object) -> anyhow::Result<String> {
     let version = object.api_version.rsplit('/').next().unwrap_or_default();
-    let defaults = defaulting::default(&object.json, version).map_err(|denial| anyhow::anyhow!(denial.message))?;
+    let defaults =
+        defaulting::default(&object.json, version).map_err(|denial| anyhow::anyhow!(denial.message))?;
     let defaulted = json_patch::apply(&object.json, &defaults)?;
     if version == "v1beta1" {
         return Ok(defaulted);

@@ -28,7 +28,7 @@ const DENIED: u8 = 3;
 
 /// Arguments of `kutter review`.
 #[derive(Debug, Args)]
-pub struct ReviewArguments {
+pub(crate) struct ReviewArguments {
     /// Manifests to review: a file, a folder, or - for standard input; may be given several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
@@ -51,7 +51,7 @@ pub struct ReviewArguments {
 
 /// Operations that can be reviewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReviewedOperation {
+pub(crate) enum ReviewedOperation {
     /// The objects are created; workloads are shown as the Pods that would result
     Create,
     /// The objects are updated to what the manifests say
@@ -73,7 +73,7 @@ impl ReviewedOperation {
 
 /// How answers are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// The objects as they would be stored
     Yaml,
     /// The same as JSON, byte for byte
@@ -85,7 +85,7 @@ pub enum Format {
 }
 
 /// Reviews the manifests and prints the answers.
-pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
     let reviewed = Objects::read(&arguments.filename)?;
     anyhow::ensure!(!reviewed.is_empty(), "no objects found in the files given");
     let admission = admission(arguments, &reviewed)?;
@@ -104,8 +104,11 @@ pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
 /// Admission over the files; what is reviewed counts as applied, so that a SidecarSet and a Deployment
 /// can be reviewed together.
 fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<Admission> {
-    let gates = FeatureGates::parse(&format!("{}=true,{}", Feature::ResourcesDeletionProtection, arguments.feature_gates), "")
-        .context("--feature-gates")?;
+    let gates = FeatureGates::parse(
+        &format!("{}=true,{}", Feature::ResourcesDeletionProtection, arguments.feature_gates),
+        "",
+    )
+    .context("--feature-gates")?;
     let mut objects = Objects::read(&arguments.objects)?;
     objects.extend(reviewed.clone());
     let world = offline::world(&objects, &arguments.namespace, api::DEFAULT_NAMESPACE);

@@ -35,13 +35,13 @@ use settings::Settings;
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 
 /// Makes aws-lc-rs the cryptography of the process. Must come before any TLS.
-pub fn install_cryptography() {
+pub(crate) fn install_cryptography() {
     // An error says that one is installed already.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
 }
 
 /// Serves until a stop signal.
-pub fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     install_cryptography();
     settings::start_logging(arguments);
     let settings = Settings::new(arguments)?;
@@ -92,10 +92,13 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     });
     let server = serve_webhooks(settings, state, &certificates, &metrics)?;
     let readiness = Readiness::new(index, &certificates);
-    let heartbeats =
-        [Heartbeat::start("admission", admission.handle()), Heartbeat::start("controllers", controllers.handle())];
-    serve_probes(settings, &metrics, &readiness, heartbeats).await?;
-    let leading = controllers_runtime::start(settings, configuration, &metrics, readiness.clone(), controllers)?;
+    let heartbeats = [
+        Heartbeat::start("admission", admission.handle()),
+        Heartbeat::start("controllers", controllers.handle()),
+    ];
+    let _probes = serve_probes(settings, &metrics, &readiness, heartbeats).await?;
+    let leading =
+        controllers_runtime::start(settings, configuration, &metrics, readiness.clone(), controllers)?;
     settings.warn_of_traps();
 
     tokio::select! {
@@ -122,8 +125,8 @@ fn serve_webhooks(
     certificates: &certs::Certificates,
     metrics: &Metrics,
 ) -> anyhow::Result<Server> {
-    let listener =
-        bind(settings.webhook_port).with_context(|| format!("port {} can't be used", settings.webhook_port))?;
+    let listener = bind(settings.webhook_port)
+        .with_context(|| format!("port {} can't be used", settings.webhook_port))?;
     let router = router(state, Limits::default());
     let resolver = certificates.resolver.clone();
     Server::start(listener, resolver, router, ConnectionLimits::default(), metrics)
@@ -135,25 +138,26 @@ async fn serve_probes(
     metrics: &Metrics,
     readiness: &Readiness,
     heartbeats: [Heartbeat; 2],
-) -> anyhow::Result<()> {
+) -> anyhow::Result<[Option<Server>; 2]> {
     let ready = readiness.clone();
     let checks = Checks {
         liveness: Arc::new(move || heartbeats.iter().try_for_each(Heartbeat::check)),
         readiness: Arc::new(move || ready.check()),
     };
-    plain(&settings.health_probe_addr, probes::health_router(checks), metrics).await?;
-    plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), metrics).await
+    Ok([
+        plain(&settings.health_probe_addr, probes::health_router(checks), metrics).await?,
+        plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), metrics).await?,
+    ])
 }
 
-/// Serves `router` over plain HTTP for as long as the process lives; address `0` switches it off.
-async fn plain(address: &str, router: Router, metrics: &Metrics) -> anyhow::Result<()> {
+/// Serves `router` over plain HTTP until the server is dropped; address `0` switches it off.
+async fn plain(address: &str, router: Router, metrics: &Metrics) -> anyhow::Result<Option<Server>> {
     if address == "0" {
-        return Ok(());
+        return Ok(None);
     }
     let listener = bind_address(address).await.with_context(|| format!("address {address} can't be used"))?;
-    Server::start_plain(listener, router, ConnectionLimits::default(), metrics)
-        .with_context(|| format!("address {address} can't be served"))?;
-    Ok(())
+    let server = Server::start_plain(listener, router, ConnectionLimits::default(), metrics);
+    Ok(Some(server.with_context(|| format!("address {address} can't be served"))?))
 }
 
 /// Listens on `:8080` (every address) or on `127.0.0.1:8080`.
@@ -165,19 +169,22 @@ async fn bind_address(address: &str) -> anyhow::Result<TcpListener> {
 }
 
 /// SIGTERM or SIGINT.
-pub struct StopSignal {
+pub(crate) struct StopSignal {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 /// Listens for stop signals from now on.
-pub fn stop_signal() -> anyhow::Result<StopSignal> {
-    Ok(StopSignal { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+pub(crate) fn stop_signal() -> anyhow::Result<StopSignal> {
+    Ok(StopSignal {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+    })
 }
 
 impl StopSignal {
     /// Waits for the first of them.
-    pub async fn received(&mut self) {
+    pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -186,9 +193,12 @@ impl StopSignal {
 }
 
 /// The time and a seed for one decision.
-pub fn moment() -> Moment {
+pub(crate) fn moment() -> Moment {
     let now = jiff::Timestamp::now();
     // The hasher's keys are random per process, the counter in it makes each seed new.
-    let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now.as_nanosecond());
+    let seed = std::hash::BuildHasher::hash_one(
+        &std::collections::hash_map::RandomState::new(),
+        now.as_nanosecond(),
+    );
     Moment { now, seed }
 }

@@ -14,6 +14,7 @@ pub mod annotations;
 pub mod conditions;
 pub mod conversion;
 pub mod crds;
+pub mod duration;
 pub mod environment;
 pub mod features;
 pub mod finalizers;

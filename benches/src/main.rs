@@ -78,7 +78,7 @@ struct Run {
     #[arg(long)]
     only: Vec<Scenario>,
     /// Requests per round and server
-    #[arg(long, default_value_t = 8_000)]
+    #[arg(long, default_value_t = 20_000)]
     requests: u32,
     /// Rounds, in each of which every server has its turn; figures are medians over the rounds
     #[arg(long, default_value_t = 7)]

@@ -59,7 +59,11 @@ impl Index {
 
     /// Records how far the cache of `kind` is.
     pub fn set_cache_state(&self, kind: Watched, state: CacheState) {
-        self.caches.send_if_modified(|caches| caches.insert(kind, state.clone()).as_ref() != Some(&state));
+        self.caches.send_if_modified(|caches| {
+            let changed = caches.get(&kind) != Some(&state);
+            caches.insert(kind, state);
+            changed
+        });
     }
 
     /// How far the cache of `kind` is; a fixed index has everything.

@@ -15,6 +15,7 @@ pub mod events;
 pub mod feed;
 pub mod files;
 pub mod index;
+pub mod list;
 pub mod lookup;
 pub mod watched;
 pub mod write;

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::files::Objects;
+use crate::list::{List, query};
 
 /// Longest time for the Namespace object that the index lacks (decision 8).
 const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
@@ -52,18 +53,6 @@ struct Live {
 }
 
 type SharedNamespace = Shared<BoxFuture<'static, Option<Arc<Namespace>>>>;
-
-#[derive(Deserialize)]
-struct List<T> {
-    metadata: ListMetadata,
-    items: Vec<T>,
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(default, rename = "continue")]
-    next: String,
-}
 
 /// What the counts read of an object.
 #[derive(Deserialize)]
@@ -200,10 +189,9 @@ impl Live {
     ) -> Result<usize, LookupError> {
         let deadline = Instant::now() + patience;
         let mut found = 0;
-        let mut next = String::new();
+        let mut token = None;
         loop {
-            let page =
-                format!("{path}?limit={PAGE}{}{next}", if next.is_empty() { "" } else { "&continue=" });
+            let page = format!("{path}?{}", query(PAGE, token.as_deref()));
             let list = tokio::time::timeout_at(deadline, self.get::<List<Item>>(&page, accept)).await;
             let list = match list {
                 Ok(answer) => answer?,
@@ -213,10 +201,10 @@ impl Live {
                 }
             };
             found += list.items.iter().filter(|item| counts(item)).count();
-            if list.metadata.next.is_empty() {
-                return Ok(found);
+            match list.next_page() {
+                None => return Ok(found),
+                Some(next) => token = Some(next.to_owned()),
             }
-            next = list.metadata.next;
         }
     }
 

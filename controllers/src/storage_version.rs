@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::crds;
 use cluster::client::message;
+use cluster::list::{List, query};
 use cluster::write::{self, PatchKind};
 use kube::Client;
 use serde::Deserialize;
@@ -39,18 +40,6 @@ struct Definition {
 #[serde(rename_all = "camelCase", default)]
 struct DefinitionStatus {
     stored_versions: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    metadata: ListMetadata,
-    items: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(default, rename = "continue")]
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -100,16 +89,15 @@ async fn rewrite_all(
 ) -> Result<(), MigrationError> {
     let base = format!("/apis/{}/{}", definition.group, definition.storage_version);
     let plural = definition.plural;
-    let mut next = String::new();
+    let mut token = None;
     let mut failed = 0;
     let mut first = String::new();
     loop {
-        let separator = if next.is_empty() { "" } else { "&continue=" };
-        let page = format!("{base}/{plural}?limit={PAGE}{separator}{next}");
+        let page = format!("{base}/{plural}?{}", query(PAGE, token.as_deref()));
         let text =
             write::get(client, &page).await.map_err(|error| MigrationError::Cluster(message(&error)))?;
         let Some(text) = text else { return Ok(()) };
-        let list: List = serde_json::from_str(&text)?;
+        let list: List<Item> = serde_json::from_str(&text)?;
         for Item { metadata } in &list.items {
             let object = if metadata.namespace.is_empty() {
                 format!("{base}/{plural}/{}", metadata.name)
@@ -127,9 +115,10 @@ async fn rewrite_all(
                 }
             }
         }
-        if list.metadata.next.is_empty() {
-            return if failed == 0 { Ok(()) } else { Err(MigrationError::Objects { failed, first }) };
+        match list.next_page() {
+            Some(next) => token = Some(next.to_owned()),
+            None if failed == 0 => return Ok(()),
+            None => return Err(MigrationError::Objects { failed, first }),
         }
-        next = list.metadata.next;
     }
 }

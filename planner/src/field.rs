@@ -1,5 +1,6 @@
 //! Field paths and field errors in the form in which Kubernetes prints them.
 
+use std::collections::HashSet;
 use std::fmt;
 
 /// Path of a field, `spec.containers[0].name`.
@@ -44,7 +45,7 @@ pub enum FieldErrorKind {
     Required,
     /// The value breaks a rule; holds the value as Kubernetes prints it (strings with quotes).
     Invalid(String),
-    /// The value is not one of the known ones; holds the value and the sorted supported values.
+    /// The value is not one of the known ones; holds the value and the supported values.
     NotSupported(String, Vec<String>),
     /// The value is there already; holds the value as printed.
     Duplicate(String),
@@ -87,10 +88,9 @@ impl FieldError {
         Self { path, kind: FieldErrorKind::Invalid(value.to_string()), detail: detail.into() }
     }
 
-    /// `path: Unsupported value: "value": supported values: "a", "b"`.
+    /// `path: Unsupported value: "value": supported values: "a", "b"`, in the order given.
     pub fn not_supported(path: FieldPath, value: &str, supported: &[&str]) -> Self {
-        let mut supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
-        supported.sort();
+        let supported = supported.iter().map(|value| quoted(value)).collect();
         Self { path, kind: FieldErrorKind::NotSupported(quoted(value), supported), detail: String::new() }
     }
 
@@ -158,13 +158,9 @@ impl fmt::Display for FieldError {
 /// Several errors as one message: the single error, or `[e1, e2]` with duplicates removed
 /// (spec 00 §4.2). `None` when there is no error.
 pub fn aggregate(errors: &[FieldError]) -> Option<String> {
-    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let message = error.to_string();
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
+    let mut seen = HashSet::with_capacity(errors.len());
+    let mut messages: Vec<String> =
+        errors.iter().map(FieldError::to_string).filter(|message| seen.insert(message.clone())).collect();
     if messages.len() > 1 { Some(format!("[{}]", messages.join(", "))) } else { messages.pop() }
 }
 

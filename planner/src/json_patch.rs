@@ -154,25 +154,40 @@ pub fn string(text: &str) -> String {
 /// Appends `text` to `json` as a JSON string, quotes included.
 pub fn write_string(json: &mut String, text: &str) {
     json.push('"');
-    let mut plain = 0;
-    for (position, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        json.push_str(text.get(plain..position).unwrap_or_default());
-        plain = position + 1;
-        match byte {
-            b'"' => json.push_str("\\\""),
-            b'\\' => json.push_str("\\\\"),
-            b'\n' => json.push_str("\\n"),
-            b'\r' => json.push_str("\\r"),
-            b'\t' => json.push_str("\\t"),
+    let mut rest = text;
+    while let Some(position) = first_special(rest.as_bytes()) {
+        let (plain, special) = rest.split_at(position);
+        json.push_str(plain);
+        let mut letters = special.chars();
+        match letters.next() {
+            Some('"') => json.push_str("\\\""),
+            Some('\\') => json.push_str("\\\\"),
+            Some('\n') => json.push_str("\\n"),
+            Some('\r') => json.push_str("\\r"),
+            Some('\t') => json.push_str("\\t"),
             // Writing to a String cannot fail.
-            _ => drop(write!(json, "\\u{byte:04x}")),
+            Some(control) => drop(write!(json, "\\u{:04x}", u32::from(control))),
+            None => {}
         }
+        rest = letters.as_str();
     }
-    json.push_str(text.get(plain..).unwrap_or_default());
+    json.push_str(rest);
     json.push('"');
+}
+
+/// Where the first byte is that must be escaped. Whole blocks are tested at once, since most text has
+/// nothing to escape.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    let mut start = 0;
+    for block in bytes.chunks(BLOCK) {
+        if block.iter().fold(false, |found, byte| found | is_special(*byte)) {
+            return block.iter().position(|byte| is_special(*byte)).map(|position| start + position);
+        }
+        start += block.len();
+    }
+    None
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
 
 use crate::json_patch::string;
 use crate::pod::draft::Container;
-use crate::pod::lens::{EnvVariable, env_variables};
+use crate::pod::lens::{Named, named};
 use crate::pod::{Context, Draft, Halt};
 
 pub mod release;
@@ -68,7 +68,9 @@ fn priorities(draft: &Draft<'_>) -> Result<Option<Vec<i64>>, Halt> {
         let variables = variables(container, CONTAINER_PRIORITY)?;
         let setting = variables.iter().rev().find(|variable| variable.name == CONTAINER_PRIORITY);
         priorities.push(match setting {
-            Some(variable) => parse(variable.value.as_deref().unwrap_or_default())?,
+            Some(variable) => {
+                parse(&variable.value().map_err(|error| malformed(container, &error))?.unwrap_or_default())?
+            }
             None => 0,
         });
     }
@@ -80,14 +82,17 @@ fn priorities(draft: &Draft<'_>) -> Result<Option<Vec<i64>>, Halt> {
 
 /// The variables of a container, or none where `name` can't be among them: most Pods have no launch
 /// order, and a search in the text is cheaper than reading it.
-fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<EnvVariable<'a>>, Halt> {
+fn variables<'a>(container: &'a Container<'_>, name: &str) -> Result<Vec<Named<'a>>, Halt> {
     let Some(env) = container.env.as_deref() else { return Ok(Vec::new()) };
     // A name may also be spelt with escapes.
     if !env.contains(name) && !env.contains("\\u") {
         return Ok(Vec::new());
     }
-    env_variables(env)
-        .map_err(|error| Halt::bad_request(format!("env of container {}: {error}", container.name)))
+    named(env).map_err(|error| malformed(container, &error))
+}
+
+fn malformed(container: &Container<'_>, error: &serde_json::Error) -> Halt {
+    Halt::bad_request(format!("env of container {}: {error}", container.name))
 }
 
 /// An integer as Go's `strconv.Atoi` reads it.

@@ -73,6 +73,9 @@ mod tests {
             assert!((0.0..1.0).contains(&random.next_fraction()));
         }
         let suffix = random.name_suffix(5);
-        assert!(suffix.len() == 5 && suffix.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit()));
+        assert!(
+            suffix.len() == 5
+                && suffix.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+        );
     }
 }

@@ -123,7 +123,7 @@ fn validate_restart_policy(spec: &Node<'_>, rule: RestartPolicy<'_>, errors: &mu
     match rule {
         RestartPolicy::Always { kind } => {
             if policy != "Always" {
-                errors.push(node::unsupported(spec.at("restartPolicy"), policy, &["Always"]));
+                errors.push(FieldError::not_supported(spec.at("restartPolicy"), policy, &["Always"]));
             }
             if spec.has("activeDeadlineSeconds") {
                 let message = format!("activeDeadlineSeconds in {kind} is not Supported");

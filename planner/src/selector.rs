@@ -150,6 +150,9 @@ mod tests {
             Err(SelectorError::UnknownOperator("Near".to_owned()))
         );
         assert_eq!(Selector::compile(&expression("app", "In", &[])), Err(SelectorError::NoValues));
-        assert_eq!(Selector::compile(&expression("app", "Exists", &["x"])), Err(SelectorError::UnexpectedValues));
+        assert_eq!(
+            Selector::compile(&expression("app", "Exists", &["x"])),
+            Err(SelectorError::UnexpectedValues)
+        );
     }
 }

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What admission answers for one object.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// File and object, for people.
     pub title: String,
     /// The object as it was sent.
@@ -38,7 +38,7 @@ pub struct Answer {
 }
 
 /// Reviews every object: workloads as their Pods, others as they are.
-pub async fn collect(
+pub(crate) async fn collect(
     admission: &Admission,
     objects: &Objects,
     operation: ReviewedOperation,
@@ -51,16 +51,24 @@ pub async fn collect(
         if operation == ReviewedOperation::Create {
             for pod in pods_of(object, namespace) {
                 let title = format!("{} (Pod of {}/{})", object.source, object.kind, object.name);
-                let pod = Object { kind: "Pod".to_owned(), api_version: "v1".to_owned(), json: pod, source: title, ..object.clone() };
+                let pod = Object {
+                    kind: "Pod".to_owned(),
+                    api_version: "v1".to_owned(),
+                    json: pod,
+                    source: title,
+                    ..object.clone()
+                };
                 answers.push(answer(admission, &pod, &pod.json, namespace, operation).await?);
             }
         }
     }
     // A workload that no webhook looks at is shown by its Pods alone.
     if operation == ReviewedOperation::Create {
-        let makes_pods = |answer: &Answer| objects.iter().any(|object| {
-            title(object) == answer.title && !pods_of(object, default_namespace).is_empty()
-        });
+        let makes_pods = |answer: &Answer| {
+            objects
+                .iter()
+                .any(|object| title(object) == answer.title && !pods_of(object, default_namespace).is_empty())
+        };
         answers.retain(|answer| !answer.patch.is_empty() || answer.denial.is_some() || !makes_pods(answer));
     }
     Ok(answers)
@@ -90,7 +98,8 @@ async fn answer(
         let review = review(object, &answer.after, namespace, operation);
         match admission.verdict(endpoint, review.as_bytes(), Deadline::after(PATIENCE)).await {
             Verdict::Allow { edits, warnings } => {
-                answer.after = json_patch::apply(&answer.after, &edits).context("the patch of a webhook does not apply")?;
+                answer.after = json_patch::apply(&answer.after, &edits)
+                    .context("the patch of a webhook does not apply")?;
                 answer.patch.extend(edits);
                 answer.warnings.extend(warnings);
             }

@@ -10,7 +10,7 @@ use super::Format;
 use super::answers::Answer;
 
 /// Prints the answers.
-pub fn print(answers: &[Answer], format: Format) -> anyhow::Result<()> {
+pub(crate) fn print(answers: &[Answer], format: Format) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     let mut errors = std::io::stderr().lock();
     for answer in answers {

@@ -29,7 +29,10 @@ const WORKLOADS: &[Workload] = &[
         ..workload("batch", "CronJob", ("batch/v1", "Job"))
     },
     workload("apps.kruise.io", "CloneSet", ("apps.kruise.io/v1beta1", "CloneSet")),
-    Workload { numbered: true, ..workload("apps.kruise.io", "StatefulSet", ("apps.kruise.io/v1beta1", "StatefulSet")) },
+    Workload {
+        numbered: true,
+        ..workload("apps.kruise.io", "StatefulSet", ("apps.kruise.io/v1beta1", "StatefulSet"))
+    },
     workload("apps.kruise.io", "DaemonSet", ("apps.kruise.io/v1beta1", "DaemonSet")),
     workload("apps.kruise.io", "BroadcastJob", ("apps.kruise.io/v1beta1", "BroadcastJob")),
     Workload {
@@ -61,7 +64,7 @@ const WORKLOADS: &[Workload] = &[
 ];
 
 /// The Pods that `object` would make, as JSON: one per template. Empty for what makes no Pods.
-pub fn pods_of(object: &Object, namespace: &str) -> Vec<String> {
+pub(crate) fn pods_of(object: &Object, namespace: &str) -> Vec<String> {
     WORKLOADS
         .iter()
         .filter(|workload| workload.kind == object.kind && workload.group == object.group())
@@ -86,7 +89,8 @@ fn pod(workload: &Workload, object: &Object, namespace: &str) -> Option<String> 
         "uid": "00000000-0000-0000-0000-000000000000",
         "controller": true,
     }]);
-    metadata.insert("ownerReferences", RawNode::from_owned_raw(RawValue::from_string(owner.to_string()).ok()?));
+    metadata
+        .insert("ownerReferences", RawNode::from_owned_raw(RawValue::from_string(owner.to_string()).ok()?));
     let mut pod = RawObject::default();
     pod.insert("apiVersion", RawNode::string("v1"));
     pod.insert("kind", RawNode::string("Pod"));
@@ -113,7 +117,9 @@ mod tests {
         );
         assert_eq!(
             pods,
-            [r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"db-0","namespace":"shop","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"00000000-0000-0000-0000-000000000000","controller":true}]},"spec":{"containers":[],"new":1.50}}"#]
+            [
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"db-0","namespace":"shop","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"00000000-0000-0000-0000-000000000000","controller":true}]},"spec":{"containers":[],"new":1.50}}"#
+            ]
         );
     }
 

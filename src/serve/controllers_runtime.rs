@@ -19,16 +19,16 @@ use super::settings::Settings;
 const RETRY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The controllers under way.
-pub struct Leading {
+pub(crate) struct Leading {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Leading {
     /// Stops the controllers and gives the Lease up.
-    pub async fn stop(self) {
-        // A receiver that is gone has stopped already.
-        drop(self.stop.send(()));
+    pub(crate) async fn stop(self) {
+        // Dropping the sender is the signal.
+        drop(self.stop);
         if let Err(error) = self.task.await {
             error!(%error, "the controllers did not stop in order");
         }
@@ -36,7 +36,7 @@ impl Leading {
 }
 
 /// Starts the controllers on `runtime`; they begin once this replica has published its certificates.
-pub fn start(
+pub(crate) fn start(
     settings: &Settings,
     configuration: kube::Config,
     metrics: &Metrics,

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pulse of one runtime.
 #[derive(Clone)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     name: &'static str,
     started: Instant,
     last: Arc<AtomicU64>,
@@ -21,7 +21,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Lets `runtime` tick from now on.
-    pub fn start(name: &'static str, runtime: &Handle) -> Self {
+    pub(crate) fn start(name: &'static str, runtime: &Handle) -> Self {
         let heartbeat = Self { name, started: Instant::now(), last: Arc::default() };
         let ticking = heartbeat.clone();
         runtime.spawn(async move {
@@ -37,7 +37,7 @@ impl Heartbeat {
     ///
     /// # Errors
     /// The sentence that `/healthz` shows.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let silent = Duration::from_millis(self.elapsed().saturating_sub(self.last.load(Ordering::Relaxed)));
         if silent < PATIENCE {
             return Ok(());

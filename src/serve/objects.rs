@@ -18,7 +18,7 @@ use super::settings::{self, Settings};
 use crate::offline;
 
 /// Serves the answers that the objects in `directory` give, until a stop signal.
-pub async fn serve(directory: &Path, settings: &Settings) -> anyhow::Result<ExitCode> {
+pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Result<ExitCode> {
     let mut stop = super::stop_signal()?;
     let objects = Objects::read(&[directory.to_owned()])?;
     let world = offline::world(&objects, "default", &settings.install_namespace);
@@ -33,14 +33,15 @@ pub async fn serve(directory: &Path, settings: &Settings) -> anyhow::Result<Exit
         clock: settings::clock(),
     });
     let (resolver, _) = certs::offline(&settings.certificates).await?;
-    let listener =
-        bind(settings.webhook_port).with_context(|| format!("port {} can't be used", settings.webhook_port))?;
+    let listener = bind(settings.webhook_port)
+        .with_context(|| format!("port {} can't be used", settings.webhook_port))?;
     let router = router(state, Limits::default());
     let server = Server::start(listener, resolver, router, ConnectionLimits::default(), &metrics)
         .context("the webhook server can't start")?;
     let checks = Checks { liveness: Arc::new(|| Ok(())), readiness: Arc::new(|| Ok(())) };
-    super::plain(&settings.health_probe_addr, probes::health_router(checks), &metrics).await?;
-    super::plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), &metrics).await?;
+    let _health = super::plain(&settings.health_probe_addr, probes::health_router(checks), &metrics).await?;
+    let _metrics =
+        super::plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), &metrics).await?;
     let authority = settings.certificates.directory.join("ca-cert.pem");
     info!(address = %server.local_address(), authority = %authority.display(), "serving from files");
     stop.received().await;

@@ -15,7 +15,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 
 /// The readiness of this replica.
 #[derive(Clone)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     index: Arc<Index>,
     certificates: watch::Receiver<certs::Status>,
     self_check: watch::Receiver<Result<(), String>>,
@@ -24,14 +24,14 @@ pub struct Readiness {
 
 impl Readiness {
     /// Follows caches and certificates, and calls this very process now and then.
-    pub fn new(index: Arc<Index>, certificates: &certs::Certificates) -> Self {
+    pub(crate) fn new(index: Arc<Index>, certificates: &certs::Certificates) -> Self {
         let (sender, self_check) = watch::channel(Err("no review was sent to ourselves yet".to_owned()));
         tokio::spawn(check_ourselves(certificates.self_check.clone(), sender));
         Self { index, certificates: certificates.status.clone(), self_check, stopping: Arc::default() }
     }
 
     /// Unready from now on.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
@@ -39,7 +39,7 @@ impl Readiness {
     ///
     /// # Errors
     /// What it waits for.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.stopping.load(Ordering::Relaxed) {
             return Err("stopping".to_owned());
         }
@@ -52,12 +52,12 @@ impl Readiness {
     }
 
     /// What it waits for; empty where it is ready.
-    pub fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         self.check().err().unwrap_or_default()
     }
 
     /// Waits until certificates were published for the first time.
-    pub async fn initialized(&self) {
+    pub(crate) async fn initialized(&self) {
         let mut certificates = self.certificates.clone();
         if certificates.wait_for(|status| status.published).await.is_err() {
             // The publisher is gone: there is nothing to wait for any more.
@@ -66,7 +66,7 @@ impl Readiness {
     }
 
     /// Ends when nothing was published within `timeout`; else never.
-    pub async fn failed_to_initialize(&self, timeout: Duration) {
+    pub(crate) async fn failed_to_initialize(&self, timeout: Duration) {
         if tokio::time::timeout(timeout, self.initialized()).await.is_ok() {
             std::future::pending::<()>().await;
         }

@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::arguments::{ServeArguments, environment};
 
 /// What `kutter serve` runs with.
-pub struct Settings {
+pub(crate) struct Settings {
     pub kubeconfig: Option<PathBuf>,
     pub gates: FeatureGates,
     pub install_namespace: String,
@@ -32,8 +32,9 @@ pub struct Settings {
 }
 
 /// Lines on standard error, as text or JSON.
-pub fn start_logging(arguments: &ServeArguments) {
-    let builder = tracing_subscriber::fmt().with_max_level(arguments.log_level()).with_writer(std::io::stderr);
+pub(crate) fn start_logging(arguments: &ServeArguments) {
+    let builder =
+        tracing_subscriber::fmt().with_max_level(arguments.log_level()).with_writer(std::io::stderr);
     if arguments.logging_format == "json" {
         builder.json().init();
     } else {
@@ -42,13 +43,13 @@ pub fn start_logging(arguments: &ServeArguments) {
 }
 
 /// The clock of admission.
-pub fn clock() -> webhooks::admission::Clock {
+pub(crate) fn clock() -> webhooks::admission::Clock {
     Arc::new(super::moment)
 }
 
 impl Settings {
     /// Checks the arguments and reads the environment (spec 00 §3.2, §3.4).
-    pub fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
+    pub(crate) fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let gates = arguments.feature_gates().context("--feature-gates")?;
         let served = webhooks::paths(&gates, true).into_iter().map(str::to_owned).collect();
         let mut certificates =
@@ -60,7 +61,8 @@ impl Settings {
             NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?;
         registration.excluded_namespaces.clone_from(&arguments.webhook_excluded_namespaces);
         let install_namespace = registration.namespace.clone();
-        let lease_namespace = Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
+        let lease_namespace =
+            Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
         let replica = environment("POD_NAME", &environment("HOSTNAME", "kutter"));
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),
@@ -88,15 +90,12 @@ impl Settings {
     }
 
     /// What admission is told.
-    pub fn admission(&self) -> webhooks::Settings {
-        webhooks::Settings {
-            allow_privileged: self.allow_privileged,
-            ..webhooks::Settings::default()
-        }
+    pub(crate) fn admission(&self) -> webhooks::Settings {
+        webhooks::Settings { allow_privileged: self.allow_privileged, ..webhooks::Settings::default() }
     }
 
     /// Tells of combinations that surprise.
-    pub fn warn_of_traps(&self) {
+    pub(crate) fn warn_of_traps(&self) {
         if self.gates.enabled(Feature::ResourcesDeletionProtection)
             && !self.gates.enabled(Feature::DeletionProtectionForCRDCascadingGate)
         {

@@ -108,7 +108,8 @@ async fn sidecars_are_sorted_by_name_where_the_gate_is_on() {
 #[tokio::test]
 async fn native_sidecars_are_recorded_and_plain_init_containers_are_not() {
     let shop = Shop::open("native").await;
-    let set = shop.sidecar_set("mesh").init_container("proxy", "busybox:1.36").having("restartPolicy", "Always");
+    let set =
+        shop.sidecar_set("mesh").init_container("proxy", "busybox:1.36").having("restartPolicy", "Always");
     let set = set.init_container("setup", "busybox:1.36").with("/spec/updateStrategy/type", "NotUpdate");
     shop.stock([set]).await;
     let pod = shop.admit(shop.pod("web")).await;

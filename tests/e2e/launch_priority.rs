@@ -56,7 +56,12 @@ async fn a_generated_name_is_fixed_for_the_barrier() {
 #[tokio::test]
 async fn barriers_follow_order_sidecars_and_differences() {
     let shop = Shop::open("barriers").await;
-    shop.stock([shop.sidecar_set("log").matching("with", "sidecar").container("log", "busybox:1.36").env(PRIORITY, "1")]).await;
+    shop.stock([shop
+        .sidecar_set("log")
+        .matching("with", "sidecar")
+        .container("log", "busybox:1.36")
+        .env(PRIORITY, "1")])
+        .await;
     let keys = async |pod: kit::builders::Object| {
         let pod = shop.admit(pod).await;
         let keys: Vec<String> = barriers(&pod).into_iter().map(|(_, key)| key.to_owned()).collect();
@@ -92,7 +97,9 @@ async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
     let _nodes = nodes(&shop).await;
     let set = workload("apps.kruise.io/v1alpha1", "CloneSet", "web").in_namespace(&shop.namespace);
-    let set = Stored::create(&shop.client, set.matching("app", "web").container("main", "nginx:1.25").replicas(1)).await;
+    let set =
+        Stored::create(&shop.client, set.matching("app", "web").container("main", "nginx:1.25").replicas(1))
+            .await;
     let pod = Stored::create(&shop.client, shop.pod("web-0").controlled_by(&set.object)).await;
     assert_eq!(pod.object["spec"]["readinessGates"], json!([{"conditionType": "KruisePodReady"}]));
     let ready = wait_for("the Pod to be ready", async || {

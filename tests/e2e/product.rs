@@ -232,7 +232,10 @@ impl Product {
 
     /// Waits for the program to end by itself.
     pub async fn wait_exit(&mut self) -> ExitStatus {
-        tokio::time::timeout(Duration::from_secs(90), self.child.wait()).await.expect("the program ends").unwrap()
+        tokio::time::timeout(Duration::from_secs(90), self.child.wait())
+            .await
+            .expect("the program ends")
+            .unwrap()
     }
 
     /// Ends the program at once.

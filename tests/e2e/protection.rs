@@ -17,7 +17,8 @@ use crate::support::{Site, Stored, call, denied, in_use};
 
 const LABEL: &str = "policy.kruise.io/delete-protection";
 const ALWAYS: &str = "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always";
-const CASCADING: &str = "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading";
+const CASCADING: &str =
+    "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading";
 
 /// An API server with a controller manager, and the program on it.
 async fn site() -> &'static Site {
@@ -37,7 +38,8 @@ async fn site() -> &'static Site {
 async fn protecting(server: &ApiServer) {
     let client = server.client();
     let namespace = server.namespace("protecting").await;
-    let service = Stored::create(&client, service("asked").in_namespace(&namespace).label(LABEL, "Always")).await;
+    let service =
+        Stored::create(&client, service("asked").in_namespace(&namespace).label(LABEL, "Always")).await;
     wait_for("deletes to be reviewed", async || match service.delete_dry().await {
         (403, _) => Ok(()),
         (_, answer) => Err(answer),
@@ -116,7 +118,10 @@ async fn the_label_means_nothing_on_other_kinds() {
         daemons("apps.kruise.io/v1alpha1"),
         kit::builders::config_map("settings", "key", "value").build(),
         object("batch/v1", "Job", "once")
-            .with("/spec/template/spec", json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1.36"}]}))
+            .with(
+                "/spec/template/spec",
+                json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1.36"}]}),
+            )
             .build(),
     ];
     for mut other in others {
@@ -179,10 +184,12 @@ async fn kubectl_tells_which_webhook_refused() {
     let site = site().await;
     let namespace = site.namespace().await;
     Stored::create(&site.client(), front(&namespace).label(LABEL, "Always")).await;
-    let arguments = ["delete", "deployment", "front", "--namespace", &namespace, "--force", "--grace-period=0"];
+    let arguments =
+        ["delete", "deployment", "front", "--namespace", &namespace, "--force", "--grace-period=0"];
     let printed = site.server.kubectl(arguments).await.failure();
-    let expected =
-        format!("Error from server: admission webhook \"vbuiltindeployment.kb.io\" denied the request: {ALWAYS}");
+    let expected = format!(
+        "Error from server: admission webhook \"vbuiltindeployment.kb.io\" denied the request: {ALWAYS}"
+    );
     assert_eq!(printed.lines().last(), Some(expected.as_str()), "{printed}");
 }
 

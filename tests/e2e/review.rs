@@ -76,7 +76,18 @@ fn items(output: Output) -> Vec<Value> {
 
 async fn reviewed(manifest: &str, set: &str) -> Vec<Value> {
     let folder = Folder::of(&[("workload.yaml", manifest), ("sets/set.yaml", set)]);
-    items(run(&["review", "-f", &folder.path("workload.yaml"), "--objects", &folder.path("sets"), "-o", "json"]).await)
+    items(
+        run(&[
+            "review",
+            "-f",
+            &folder.path("workload.yaml"),
+            "--objects",
+            &folder.path("sets"),
+            "-o",
+            "json",
+        ])
+        .await,
+    )
 }
 
 fn containers(pod: &Value) -> Vec<&str> {
@@ -90,7 +101,10 @@ async fn a_deployment_is_shown_as_its_pod_with_the_sidecar() {
     assert_eq!(pods.len(), 1, "{pods:#?}");
     let pod = &pods[0];
     assert_eq!(containers(pod), ["main", "log"]);
-    assert_eq!((&pod["metadata"]["namespace"], &pod["metadata"]["generateName"]), (&json!("shop"), &json!("front-")));
+    assert_eq!(
+        (&pod["metadata"]["namespace"], &pod["metadata"]["generateName"]),
+        (&json!("shop"), &json!("front-"))
+    );
     assert_eq!(pod["metadata"]["annotations"]["kruise.io/sidecarset-injected-list"], "log");
     assert_eq!(pod["spec"]["containers"][1]["env"], json!([{"name": "IS_INJECTED", "value": "true"}]));
 }
@@ -98,8 +112,13 @@ async fn a_deployment_is_shown_as_its_pod_with_the_sidecar() {
 #[tokio::test]
 async fn yaml_tells_why_each_set_is_injected_or_not() {
     let other = SIDECAR_SET.replace("name: log", "name: other").replace("app: web", "app: db");
-    let folder = Folder::of(&[("front.yaml", DEPLOYMENT), ("sets/log.yaml", SIDECAR_SET), ("sets/other.yaml", &other)]);
-    let output = run(&["review", "-f", &folder.path("front.yaml"), "--objects", &folder.path("sets")]).await.success();
+    let folder = Folder::of(&[
+        ("front.yaml", DEPLOYMENT),
+        ("sets/log.yaml", SIDECAR_SET),
+        ("sets/other.yaml", &other),
+    ]);
+    let output =
+        run(&["review", "-f", &folder.path("front.yaml"), "--objects", &folder.path("sets")]).await.success();
     assert!(output.contains("# SidecarSet log: injected: log\n"), "{output}");
     let reason = "# SidecarSet other: not injected: spec.selector does not match the labels of the Pod\n";
     assert!(output.contains(reason), "{output}");
@@ -114,7 +133,9 @@ async fn diff_and_patch_show_only_what_changes() {
     let folder = Folder::of(&[("front.yaml", DEPLOYMENT), ("log.yaml", SIDECAR_SET)]);
     let (front, log) = (folder.path("front.yaml"), folder.path("log.yaml"));
     let diff = run(&["review", "-f", &front, "--objects", &log, "--output", "diff"]).await.success();
-    let changed = |sign: &str| diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(&sign.repeat(3))).count();
+    let changed = |sign: &str| {
+        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(&sign.repeat(3))).count()
+    };
     assert!(diff.starts_with("--- ") && changed("+") > 0, "{diff}");
     assert_eq!(changed("-"), 0, "{diff}");
     assert!(diff.lines().any(|line| line.starts_with('+') && line.contains("IS_INJECTED")), "{diff}");
@@ -136,14 +157,19 @@ async fn every_workload_is_shown_by_its_template() {
     let selector = json!({"matchLabels": {"app": "web"}});
     let plain = json!({"selector": selector, "template": template});
     for (api_version, kind, spec) in [
-        ("batch/v1", "CronJob", json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}})),
+        (
+            "batch/v1",
+            "CronJob",
+            json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}),
+        ),
         ("batch/v1", "Job", json!({"template": template})),
         ("apps/v1", "StatefulSet", plain.clone()),
         ("apps/v1", "DaemonSet", plain.clone()),
         ("apps.kruise.io/v1alpha1", "CloneSet", plain.clone()),
         ("apps.kruise.io/v1beta1", "StatefulSet", plain),
     ] {
-        let workload = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}, "spec": spec});
+        let workload =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}, "spec": spec});
         let pods = reviewed(&workload.to_string(), SIDECAR_SET).await;
         assert_eq!(pods.len(), 1, "{kind}: {pods:#?}");
         assert_eq!(containers(&pods[0]), ["main", "log"], "{kind}");
@@ -165,7 +191,11 @@ async fn a_set_of_the_old_version_means_its_namespace() {
 async fn standard_input_and_folders_are_read() {
     let both = format!("{SIDECAR_SET}---\n{DEPLOYMENT}");
     let from_input = items(run_with_input(&["review", "-f", "-", "-o", "json"], &both).await);
-    let folder = Folder::of(&[("a/front.yaml", DEPLOYMENT), ("log.yml", SIDECAR_SET), ("notes.txt", "not a manifest: [")]);
+    let folder = Folder::of(&[
+        ("a/front.yaml", DEPLOYMENT),
+        ("log.yml", SIDECAR_SET),
+        ("notes.txt", "not a manifest: ["),
+    ]);
     let from_folder = items(run(&["review", "-f", &folder.all(), "-o", "json"]).await);
     for items in [from_input, from_folder] {
         let kinds: Vec<&str> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
@@ -185,8 +215,20 @@ async fn a_protected_namespace_is_refused_as_kubectl_would_print_it() {
     let output = run(&["review", "-f", &file, "--operation", "delete"]).await;
     assert_eq!(code(&output), 3, "{output:?}");
     let text = "admission webhook \"vnamespace.kb.io\" denied the request: forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always";
-    assert!(output.stderr.starts_with("Error from server: ") && output.stderr.contains(text), "{}", output.stderr);
-    let free = ["review", "-f", &file, "--operation", "delete", "--feature-gates", "ResourcesDeletionProtection=false"];
+    assert!(
+        output.stderr.starts_with("Error from server: ") && output.stderr.contains(text),
+        "{}",
+        output.stderr
+    );
+    let free = [
+        "review",
+        "-f",
+        &file,
+        "--operation",
+        "delete",
+        "--feature-gates",
+        "ResourcesDeletionProtection=false",
+    ];
     assert_eq!(code(&run(&free).await), 0);
 }
 
@@ -207,7 +249,11 @@ async fn an_invalid_set_is_denied_with_code_3() {
     let invalid = SIDECAR_SET.replace("{matchLabels: {app: web}}", "{}");
     let output = run_with_input(&["review", "-f", "-"], &invalid).await;
     assert_eq!(code(&output), 3, "{output:?}");
-    assert!(output.stderr.contains("admission webhook \"vsidecarset.kb.io\" denied the request: "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("admission webhook \"vsidecarset.kb.io\" denied the request: "),
+        "{}",
+        output.stderr
+    );
     assert!(output.stderr.contains("empty selector is not valid for sidecarset."), "{}", output.stderr);
 }
 
@@ -224,7 +270,8 @@ async fn what_cannot_be_read_is_named_with_code_1() {
 
 #[tokio::test]
 async fn fields_and_numbers_pass_unchanged() {
-    let manifest = DEPLOYMENT.replace("image: 'nginx:1.25'}", "image: 'nginx:1.25', fromTheFuture: {a: [1]}}");
+    let manifest =
+        DEPLOYMENT.replace("image: 'nginx:1.25'}", "image: 'nginx:1.25', fromTheFuture: {a: [1]}}");
     let pod = reviewed(&manifest, SIDECAR_SET).await.remove(0);
     assert_eq!(pod["spec"]["containers"][0]["fromTheFuture"], json!({"a": [1]}));
 }
@@ -264,9 +311,13 @@ async fn reviews_are_answered_over_https_from_files() {
     request["kind"] = json!({"group": "", "version": "v1", "kind": "Namespace"});
     request["resource"] = json!({"group": "", "version": "v1", "resource": "namespaces"});
     let labels = json!({"policy.kruise.io/delete-protection": "Always"});
-    request["oldObject"] = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels}});
+    request["oldObject"] =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels}});
     let (_, answer) = call(&program, "POST", "/validate-namespace", &delete).await;
-    assert_eq!((&answer["response"]["allowed"], &answer["response"]["status"]["code"]), (&json!(false), &json!(403)));
+    assert_eq!(
+        (&answer["response"]["allowed"], &answer["response"]["status"]["code"]),
+        (&json!(false), &json!(403))
+    );
 
     let id = child.id().unwrap().to_string();
     assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());

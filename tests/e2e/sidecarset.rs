@@ -80,7 +80,10 @@ async fn defaults_and_hashes_are_written_in_both_versions() {
             }),
         );
         assert!(stored["spec"]["containers"][0].get("shareVolumeDevicePolicy").is_none());
-        assert_eq!(annotation(&stored, HASH), "6wbd76bd7984x24fb4f44fv9222cw9v9bcf85x766744wddd4zwx927zzz2zb684");
+        assert_eq!(
+            annotation(&stored, HASH),
+            "6wbd76bd7984x24fb4f44fv9222cw9v9bcf85x766744wddd4zwx927zzz2zb684"
+        );
         hashes.push(annotation(&stored, HASH_WITHOUT_IMAGE).to_owned());
     }
     assert!(hashes[0] == hashes[1] && hashes[0].len() == 64, "{hashes:?}");
@@ -94,7 +97,10 @@ async fn namespace_and_custom_version_are_converted() {
     let old = dns(old).with("/spec/namespace", "ns1").label(CUSTOM_VERSION, "v2").label("other", "kept");
     let old = Stored::create(&shop.client, old).await;
     let new = old.in_version("v1beta1").get().await.1;
-    assert_eq!(new["spec"]["namespaceSelector"], json!({"matchLabels": {"kubernetes.io/metadata.name": "ns1"}}));
+    assert_eq!(
+        new["spec"]["namespaceSelector"],
+        json!({"matchLabels": {"kubernetes.io/metadata.name": "ns1"}})
+    );
     assert_eq!(new["spec"]["customVersion"], "v2");
     assert_eq!(new["metadata"]["labels"], json!({"other": "kept"}));
     let read = old.get().await.1;
@@ -163,7 +169,8 @@ async fn faults_are_named_in_the_words_of_the_reference() {
 #[tokio::test]
 async fn a_native_sidecar_needs_the_type_not_update() {
     let shop = Shop::open("native").await;
-    let native = || shop.sidecar_set("mesh").init_container("proxy", "busybox:1.36").having("restartPolicy", "Always");
+    let native =
+        || shop.sidecar_set("mesh").init_container("proxy", "busybox:1.36").having("restartPolicy", "Always");
     assert_eq!(
         refusal(&shop.client, native()).await,
         "spec.updateStrategy: Required value: The initContainer in-place upgrade is not currently supported."
@@ -186,7 +193,8 @@ async fn an_update_may_remove_containers_but_not_add_any() {
     hot["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "busybox:empty"});
     let text = refused(json!([hot, container("second")])).await;
     assert!(
-        text.contains("spec.containers.upgradeStrategy.upgradeType") && text.contains("container dns-f upgradeType is immutable"),
+        text.contains("spec.containers.upgradeStrategy.upgradeType")
+            && text.contains("container dns-f upgradeType is immutable"),
         "{text}"
     );
     let left = set.patch(&containers(json!([container("dns-f")]))).await;
@@ -201,7 +209,10 @@ async fn sets_that_meet_the_same_pods_share_no_container_name() {
     let second = || dns(shop.sidecar_set("y"));
     assert_eq!(
         refusal(&shop.client, second()).await,
-        format!(r#"spec.containers: Invalid value: "dns-f": container dns-f already exist in {}"#, shop.name("x"))
+        format!(
+            r#"spec.containers: Invalid value: "dns-f": container dns-f already exist in {}"#,
+            shop.name("x")
+        )
     );
     accepted(&shop.client, second().matching("app", "db")).await;
     let elsewhere = json!({"kubernetes.io/metadata.name": "elsewhere"});
@@ -241,7 +252,8 @@ async fn a_canary_is_bound_to_its_base_and_never_updated() {
             .annotation("apps.kruise.io/sidecarset-base", &shop.name(base))
             .with("/spec/updateStrategy/type", "NotUpdate")
     };
-    let text = refusal(&shop.client, canary("s2", "s1").with("/spec/updateStrategy/type", "RollingUpdate")).await;
+    let text =
+        refusal(&shop.client, canary("s2", "s1").with("/spec/updateStrategy/type", "RollingUpdate")).await;
     assert!(text.contains("RollingUpdate is not supported for canary sidecarSet"), "{text}");
     let text = refusal(&shop.client, canary("s2", "s2")).await;
     assert!(text.contains("base sidecarSet cannot be itself"), "{text}");
@@ -250,5 +262,8 @@ async fn a_canary_is_bound_to_its_base_and_never_updated() {
     let stored = Stored::create(&shop.client, canary("s2", "s1")).await;
     let rebased = json!({"metadata": {"annotations": {"apps.kruise.io/sidecarset-base": shop.name("s0")}}});
     let answer = stored.try_patch(&rebased).await;
-    assert!(message(&answer).contains("annotations[apps.kruise.io/sidecarset-base] is immutable"), "{answer:?}");
+    assert!(
+        message(&answer).contains("annotations[apps.kruise.io/sidecarset-base] is immutable"),
+        "{answer:?}"
+    );
 }

@@ -325,12 +325,18 @@ pub fn annotation<'v>(object: &'v Value, key: &str) -> &'v str {
 pub fn assert_holds(actual: &Value, expected: &Value) {
     fn difference(actual: &Value, expected: &Value, path: &str) -> Option<String> {
         match (actual, expected) {
-            (Value::Object(actual), Value::Object(expected)) => expected.iter().find_map(|(key, expected)| {
-                difference(actual.get(key).unwrap_or(&Value::Null), expected, &format!("{path}/{key}"))
-            }),
+            (Value::Object(actual), Value::Object(expected)) => {
+                expected.iter().find_map(|(key, expected)| {
+                    difference(actual.get(key).unwrap_or(&Value::Null), expected, &format!("{path}/{key}"))
+                })
+            }
             (Value::Array(actual), Value::Array(expected)) if actual.len() == expected.len() => {
                 let pairs = actual.iter().zip(expected).enumerate();
-                pairs.map(|(index, (actual, expected))| difference(actual, expected, &format!("{path}/{index}"))).find_map(|found| found)
+                pairs
+                    .map(|(index, (actual, expected))| {
+                        difference(actual, expected, &format!("{path}/{index}"))
+                    })
+                    .find_map(|found| found)
             }
             _ => (actual != expected).then(|| format!("{path}: {actual:#} is not {expected:#}")),
         }
@@ -365,7 +371,8 @@ pub async fn direct(port: u16, authority: &str) -> Client {
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "nobody"}}],
     }))
     .unwrap();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
 

@@ -109,7 +109,9 @@ pub(crate) fn create(object: &str) -> PodReview<'_> {
 
 /// A Pod `web-7` with label `app: web` and these containers.
 pub(crate) fn pod(containers: Value) -> Value {
-    json!({"metadata": {"name": "web-7", "labels": {"app": "web"}}, "spec": {"containers": containers}})
+    let mut pod = json!({"metadata": {"name": "web-7", "labels": {"app": "web"}}, "spec": {}});
+    pod["spec"]["containers"] = containers;
+    pod
 }
 
 /// Names of a list of named things.
@@ -118,7 +120,8 @@ pub(crate) fn names(list: &Value) -> Vec<&str> {
 }
 
 fn merge(target: &mut Value, patch: Value) {
-    for (key, value) in patch.as_object().cloned().unwrap_or_default() {
+    let Value::Object(members) = patch else { panic!("not an object: {patch}") };
+    for (key, value) in members {
         target[key] = value;
     }
 }

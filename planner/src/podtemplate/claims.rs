@@ -2,7 +2,7 @@
 
 use super::metadata::{text_entries, validate_annotations, validate_label_selector, validate_labels};
 use super::names;
-use super::node::{Node, invalid, quantity, require_text, unsupported};
+use super::node::{Node, invalid, quantity, require_text};
 use super::resources::validate_quantity;
 use crate::field::FieldError;
 
@@ -35,7 +35,7 @@ fn validate_claim(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
         validate_label_selector(&selector, true, errors);
     }
     for mode in modes.iter().filter(|mode| !ACCESS_MODES.contains(mode)) {
-        errors.push(unsupported(spec.at("accessModes"), mode, ACCESS_MODES));
+        errors.push(FieldError::not_supported(spec.at("accessModes"), mode, ACCESS_MODES));
     }
     let single = modes.contains(&"ReadWriteOncePod");
     if single && modes.iter().any(|mode| *mode != "ReadWriteOncePod" && ACCESS_MODES.contains(mode)) {
@@ -56,7 +56,7 @@ fn validate_claim(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     if let Some(mode) = spec.text_option("volumeMode").filter(|mode| !matches!(*mode, "Block" | "Filesystem"))
     {
-        errors.push(unsupported(spec.at("volumeMode"), mode, &["Block", "Filesystem"]));
+        errors.push(FieldError::not_supported(spec.at("volumeMode"), mode, &["Block", "Filesystem"]));
     }
     for name in ["dataSource", "dataSourceRef"] {
         if let Some(source) = spec.child(name) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::node::{Node, invalid, require_one_of, require_text, unsupported};
+use super::node::{Node, invalid, require_one_of, require_text};
 use super::volumes::{VolumeUse, validate_relative_path};
 use super::{environment, names, probes, resources, security};
 use crate::field::{FieldError, FieldPath};
@@ -69,7 +69,9 @@ pub(super) fn validate_init_containers(
         validate_container(&container, context, errors);
         match container.text_option("restartPolicy") {
             None | Some("Always") => {}
-            Some(policy) => errors.push(unsupported(container.at("restartPolicy"), policy, &["Always"])),
+            Some(policy) => {
+                errors.push(FieldError::not_supported(container.at("restartPolicy"), policy, &["Always"]));
+            }
         }
         let name = container.text("name");
         if names.contains(name) {
@@ -250,7 +252,9 @@ fn validate_mount_modes(mount: &Node<'_>, list: &FieldPath, privileged: bool, er
             path,
             "Bidirectional mount propagation is available only to privileged containers",
         )),
-        Some(mode) => errors.push(unsupported(path, mode, &["Bidirectional", "HostToContainer", "None"])),
+        Some(mode) => {
+            errors.push(FieldError::not_supported(path, mode, &["Bidirectional", "HostToContainer", "None"]));
+        }
     }
     let path = list.child("recursiveReadOnly");
     match mount.text_option("recursiveReadOnly") {
@@ -265,7 +269,9 @@ fn validate_mount_modes(mount: &Node<'_>, list: &FieldPath, privileged: bool, er
                 errors.push(FieldError::forbidden(path, message));
             }
         }
-        Some(mode) => errors.push(unsupported(path, mode, &["Disabled", "Enabled", "IfPossible"])),
+        Some(mode) => {
+            errors.push(FieldError::not_supported(path, mode, &["Disabled", "Enabled", "IfPossible"]));
+        }
     }
 }
 
@@ -325,7 +331,7 @@ fn validate_resize_policy(container: &Node<'_>, pod_restart_policy: &str, errors
             if value.is_empty() {
                 errors.push(FieldError::required(path.clone(), ""));
             } else if !supported.contains(&value) {
-                errors.push(unsupported(path.clone(), value, &supported));
+                errors.push(FieldError::not_supported(path.clone(), value, &supported));
             }
         }
         if pod_restart_policy == "Never" && restart_policy != "NotRequired" {

@@ -1,7 +1,7 @@
 //! Environment variables and what they are taken from.
 
 use super::names;
-use super::node::{Node, invalid, quantity, require_text, unsupported};
+use super::node::{Node, invalid, quantity, require_text};
 use crate::field::{FieldError, FieldPath};
 use crate::quantity::Quantity;
 
@@ -157,7 +157,7 @@ pub(super) fn validate_field_reference(
     match split_subscript(field_path) {
         Some((path, key)) => validate_subscript(path, key, &reference.path(), errors),
         None if supported.contains(&field_path) => {}
-        None => errors.push(unsupported(reference.at("fieldPath"), field_path, supported)),
+        None => errors.push(FieldError::not_supported(reference.at("fieldPath"), field_path, supported)),
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) fn validate_resource_reference(
     } else if resource.is_empty() {
         require_text(reference, "resource", errors);
     } else if !RESOURCES.contains(&resource) && !huge_pages {
-        errors.push(unsupported(reference.at("resource"), resource, RESOURCES));
+        errors.push(FieldError::not_supported(reference.at("resource"), resource, RESOURCES));
     }
     let Some(divisor) = reference.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero())
     else {

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::canonical::Kind;
-use crate::field::{FieldError, FieldErrorKind, FieldPath};
-use crate::json_patch;
+use crate::field::{FieldError, FieldPath};
 use crate::quantity::Quantity;
 
 /// A value and where it is.
@@ -121,22 +120,12 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// `NotSupported` with the supported values in the order given.
-pub(crate) fn unsupported(path: FieldPath, value: &str, supported: &[&str]) -> FieldError {
-    let supported = supported.iter().map(|value| json_patch::string(value)).collect();
-    FieldError {
-        path,
-        kind: FieldErrorKind::NotSupported(json_patch::string(value), supported),
-        detail: String::new(),
-    }
-}
-
 /// Reports a value outside the known ones; an empty one as missing.
 pub(crate) fn require_one_of(node: &Node<'_>, name: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
     match node.text(name) {
         "" => errors.push(FieldError::required(node.at(name), "")),
         value if supported.contains(&value) => {}
-        value => errors.push(unsupported(node.at(name), value, supported)),
+        value => errors.push(FieldError::not_supported(node.at(name), value, supported)),
     }
 }
 

@@ -7,7 +7,7 @@ use super::containers::{
 };
 use super::metadata::{text_entries, validate_labels};
 use super::names;
-use super::node::{Node, invalid, quantity, require_one_of, require_text, unsupported};
+use super::node::{Node, invalid, quantity, require_one_of, require_text};
 use super::resources::{validate_quantity, validate_resource_name};
 use super::volumes::validate_volumes;
 use super::{scheduling, security};
@@ -211,7 +211,7 @@ fn validate_preemption_policy(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
         Some("") => require_text(spec, "preemptionPolicy", errors),
         Some(policy) => {
             let supported = &["PreemptLowerPriority", "Never"];
-            errors.push(unsupported(spec.at("preemptionPolicy"), policy, supported));
+            errors.push(FieldError::not_supported(spec.at("preemptionPolicy"), policy, supported));
         }
     }
 }

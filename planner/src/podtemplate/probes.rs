@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::names;
-use super::node::{Node, invalid, unsupported};
+use super::node::{Node, invalid};
 use crate::field::{FieldError, FieldPath};
 
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
@@ -96,7 +96,7 @@ fn validate_http_get(handler: &Node<'_>, errors: &mut Vec<FieldError>) {
     validate_port(handler, errors);
     let scheme = handler.text("scheme");
     if !matches!(scheme, "HTTP" | "HTTPS") {
-        errors.push(unsupported(handler.at("scheme"), scheme, &["HTTP", "HTTPS"]));
+        errors.push(FieldError::not_supported(handler.at("scheme"), scheme, &["HTTP", "HTTPS"]));
     }
     for header in handler.list("httpHeaders") {
         let name = header.text("name");

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::metadata::{validate_label_name, validate_label_selector};
 use super::names;
-use super::node::{Node, invalid, unsupported};
+use super::node::{Node, invalid};
 use crate::field::{FieldError, FieldPath};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -207,11 +207,11 @@ pub(super) fn validate_tolerations<'a>(
                 errors.push(FieldError::invalid(path, value, message));
             }
             "Exists" => {}
-            _ => errors.push(unsupported(path, operator, &["Equal", "Exists"])),
+            _ => errors.push(FieldError::not_supported(path, operator, &["Equal", "Exists"])),
         }
         if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             let supported = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            errors.push(unsupported(toleration.at("effect"), effect, supported));
+            errors.push(FieldError::not_supported(toleration.at("effect"), effect, supported));
         }
     }
 }
@@ -240,7 +240,7 @@ pub(super) fn validate_topology_spread(spec: &Node<'_>, errors: &mut Vec<FieldEr
         }
         if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
             let supported = &["DoNotSchedule", "ScheduleAnyway"];
-            errors.push(unsupported(constraint.at("whenUnsatisfiable"), action, supported));
+            errors.push(FieldError::not_supported(constraint.at("whenUnsatisfiable"), action, supported));
         }
         if last.get(&(key, action)).is_some_and(|last| *last > index) {
             let path = constraint.at("{topologyKey, whenUnsatisfiable}");
@@ -258,7 +258,7 @@ pub(super) fn validate_topology_spread(spec: &Node<'_>, errors: &mut Vec<FieldEr
             if let Some(policy) =
                 constraint.text_option(name).filter(|value| !matches!(*value, "Honor" | "Ignore"))
             {
-                errors.push(unsupported(constraint.at(name), policy, &["Honor", "Ignore"]));
+                errors.push(FieldError::not_supported(constraint.at(name), policy, &["Honor", "Ignore"]));
             }
         }
         validate_spread_keys(&constraint, errors);

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::containers::{PodContext, every_container, validate_range};
 use super::names;
-use super::node::{Node, invalid, unsupported};
+use super::node::{Node, invalid};
 use super::volumes::validate_relative_path;
 use crate::field::{FieldError, FieldPath};
 
@@ -33,7 +33,9 @@ pub(super) fn validate_container_security(
             "Unmasked",
             "`hostUsers` must be false to use `Unmasked`",
         )),
-        Some(kind) => errors.push(unsupported(security.at("procMount"), kind, &["Default", "Unmasked"])),
+        Some(kind) => {
+            errors.push(FieldError::not_supported(security.at("procMount"), kind, &["Default", "Unmasked"]));
+        }
     }
     validate_profiles(security, errors);
     if security.flag("allowPrivilegeEscalation") == Some(false) {
@@ -70,7 +72,7 @@ pub(super) fn validate_pod_security(spec: &Node<'_>, security: &Node<'_>, errors
         ("seLinuxChangePolicy", ["MountOption", "Recursive"]),
     ] {
         if let Some(value) = security.text_option(name).filter(|value| !supported.contains(value)) {
-            errors.push(unsupported(security.at(name), value, &supported));
+            errors.push(FieldError::not_supported(security.at(name), value, &supported));
         }
     }
     validate_profiles(security, errors);
@@ -140,7 +142,7 @@ fn validate_profile_type(profile: &Node<'_>, noun: &str, errors: &mut Vec<FieldE
         "" => errors
             .push(FieldError::required(profile.at("type"), format!("type is required when {noun} is set"))),
         kind if TYPES.contains(&kind) => {}
-        kind => errors.push(unsupported(profile.at("type"), kind, TYPES)),
+        kind => errors.push(FieldError::not_supported(profile.at("type"), kind, TYPES)),
     }
 }
 
@@ -431,7 +433,7 @@ pub(super) fn validate_operating_system(spec: &Node<'_>, errors: &mut Vec<FieldE
             ("cannot be set for a windows pod", POD_LINUX, CONTAINER_LINUX)
         }
         name => {
-            errors.push(unsupported(os.path(), name, &["linux", "windows"]));
+            errors.push(FieldError::not_supported(os.path(), name, &["linux", "windows"]));
             return;
         }
     };

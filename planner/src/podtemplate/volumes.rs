@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::containers::validate_range;
-use super::node::{Node, invalid, require_one_of, require_text, unsupported};
+use super::node::{Node, invalid, require_one_of, require_text};
 use super::{claims, names, projected};
 use crate::field::{FieldError, FieldPath};
 
@@ -230,7 +230,7 @@ fn validate_host_path(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     validate_no_backsteps(path, &source.at("path"), errors);
     let kind = source.text("type");
     if !TYPES.contains(&kind) {
-        errors.push(unsupported(source.at("type"), kind, TYPES));
+        errors.push(FieldError::not_supported(source.at("type"), kind, TYPES));
     }
 }
 
@@ -364,7 +364,7 @@ fn validate_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
         [("cachingMode", ["None", "ReadOnly", "ReadWrite"]), ("kind", ["Dedicated", "Managed", "Shared"])]
     {
         if let Some(value) = source.text_option(name).filter(|value| !supported.contains(value)) {
-            errors.push(unsupported(source.at(name), value, &supported));
+            errors.push(FieldError::not_supported(source.at(name), value, &supported));
         }
     }
     let uri = source.text("diskURI");
@@ -374,7 +374,7 @@ fn validate_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
         Some(_) => ("https://", BLOB),
     };
     if !uri.starts_with(prefix) {
-        errors.push(unsupported(source.at("diskURI"), uri, &[form]));
+        errors.push(FieldError::not_supported(source.at("diskURI"), uri, &[form]));
     }
 }
 

@@ -11,7 +11,7 @@ use super::resources;
 use super::sources::Sources;
 use crate::json_patch::{string, write_string};
 use crate::pod::draft::Addition;
-use crate::pod::lens::{EnvVariable, Mount};
+use crate::pod::lens::{Mount, Named};
 use crate::pod::{Draft, Halt};
 
 /// What the containers of one pass are built from.
@@ -75,7 +75,7 @@ fn share<'s>(list: &mut String, paths: &mut HashSet<&'s str>, shared: &'s [Mount
 }
 
 /// Own variables, then the others whose names are free; the first of a name wins.
-fn environment(own: &Elements, others: &[&EnvVariable<'_>]) -> String {
+fn environment(own: &Elements, others: &[&Named<'_>]) -> String {
     let length: usize = others.iter().map(|variable| variable.text.len() + 1).sum();
     let mut env = String::with_capacity(own.text.len() + length);
     env.push_str(&own.text);

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::calculator::{CalculatorError, Expression};
 use crate::json_patch::{string, write_string};
-use crate::pod::lens::{Mount, env_variables, mounts};
+use crate::pod::lens::{Mount, mounts, named};
 
 /// What a SidecarSet adds to Pods.
 #[derive(Clone, Debug, Default)]
@@ -236,7 +236,7 @@ impl Sidecar {
 fn env(list: &str, hot: bool) -> Result<Elements, serde_json::Error> {
     let mut elements = Elements::default();
     let mut text = String::with_capacity(list.len() + 64);
-    for variable in env_variables(list)? {
+    for variable in named(list)? {
         if variable.name == IS_INJECTED || hot && is_version_variable(&variable.name) {
             continue;
         }

@@ -22,10 +22,10 @@ use super::contribution::{PreparedVolume, Sidecar};
 use super::explanation::Reason;
 use super::matching::{Chosen, choose, explain};
 use super::records::{Record, patch_annotations, record};
-use super::sources::{Sources, may_be_injected};
+use super::sources::{Sources, is_marked, may_be_injected};
 use crate::json_patch::string;
 use crate::pod::draft::{Addition, Container, ContainerList, Placed};
-use crate::pod::lens::{env_variables, named};
+use crate::pod::lens::named;
 use crate::pod::{Context, Draft, Halt};
 
 /// A container to merge, and whose it is.
@@ -155,13 +155,8 @@ fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
 
 /// True for a container that an earlier review put into the Pod.
 fn is_injected(container: &Container<'_>) -> bool {
-    if !may_be_injected(container) {
-        return false;
-    }
-    let env = env_variables(container.env.as_deref().unwrap_or("null")).unwrap_or_default();
-    env.iter().any(|variable| {
-        variable.name == api::environment::IS_INJECTED && variable.value.as_deref() == Some("true")
-    })
+    let marked = |env: &str| named(env).and_then(|env| is_marked(&env)).unwrap_or(false);
+    may_be_injected(container) && container.env.as_deref().is_some_and(marked)
 }
 
 /// Adds volumes whose names are free. The Pod's volume wins, and so does the first SidecarSet's.

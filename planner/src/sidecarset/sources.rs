@@ -12,7 +12,7 @@ use api::environment::IS_INJECTED;
 
 use super::contribution::{Source, Transfer};
 use crate::pod::draft::Container;
-use crate::pod::lens::{EnvVariable, Mount, env_variables, mounts};
+use crate::pod::lens::{Mount, Named, mounts, named};
 use crate::pod::{Draft, Halt};
 
 /// The containers of a Pod as sources. What is read from them is read once, when first needed.
@@ -25,14 +25,14 @@ pub(crate) struct Sources<'d> {
 
 struct SourceContainer<'d> {
     container: &'d Container<'d>,
-    env: OnceCell<Result<Vec<EnvVariable<'d>>, Halt>>,
+    env: OnceCell<Result<Vec<Named<'d>>, Halt>>,
 }
 
 /// The mounts to share, and the variables that their `subPathExpr` needs.
 #[derive(Default)]
 pub(crate) struct SharedMounts<'d> {
     pub(crate) mounts: Vec<Mount<'d>>,
-    pub(crate) env: Vec<EnvVariable<'d>>,
+    pub(crate) env: Vec<Named<'d>>,
 }
 
 impl<'d> Sources<'d> {
@@ -65,7 +65,7 @@ impl<'d> Sources<'d> {
     }
 
     /// The variables that a transfer names, as far as its source has them.
-    pub(crate) fn transferred(&self, transfer: &Transfer) -> Result<Vec<&EnvVariable<'d>>, Halt> {
+    pub(crate) fn transferred(&self, transfer: &Transfer) -> Result<Vec<&Named<'d>>, Halt> {
         let label = |key: &str| {
             self.draft.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
         };
@@ -108,9 +108,9 @@ impl<'d> Sources<'d> {
 }
 
 impl<'d> SourceContainer<'d> {
-    fn env(&self) -> Result<&[EnvVariable<'d>], Halt> {
+    fn env(&self) -> Result<&[Named<'d>], Halt> {
         let env = self.env.get_or_init(|| {
-            env_variables(self.container.env.as_deref().unwrap_or("null"))
+            named(self.container.env.as_deref().unwrap_or("null"))
                 .map_err(|error| self.malformed("env", &error))
         });
         env.as_deref().map_err(Halt::clone)
@@ -120,8 +120,7 @@ impl<'d> SourceContainer<'d> {
         if !may_be_injected(self.container) {
             return Ok(false);
         }
-        let marker = self.env()?.iter().find(|variable| variable.name == IS_INJECTED);
-        Ok(marker.is_some_and(|marker| marker.value.as_deref() == Some("true")))
+        is_marked(self.env()?).map_err(|error| self.malformed("env", &error))
     }
 
     fn malformed(&self, field: &str, error: &serde_json::Error) -> Halt {
@@ -132,6 +131,12 @@ impl<'d> SourceContainer<'d> {
 /// False where a container is surely the user's own: a search in the text is cheaper than reading it.
 pub(crate) fn may_be_injected(container: &Container<'_>) -> bool {
     container.env.as_deref().is_some_and(|env| env.contains(IS_INJECTED) || env.contains("\\u"))
+}
+
+/// True where the variables say that an earlier injection made their container.
+pub(crate) fn is_marked(env: &[Named<'_>]) -> Result<bool, serde_json::Error> {
+    let Some(marker) = env.iter().find(|variable| variable.name == IS_INJECTED) else { return Ok(false) };
+    Ok(marker.value()?.as_deref() == Some("true"))
 }
 
 /// The names in `$(NAME)` of an expression.

@@ -7,9 +7,11 @@ fn world() -> World {
 }
 
 fn set(name: &str, selector: Value, namespaces: Value) -> String {
-    json!({"metadata": {"name": name, "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "long"}},
-        "spec": {"selector": selector, "namespaceSelector": namespaces, "containers": [{"name": "c"}]}})
-    .to_string()
+    let mut set = json!({"metadata": {"name": name, "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "long"}},
+        "spec": {"containers": [{"name": "c"}]}});
+    set["spec"]["selector"] = selector;
+    set["spec"]["namespaceSelector"] = namespaces;
+    set.to_string()
 }
 
 fn found(world: &World, namespace: &str, labels: &[(&str, &str)]) -> Vec<String> {

@@ -11,8 +11,12 @@ use crate::support::{Shop, annotation, names, timeless};
 async fn json_annotations_are_merged_or_deny() {
     let shop = Shop::open("merge").await;
     allowing_annotations().await;
-    let entry = json!([{"annotations": {"example.com/logs": r#"{"log-agent":1}"#}, "patchPolicy": "MergePatchJson"}]);
-    shop.stock([after(shop.sidecar_set("log"), "log").label("may", "patch").with("/spec/patchPodMetadata", entry)]).await;
+    let entry =
+        json!([{"annotations": {"example.com/logs": r#"{"log-agent":1}"#}, "patchPolicy": "MergePatchJson"}]);
+    shop.stock([after(shop.sidecar_set("log"), "log")
+        .label("may", "patch")
+        .with("/spec/patchPodMetadata", entry)])
+        .await;
     let with = |name: &str, value: &str| shop.pod(name).annotation("example.com/logs", value);
     let merged = shop.admit(with("merged", r#"{"main":2}"#)).await;
     assert_eq!(annotation(&merged, "example.com/logs"), r#"{"log-agent":1,"main":2}"#);
@@ -31,10 +35,15 @@ async fn only_overwrite_changes_what_a_pod_has() {
         {"annotations": {"example.com/kept": "set", "example.com/new": "set"}},
         {"annotations": {"example.com/forced": "set"}, "patchPolicy": "Overwrite"},
     ]);
-    shop.stock([after(shop.sidecar_set("log"), "log").label("may", "patch").with("/spec/patchPodMetadata", entries)]).await;
+    shop.stock([after(shop.sidecar_set("log"), "log")
+        .label("may", "patch")
+        .with("/spec/patchPodMetadata", entries)])
+        .await;
     let own = shop.pod("web").annotation("example.com/kept", "own").annotation("example.com/forced", "own");
     let pod = shop.admit(own).await;
-    for (key, expected) in [("example.com/kept", "own"), ("example.com/new", "set"), ("example.com/forced", "set")] {
+    for (key, expected) in
+        [("example.com/kept", "own"), ("example.com/new", "set"), ("example.com/forced", "set")]
+    {
         assert_eq!(annotation(&pod, key), expected, "{key}");
     }
 }
@@ -45,7 +54,10 @@ async fn a_patched_annotation_can_order_the_launch() {
     let shop = Shop::open("ordering").await;
     allowing_annotations().await;
     let entry = json!([{"annotations": {"apps.kruise.io/container-launch-priority": "Ordered"}}]);
-    shop.stock([after(shop.sidecar_set("log"), "log").label("may", "patch").with("/spec/patchPodMetadata", entry)]).await;
+    shop.stock([after(shop.sidecar_set("log"), "log")
+        .label("may", "patch")
+        .with("/spec/patchPodMetadata", entry)])
+        .await;
     let pod = shop.admit(shop.pod("web")).await;
     assert_eq!(names(&pod["spec"]["containers"]), ["main", "log"]);
     for container in pod["spec"]["containers"].as_array().unwrap() {
@@ -61,11 +73,15 @@ async fn records_of_the_old_form_are_kept() {
     let copied = shop.pod("copied").annotation(HASH, r#"{"x":"abc"}"#).annotation(INJECTED_LIST, "x");
     let pod = shop.admit(copied).await;
     let records: Value = serde_json::from_str(annotation(&pod, HASH)).unwrap();
-    assert_eq!(records["x"], json!({"updateTimestamp": null, "hash": "abc", "sidecarSetName": "x", "sidecarList": null}));
+    assert_eq!(
+        records["x"],
+        json!({"updateTimestamp": null, "hash": "abc", "sidecarSetName": "x", "sidecarList": null})
+    );
     assert_eq!(records[shop.name("a")]["sidecarList"], json!(["log"]));
-    assert!(timeless(annotation(&pod, HASH)).contains(
-        r#""x":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"x","sidecarList":null}"#
-    ));
+    assert!(
+        timeless(annotation(&pod, HASH))
+            .contains(r#""x":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"x","sidecarList":null}"#)
+    );
     assert_eq!(annotation(&pod, INJECTED_LIST), format!("{},x", shop.name("a")));
     let (code, text) = shop.refuse(shop.pod("garbage").annotation(HASH, "garbage")).await;
     let expected = format!(

@@ -37,7 +37,11 @@ async fn what_is_no_pod_is_a_bad_request() {
         json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "x"}}),
     ] {
         let response = review(&program, &pod_review(&shop.namespace, "CREATE", "", &object)).await;
-        assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)), "{object}");
+        assert_eq!(
+            (&response["allowed"], &response["status"]["code"]),
+            (&json!(false), &json!(400)),
+            "{object}"
+        );
     }
     let mut bare = shop.pod("web").build();
     for key in ["apiVersion", "kind"] {
@@ -83,7 +87,8 @@ async fn an_outage_of_the_api_server_is_bridged_by_the_caches() {
     let shop = Shop::open_on(&server, "outage").await;
     shop.stock([after(shop.sidecar_set("log"), "log")]).await;
     let program = direct_of(&server, product.port).await;
-    let asked = pod("web").in_namespace(&shop.namespace).label("app", "web").container("main", "nginx:1.25").build();
+    let asked =
+        pod("web").in_namespace(&shop.namespace).label("app", "web").container("main", "nginx:1.25").build();
     let request = pod_review(&shop.namespace, "CREATE", "", &asked);
     server.stop();
     for _ in 0..3 {

@@ -76,7 +76,9 @@ async fn logship_is_injected_with_shared_mounts_and_env_in_its_namespace_only() 
 
     let pod = shop.admit(web_7(&shop.namespace)).await;
     let record = |hash: &str, revision: &str| {
-        format!(r#"{{"logship":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"logship","sidecarList":["shipper"]{revision}}}}}"#)
+        format!(
+            r#"{{"logship":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"logship","sidecarList":["shipper"]{revision}}}}}"#
+        )
     };
     assert_annotations(
         &pod,
@@ -118,14 +120,17 @@ async fn logship_is_injected_with_shared_mounts_and_env_in_its_namespace_only() 
 #[tokio::test]
 async fn a_hot_upgrade_sidecar_becomes_two_containers() {
     let shop = Shop::open("mesh").await;
-    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "registry.example.com/mesh-empty:1.0"});
+    let hot =
+        json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "registry.example.com/mesh-empty:1.0"});
     let set = shop.selecting(sidecar_set("mesh-set").matching("app", "web"));
     let set = set.container("mesh", "registry.example.com/mesh:1.0").having("upgradeStrategy", hot.clone());
     let set = Stored::create(&shop.client, set).await;
     shop.settle().await;
     let pod = shop.admit(shop.bare_pod("web").container("app", "nginx:1.25")).await;
     let record = |hash: &str| {
-        format!(r#"{{"mesh-set":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"mesh-set","sidecarList":["mesh"]}}}}"#)
+        format!(
+            r#"{{"mesh-set":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"mesh-set","sidecarList":["mesh"]}}}}"#
+        )
     };
     assert_annotations(
         &pod,
@@ -141,9 +146,7 @@ async fn a_hot_upgrade_sidecar_becomes_two_containers() {
         ],
     );
     let twin = |name: &str, image: &str| {
-        let path = |prefix: &str| {
-            json!({"fieldRef": {"fieldPath": format!("metadata.annotations['{prefix}.sidecarset.kruise.io/{name}']")}})
-        };
+        let path = |prefix: &str| json!({"fieldRef": {"fieldPath": format!("metadata.annotations['{prefix}.sidecarset.kruise.io/{name}']")}});
         json!({"name": name, "image": image, "env": [
             {"name": "IS_INJECTED", "value": "true"},
             {"name": "SIDECARSET_VERSION", "valueFrom": path("version")},
@@ -155,7 +158,8 @@ async fn a_hot_upgrade_sidecar_becomes_two_containers() {
     assert_holds(&pod["spec"]["containers"], &json!([mesh, idle, {"name": "app", "image": "nginx:1.25"}]));
     set.deleted().await;
 
-    let plain = shop.sidecar_set("plain").init_container("setup", "busybox:1.36").having("upgradeStrategy", hot);
+    let plain =
+        shop.sidecar_set("plain").init_container("setup", "busybox:1.36").having("upgradeStrategy", hot);
     shop.stock([plain]).await;
     let pod = shop.admit(shop.pod("plain")).await;
     assert_eq!(names(&pod["spec"]["initContainers"]), ["setup"]);

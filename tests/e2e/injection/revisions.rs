@@ -67,7 +67,8 @@ async fn the_newest_revision_of_a_custom_version_is_injected() {
     let newer = revision(&shop, 2, "busybox:newer", "v1").await;
     revision(&shop, 3, "busybox:other", "v2").await;
     let set = pin(&shop, json!({"customVersion": "v1"}), json!({})).await;
-    set.patch_status(&json!({"matchedPods": 0, "updatedPods": 0, "readyPods": 0, "latestRevision": "live"})).await;
+    set.patch_status(&json!({"matchedPods": 0, "updatedPods": 0, "readyPods": 0, "latestRevision": "live"}))
+        .await;
     let pod = wait_for("the second revision to be known", async || {
         let (_, pod) = create(&shop.client, shop.pod("web"), "?dryRun=All").await;
         if image(&pod) == "busybox:newer" { Ok(pod) } else { Err(pod) }
@@ -76,7 +77,8 @@ async fn the_newest_revision_of_a_custom_version_is_injected() {
     let records: Value = serde_json::from_str(annotation(&pod, HASH)).unwrap();
     let record = &records[shop.name("log")];
     assert_eq!((&record["hash"], &record["controllerRevision"]), (&json!("hash-2"), &json!(newer)));
-    let bare: Value = serde_json::from_str(annotation(&pod, "kruise.io/sidecarset-hash-without-image")).unwrap();
+    let bare: Value =
+        serde_json::from_str(annotation(&pod, "kruise.io/sidecarset-hash-without-image")).unwrap();
     assert_eq!(bare[shop.name("log")]["hash"], "bare-2");
 }
 
@@ -95,7 +97,10 @@ async fn a_pinned_revision_that_is_gone_denies() {
         }
     })
     .await;
-    assert!(text.starts_with("admission webhook \"mpod.kb.io\" denied the request: ") && text.contains(&name), "{text}");
+    assert!(
+        text.starts_with("admission webhook \"mpod.kb.io\" denied the request: ") && text.contains(&name),
+        "{text}"
+    );
 }
 
 /// Scenario 19.
@@ -105,10 +110,12 @@ async fn a_partial_pin_goes_by_selector_and_partition() {
     let name = revision(&shop, 1, "busybox:old", "v1").await;
     let selector = json!({"matchLabels": {"canary": "true"}});
     let pinned = json!({"revisionName": name, "policy": "Partial"});
-    let set = pin(&shop, pinned, json!({"type": "NotUpdate", "selector": selector, "partition": "100%"})).await;
+    let set =
+        pin(&shop, pinned, json!({"type": "NotUpdate", "selector": selector, "partition": "100%"})).await;
     let images = async |expected: [&str; 2]| {
         let plain = create(&shop.client, shop.pod("plain"), "?dryRun=All").await.1;
-        let labelled = create(&shop.client, shop.pod("labelled").label("canary", "true"), "?dryRun=All").await.1;
+        let labelled =
+            create(&shop.client, shop.pod("labelled").label("canary", "true"), "?dryRun=All").await.1;
         assert_eq!([image(&plain), image(&labelled)], expected);
     };
     images(["busybox:old", "busybox:old"]).await;

@@ -33,10 +33,16 @@ async fn own_mount_paths_are_not_shared() {
         .with("/spec/volumes", json!([{"name": "own", "emptyDir": {}}]));
     shop.stock([set]).await;
     let mounts = json!([{"name": "app", "mountPath": "/data"}, {"name": "app", "mountPath": "/more"}]);
-    let app = shop.pod("web").having("volumeMounts", mounts).with("/spec/volumes", json!([{"name": "app", "emptyDir": {}}]));
+    let app = shop
+        .pod("web")
+        .having("volumeMounts", mounts)
+        .with("/spec/volumes", json!([{"name": "app", "emptyDir": {}}]));
     let pod = shop.admit(app).await;
     let mounts = &named(&pod["spec"]["containers"], "log")["volumeMounts"];
-    assert_eq!(*mounts, json!([{"name": "own", "mountPath": "/data"}, {"name": "app", "mountPath": "/more"}]));
+    assert_eq!(
+        *mounts,
+        json!([{"name": "own", "mountPath": "/data"}, {"name": "app", "mountPath": "/more"}])
+    );
 }
 
 /// Scenario 10.
@@ -86,11 +92,18 @@ async fn the_source_of_a_variable_may_be_named_by_a_label() {
         .having("transferEnv", json!([{"sourceContainerNameFrom": from, "envNames": ["REGION", "ABSENT"]}]));
     shop.stock([set]).await;
     let app = |name: &str| {
-        shop.bare_pod(name).container("other", "nginx:1.25").env("REGION", "us").container("shop", "nginx:1.25").env("REGION", "eu")
+        shop.bare_pod(name)
+            .container("other", "nginx:1.25")
+            .env("REGION", "us")
+            .container("shop", "nginx:1.25")
+            .env("REGION", "eu")
     };
     let env = |pod: &Value| named(&pod["spec"]["containers"], "log")["env"].clone();
     let labelled = shop.admit(app("labelled").label("cName", "shop")).await;
-    assert_eq!(env(&labelled), json!([{"name": "IS_INJECTED", "value": "true"}, {"name": "REGION", "value": "eu"}]));
+    assert_eq!(
+        env(&labelled),
+        json!([{"name": "IS_INJECTED", "value": "true"}, {"name": "REGION", "value": "eu"}])
+    );
     let unlabelled = shop.admit(app("unlabelled")).await;
     assert_eq!(env(&unlabelled), json!([{"name": "IS_INJECTED", "value": "true"}]));
 }

@@ -18,7 +18,8 @@ async fn a_namespace_waits_for_the_protected_objects_in_it() {
     let condition = wait_for("the failure to be told", async || {
         let namespace = namespace.get().await.1;
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let failure = conditions.into_iter().find(|condition| condition["type"] == "NamespaceDeletionContentFailure");
+        let failure =
+            conditions.into_iter().find(|condition| condition["type"] == "NamespaceDeletionContentFailure");
         failure.filter(|failure| failure["status"] == "True").ok_or(namespace)
     })
     .await;

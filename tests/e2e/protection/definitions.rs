@@ -17,15 +17,16 @@ pub(super) async fn define(client: &Client, scope: &str, label: &str) -> Stored 
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let group = format!("g{}.example.com", NEXT.fetch_add(1, Ordering::Relaxed));
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("things.{group}"))
-        .label(LABEL, label)
-        .with(
-            "/spec",
-            json!({
-                "group": group, "scope": scope, "names": {"kind": "Thing", "plural": "things"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-            }),
-        );
+    let definition =
+        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("things.{group}"))
+            .label(LABEL, label)
+            .with(
+                "/spec",
+                json!({
+                    "group": group, "scope": scope, "names": {"kind": "Thing", "plural": "things"},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+                }),
+            );
     let definition = Stored::create(client, definition).await;
     wait_for("the kind to be served", async || {
         match call(client, "GET", &format!("/apis/{group}/v1/things"), &Value::Null).await {

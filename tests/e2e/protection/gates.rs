@@ -15,7 +15,11 @@ async fn cascading_definitions_need_a_gate_of_their_own() {
     let definition = definitions::define(&site.server.client(), "Namespaced", "Cascading").await;
     assert_eq!(
         definition.delete().await,
-        denied(definitions::WEBHOOK, 403, "feature-gate DeletionProtectionForCRDCascadingGate is not enabled")
+        denied(
+            definitions::WEBHOOK,
+            403,
+            "feature-gate DeletionProtectionForCRDCascadingGate is not enabled"
+        )
     );
     assert!(site.product.log().contains("DeletionProtectionForCRDCascadingGate"));
 }
@@ -43,7 +47,8 @@ async fn protection_goes_by_its_own_gate_alone() {
     let mut product = Product::start(&server, gates).await;
     product.wait_ready().await;
     wait_for("the entries to follow the gates", async || {
-        let (validating, mutating) = (entries(&client, "validating").await, entries(&client, "mutating").await);
+        let (validating, mutating) =
+            (entries(&client, "validating").await, entries(&client, "mutating").await);
         let has = |entries: &[String], name: &str| entries.iter().any(|entry| entry == name);
         let dropped = !has(&validating, "vservice.kb.io") && !has(&validating, "vingress.kb.io");
         if dropped && has(&validating, "vnamespace.kb.io") && has(&mutating, "mpod.kb.io") {

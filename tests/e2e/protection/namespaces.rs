@@ -64,7 +64,8 @@ async fn finished_pods_do_not_keep_a_cascading_namespace() {
     let site = site().await;
     let (client, namespace) = (site.client(), site.labelled_namespace("Cascading").await);
     for phase in ["Succeeded", "Failed"] {
-        let done = pod(&phase.to_lowercase()).in_namespace(name(&namespace)).container("main", "busybox:1.36");
+        let done =
+            pod(&phase.to_lowercase()).in_namespace(name(&namespace)).container("main", "busybox:1.36");
         Stored::create(&client, done).await.patch_status(&json!({"phase": phase})).await;
     }
     namespace.deleted().await;

@@ -68,7 +68,10 @@ async fn every_cascading_workload_is_kept_while_it_wants_replicas() {
         ("vbuiltinreplicaset.kb.io", plain(workload("apps/v1", "ReplicaSet", "front"))),
         ("vcloneset.kb.io", plain(workload(alpha, "CloneSet", "alpha"))),
         ("vcloneset.kb.io", plain(workload(beta, "CloneSet", "beta"))),
-        ("vstatefulset.kb.io", plain(workload(alpha, "StatefulSet", "alpha").with("/spec/serviceName", "db"))),
+        (
+            "vstatefulset.kb.io",
+            plain(workload(alpha, "StatefulSet", "alpha").with("/spec/serviceName", "db")),
+        ),
         ("vstatefulset.kb.io", plain(workload(beta, "StatefulSet", "beta").with("/spec/serviceName", "db"))),
         ("vuniteddeployment.kb.io", united_deployment(alpha).with("/metadata/name", "alpha")),
         ("vuniteddeployment.kb.io", united_deployment(beta).with("/metadata/name", "beta")),
@@ -89,7 +92,9 @@ async fn the_version_of_the_request_does_not_matter() {
     let site = site().await;
     let (client, namespace) = (site.client(), site.namespace().await);
     for kind in ["CloneSet", "StatefulSet"] {
-        let object = workload("apps.kruise.io/v1beta1", kind, "web").in_namespace(&namespace).label(LABEL, "Cascading");
+        let object = workload("apps.kruise.io/v1beta1", kind, "web")
+            .in_namespace(&namespace)
+            .label(LABEL, "Cascading");
         let object = object.matching("app", "web").container("main", "nginx:1.25").replicas(2);
         let stored = Stored::create(&client, object).await;
         let webhook = format!("v{}.kb.io", kind.to_lowercase());

@@ -203,8 +203,9 @@ fn scenario_16_native_sidecars_are_followed_up() {
 
 fn revision(name: &str, number: i64, image: &str, labels: Value) -> Value {
     let mut all = json!({"kruise.io/sidecarset-name": "s"});
-    for (key, value) in labels.as_object().unwrap() {
-        all[key] = value.clone();
+    let Value::Object(labels) = labels else { panic!("not an object: {labels}") };
+    for (key, value) in labels {
+        all[key] = value;
     }
     let data = json!({"spec": {"$patch": "replace", "containers": [{"name": "a", "image": image}], "initContainers": null,
         "volumes": null, "imagePullSecrets": null, "patchPodMetadata": null}});
@@ -215,7 +216,9 @@ fn revision(name: &str, number: i64, image: &str, labels: Value) -> Value {
 
 fn pinned(strategy: Value, update: Value) -> Cluster {
     let v1 = json!({"apps.kruise.io/sidecarset-custom-version": "v1"});
-    let spec = json!({"containers": [agent("a")], "injectionStrategy": {"revision": strategy}, "updateStrategy": update});
+    let mut spec = json!({"containers": [agent("a")], "injectionStrategy": {}});
+    spec["injectionStrategy"]["revision"] = strategy;
+    spec["updateStrategy"] = update;
     Cluster::new()
         .apply(Watched::ControllerRevision, &revision("s-3", 3, "new", v1.clone()))
         .apply(Watched::ControllerRevision, &revision("s-2", 2, "old", v1))

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::{Context, Validation};
 use crate::field::{FieldError, FieldPath};
 use crate::podtemplate::metadata::validate_annotations;
-use crate::podtemplate::node::unsupported;
 use crate::selector::Selector;
 
 #[derive(Deserialize)]
@@ -60,7 +59,7 @@ pub(super) fn validate(
         if !matches!(entry.patch_policy.as_str(), "" | "Retain" | "Overwrite" | "MergePatchJson") {
             let supported = &["Retain", "Overwrite", "MergePatchJson"];
             let path = path.index(index).child("patchPolicy");
-            validation.refuse_new(old, unsupported(path, &entry.patch_policy, supported));
+            validation.refuse_new(old, FieldError::not_supported(path, &entry.patch_policy, supported));
         }
     }
     let annotations = entries.iter().flat_map(|entry| &entry.annotations);

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 use super::{Context, Validation};
 use crate::field::{FieldError, FieldPath};
 use crate::podtemplate::environment::{split_subscript, validate_subscript};
-use crate::podtemplate::node::unsupported;
 use crate::podtemplate::validate_sidecars;
 use crate::quantity::{Format, Quantity};
 use crate::sidecarset::calculator::{self, CalculatorError, Expression};
@@ -147,7 +146,8 @@ fn validate_upgrade(
         }
         kind => {
             let place = path.child("upgradeStrategy").child("upgradeType");
-            validation.refuse_new(old, unsupported(place, kind, &["ColdUpgrade", "HotUpgrade"]));
+            validation
+                .refuse_new(old, FieldError::not_supported(place, kind, &["ColdUpgrade", "HotUpgrade"]));
         }
     }
 }
@@ -193,7 +193,7 @@ fn validate_resources_policy(container: &SidecarContainer, path: &FieldPath, err
 fn validate_target(policy: &ResourcesPolicy, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mode = policy.target_containers_mode.as_str();
     if !matches!(mode, "sum" | "max") {
-        errors.push(unsupported(path.child("targetContainersMode"), mode, &["sum", "max"]));
+        errors.push(FieldError::not_supported(path.child("targetContainersMode"), mode, &["sum", "max"]));
     }
     let pattern = policy.target_containers_name_regex.as_str();
     let path = path.child("targetContainersNameRegex");

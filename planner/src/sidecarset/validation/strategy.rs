@@ -8,7 +8,6 @@ use super::{Context, RevisionQuery, Validation, is_empty, validate_selector};
 use crate::field::{FieldError, FieldPath};
 use crate::json_patch;
 use crate::podtemplate::names;
-use crate::podtemplate::node::unsupported;
 use crate::selector::Selector;
 
 const STRATEGY: &str = "spec.updateStrategy";
@@ -28,7 +27,10 @@ pub(super) fn validate(
     }
     if !matches!(strategy.kind.as_str(), "" | "RollingUpdate" | "NotUpdate") {
         let path = FieldPath::new(STRATEGY).child("type");
-        validation.refuse_new(old, unsupported(path, &strategy.kind, &["RollingUpdate", "NotUpdate"]));
+        validation.refuse_new(
+            old,
+            FieldError::not_supported(path, &strategy.kind, &["RollingUpdate", "NotUpdate"]),
+        );
     }
     let errors = &mut validation.errors;
     match &spec.selector {
