@@ -52,7 +52,7 @@ struct Live {
     namespaces: Mutex<HashMap<String, SharedNamespace>>,
 }
 
-type SharedNamespace = Shared<BoxFuture<'static, Option<Arc<Namespace>>>>;
+type SharedNamespace = Shared<BoxFuture<'static, Result<Option<Arc<Namespace>>, LookupError>>>;
 
 /// What the counts read of an object.
 #[derive(Deserialize)]
@@ -91,10 +91,13 @@ impl Lookup {
         Self(Arc::new(Source::Files(objects)))
     }
 
-    /// The Namespace `name`, if the cluster has it and says so in time. Everybody who asks for the
-    /// same one at the same time shares one request.
-    pub async fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
-        let Source::Cluster(live) = &*self.0 else { return None };
+    /// The Namespace `name`; `None` where there is none. Everybody who asks for the same one at the same
+    /// time shares one request.
+    ///
+    /// # Errors
+    /// The API server did not answer in time, or refuses: whether the Namespace exists is not known.
+    pub async fn namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, LookupError> {
+        let Source::Cluster(live) = &*self.0 else { return Ok(None) };
         let request = {
             let mut namespaces = live.namespaces.lock().await;
             match namespaces.get(name) {
@@ -173,10 +176,16 @@ fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
     move |object| serde_json::from_str::<Item>(object).is_ok_and(|item| counts(&item))
 }
 
-async fn get_namespace(client: Client, name: String) -> Option<Arc<Namespace>> {
-    let request = http::Request::get(format!("/api/v1/namespaces/{name}")).body(Vec::new()).ok()?;
-    let text = timeout(NAMESPACE_PATIENCE, client.request_text(request)).await.ok()?.ok()?;
-    Namespace::read(&text).ok().map(Arc::new)
+async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namespace>>, LookupError> {
+    let path = format!("/api/v1/namespaces/{name}");
+    let text = timeout(NAMESPACE_PATIENCE, crate::write::get(&client, &path))
+        .await
+        .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_PATIENCE:?}")))?
+        .map_err(|error| LookupError(crate::client::message(&error)))?;
+    let Some(text) = text else { return Ok(None) };
+    Namespace::read(&text)
+        .map(|namespace| Some(Arc::new(namespace)))
+        .map_err(|error| LookupError(error.to_string()))
 }
 
 impl Live {

@@ -45,7 +45,8 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
     if release(&facts, keys.as_ref()) == Step::CreateBarrier {
         match write::create(client, &collection, facts.barrier()).await {
             // Somebody was faster, or the Pod's namespace is being deleted and there is nothing to do.
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(kube::Error::Api(status)) if status.message.contains("being terminated") => {}
             answer => drop(answer?),
         }
         keys = released(client, &barrier).await?;

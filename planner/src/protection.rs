@@ -234,7 +234,7 @@ pub fn assess(kind: Kind, version: &str, old_object: Option<&RawValue>, gates: &
             decide::<crd::Spec>(kind, object, gates, |object| crd::cascading(object, gates))
         }
         Kind::Service | Kind::Ingress => decide::<IgnoredAny>(kind, object, gates, |_| Assessment::Allowed),
-        _ => decide::<WorkloadSpec>(kind, object, gates, cascading_workload),
+        _ => decide::<WorkloadSpec>(kind, object, gates, |object| cascading_workload(kind, object)),
     };
     decided.unwrap_or_else(invalid)
 }
@@ -265,13 +265,15 @@ fn decide<'a, S: Deserialize<'a>>(
     })
 }
 
-fn cascading_workload(object: Object<WorkloadSpec>) -> Assessment {
-    match object.spec.as_ref().and_then(|spec| spec.replicas) {
-        Some(replicas) if replicas > 0 => {
-            object.refuse(format!("{FORBIDDEN} {CASCADING} and replicas {replicas}>0"))
-        }
-        _ => Assessment::Allowed,
+/// Without a number a workload of ours wants 1 replica, as its controller reads it; the API server has
+/// filled in the number of the others (spec 50 §4.2).
+fn cascading_workload(kind: Kind, object: Object<WorkloadSpec>) -> Assessment {
+    let default = i32::from(kind.is_kruise_workload());
+    let replicas = object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(default);
+    if replicas > 0 {
+        return object.refuse(format!("{FORBIDDEN} {CASCADING} and replicas {replicas}>0"));
     }
+    Assessment::Allowed
 }
 
 fn cascading_namespace(object: &Object<IgnoredAny>) -> Assessment {

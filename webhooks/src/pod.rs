@@ -33,7 +33,12 @@ pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadlin
     }
     let lookup = admission.lookup.namespace(&request.namespace);
     let namespace = match deadline.within("reading the Namespace", lookup).await {
-        Ok(namespace) => namespace,
+        Ok(Ok(namespace)) => namespace,
+        // Letting the Pod through here could leave it without its sidecars.
+        Ok(Err(error)) => {
+            let name = &request.namespace;
+            return Verdict::deny(500, format!("the Namespace {name} cannot be read, try again: {error}"));
+        }
         Err(slow) => return Verdict::deny(504, slow.to_string()),
     };
     let missing = Namespace::missing();

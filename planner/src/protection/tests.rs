@@ -81,8 +81,20 @@ fn scenario_9_and_10_cascading_workloads_are_refused_while_replicas_are_wanted()
             message(ask(kind, version, &workload("Cascading", Some(3)))),
             "forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading and replicas 3>0"
         );
-        for replicas in [Some(0), Some(-1), None] {
+        for replicas in [Some(0), Some(-1)] {
             assert_eq!(ask(kind, version, &workload("Cascading", replicas)), Assessment::Allowed);
+        }
+    }
+}
+
+#[test]
+fn scenario_24_a_kruise_workload_without_a_number_wants_one_replica() {
+    for (kind, version) in WORKLOADS {
+        let answer = ask(kind, version, &workload("Cascading", None));
+        if kind.is_kruise_workload() {
+            assert!(message(answer).ends_with("=Cascading and replicas 1>0"), "{kind:?}");
+        } else {
+            assert_eq!(answer, Assessment::Allowed, "{kind:?}");
         }
     }
 }
