@@ -8,10 +8,16 @@
     reason = "tests"
 )]
 
+mod certificates;
+mod conversion;
 mod injection;
 mod launch_priority;
+mod outage;
 mod product;
 mod protection;
+mod readiness;
+mod registration;
 mod review;
+mod service;
 mod sidecarset;
 mod support;

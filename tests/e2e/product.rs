@@ -21,13 +21,15 @@ const READY: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Options {
     gates: String,
+    drain: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { gates: GATES.to_owned(), arguments: Vec::new(), environment: Vec::new() }
+        let (gates, drain) = (GATES.to_owned(), "1s".to_owned());
+        Self { gates, drain, arguments: Vec::new(), environment: Vec::new() }
     }
 }
 
@@ -35,6 +37,12 @@ impl Options {
     /// Replaces the feature gates.
     pub fn gates(mut self, gates: &str) -> Self {
         gates.clone_into(&mut self.gates);
+        self
+    }
+
+    /// Goes on accepting for this long after the stop signal.
+    pub fn drain(mut self, duration: &str) -> Self {
+        duration.clone_into(&mut self.drain);
         self
     }
 
@@ -56,7 +64,8 @@ pub struct Product {
     child: Child,
     /// HTTPS port of the webhooks.
     pub port: u16,
-    health: u16,
+    /// HTTP port of the probes.
+    pub health: u16,
     metrics: u16,
     directory: TempDir,
     _watchdog: Watchdog,
@@ -158,7 +167,7 @@ impl Product {
             .arg(format!("--health-probe-addr=127.0.0.1:{health}"))
             .arg(format!("--metrics-addr=127.0.0.1:{metrics}"))
             .arg(format!("--protection-log-path={}", directory.path().display()))
-            .arg("--drain-duration=1s")
+            .arg(format!("--drain-duration={}", options.drain))
             .args(&options.arguments)
             .env("WEBHOOK_PORT", port.to_string())
             .env("WEBHOOK_CERT_DIR", directory.path().join("certificates"))
@@ -223,10 +232,15 @@ impl Product {
         self.child.id().expect("the program runs")
     }
 
-    /// Sends the stop signal and waits for the end.
-    pub async fn stop(mut self) -> ExitStatus {
+    /// Sends the stop signal.
+    pub fn terminate(&self) {
         let id = self.id().to_string();
         assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());
+    }
+
+    /// Sends the stop signal and waits for the end.
+    pub async fn stop(mut self) -> ExitStatus {
+        self.terminate();
         self.wait_exit().await
     }
 
@@ -251,7 +265,7 @@ fn end_of_log(directory: &Path) -> String {
 }
 
 /// A plain HTTP/1.1 GET on this machine.
-async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
+pub async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let work = async {
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;

@@ -357,7 +357,7 @@ pub fn free_port() -> u16 {
 }
 
 /// An address of this machine that isn't the loopback, which EndpointSlices refuse.
-fn host_address() -> std::net::IpAddr {
+pub fn host_address() -> std::net::IpAddr {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket can be bound");
     // Nothing is sent: this only asks for the route.
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).expect("this machine has a default route");

@@ -129,6 +129,14 @@ pub fn can_run() -> bool {
     status.lines().any(|line| line.starts_with("Uid:\t0\t0\t"))
 }
 
+/// Installs the Debian packages that nodes need, where they are missing and that is possible.
+///
+/// # Panics
+/// When something is missing and can't be installed.
+pub fn install_packages() {
+    packages::require();
+}
+
 /// Pushes an image into the running cluster of a directory, from another process.
 ///
 /// # Panics

@@ -4,6 +4,8 @@
 //! testbed up --nodes 3                   stays in the foreground until Ctrl-C or `testbed down`
 //! testbed up --once kubectl get nodes    runs one command in it, and takes it down again
 //! testbed image --ref kutter:dev --binary target/release/kutter
+//! testbed image --oci target/image --binary target/release/kutter      needs no cluster
+//! testbed prepare                        builds and installs what the others need
 //! ```
 #![allow(clippy::expect_used, reason = "test harness: a failure is a message to the person at the terminal")]
 
@@ -22,8 +24,10 @@ enum Testbed {
     Up(Up),
     /// Take down the cluster of a directory, or what is left of it.
     Down(Place),
-    /// Make a container image and push it into the running cluster.
+    /// Make a container image and push it into the running cluster, or write it as an OCI layout.
     Image(ImageArguments),
+    /// Build the programs of Kubernetes and install missing packages, so that nothing later has to.
+    Prepare,
 }
 
 #[derive(Debug, Args)]
@@ -53,8 +57,11 @@ struct Up {
 struct ImageArguments {
     #[command(flatten)]
     place: Place,
+    /// Write an OCI image layout into this directory, with no cluster.
+    #[arg(long, value_name = "DIRECTORY")]
+    oci: Option<PathBuf>,
     /// The image's reference, such as kutter:dev.
-    #[arg(long = "ref")]
+    #[arg(long = "ref", default_value = "kutter/manager:latest")]
     reference: String,
     /// A statically linked program.
     #[arg(long)]
@@ -62,8 +69,11 @@ struct ImageArguments {
     /// Where it lies in the image; also the entrypoint.
     #[arg(long, default_value = "/manager")]
     path: String,
+    /// A symbolic link to it; may be repeated.
+    #[arg(long = "link", value_name = "PATH", default_value = "/kutter")]
+    links: Vec<String>,
     /// Who runs it.
-    #[arg(long, default_value = "65532:65532")]
+    #[arg(long, default_value = "65534:65534")]
     user: String,
 }
 
@@ -81,16 +91,33 @@ async fn main() -> ExitCode {
     match Testbed::parse() {
         Testbed::Up(arguments) => up(arguments).await,
         Testbed::Down(place) => down(&place.dir),
-        Testbed::Image(arguments) => {
-            let image = Image::new()
-                .file(&arguments.path, &arguments.binary)
-                .entrypoint([&arguments.path])
-                .user(&arguments.user);
-            cluster::push_image(&arguments.place.dir, &arguments.reference, &image);
-            println!("{} is available in the cluster", arguments.reference);
-            ExitCode::SUCCESS
-        }
+        Testbed::Image(arguments) => image(&arguments),
+        Testbed::Prepare => prepare(),
     }
+}
+
+fn image(arguments: &ImageArguments) -> ExitCode {
+    let image = Image::new()
+        .file(&arguments.path, &arguments.binary)
+        .entrypoint([&arguments.path])
+        .user(&arguments.user);
+    let image = arguments.links.iter().fold(image, |image, link| image.link(link, &arguments.path));
+    if let Some(directory) = &arguments.oci {
+        image.write_layout(directory, &arguments.reference);
+        println!("the image is in {}", directory.display());
+    } else {
+        cluster::push_image(&arguments.place.dir, &arguments.reference, &image);
+        println!("{} is available in the cluster", arguments.reference);
+    }
+    ExitCode::SUCCESS
+}
+
+fn prepare() -> ExitCode {
+    if cluster::can_run() {
+        cluster::install_packages();
+    }
+    println!("Kubernetes and helm are in {}", tools().display());
+    ExitCode::SUCCESS
 }
 
 async fn up(arguments: Up) -> ExitCode {

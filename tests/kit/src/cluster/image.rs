@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::binaries;
@@ -97,11 +97,51 @@ impl Image {
         self
     }
 
+    /// With a symbolic link at a path in the image.
+    #[must_use]
+    pub fn link(mut self, path: &str, target: &str) -> Self {
+        self.links.insert(path.trim_start_matches('/').to_owned(), target.to_owned());
+        self
+    }
+
+    /// Writes the image as an OCI image layout, which other tools can push to a registry.
+    ///
+    /// # Panics
+    /// When the directory can't be written.
+    pub fn write_layout(&self, directory: &Path, reference: &str) {
+        let blobs = directory.join("blobs/sha256");
+        // What is there of an earlier image would never be asked for again.
+        drop(fs::remove_dir_all(&blobs));
+        let store = |content: &[u8]| {
+            let blob = Blob::of(content);
+            write(&blobs.join(blob.hash()), content);
+            blob
+        };
+        let manifest = store(&self.manifest(reference, store));
+        let (_, tag) = split_reference(reference);
+        let mut descriptor = descriptor("manifest.v1+json", &manifest);
+        descriptor["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
+        descriptor["platform"] = json!({"architecture": architecture(), "os": "linux"});
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [descriptor],
+        });
+        write(&directory.join("index.json"), index.to_string().as_bytes());
+        write(&directory.join("oci-layout"), json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes());
+    }
+
     /// Stores the image in the registry of the cluster in `directory`.
     pub(super) fn push(&self, directory: &Path, reference: &str) {
         let (repository, tag) = split_reference(reference);
         let repository = Repository::new(directory, &repository);
-        let layer = repository.blob(&self.layer());
+        let manifest = self.manifest(reference, |content| repository.blob(content));
+        repository.tag(&tag, &manifest);
+    }
+
+    /// The manifest, whose blobs are put into `store`.
+    fn manifest(&self, reference: &str, store: impl Fn(&[u8]) -> Blob) -> Vec<u8> {
+        let layer = store(&self.layer());
         let config = json!({
             "architecture": architecture(), "os": "linux",
             "config": {
@@ -112,15 +152,14 @@ impl Image {
             },
             "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
         });
-        let config = repository.blob(config.to_string().as_bytes());
-        let descriptor = |kind: &str, blob: &Blob| json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": blob.digest, "size": blob.size});
+        let config = store(config.to_string().as_bytes());
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": descriptor("config.v1+json", &config),
             "layers": [descriptor("layer.v1.tar", &layer)],
         });
-        repository.tag(&tag, manifest.to_string().as_bytes());
+        manifest.to_string().into_bytes()
     }
 
     fn layer(&self) -> Vec<u8> {
@@ -191,6 +230,21 @@ struct Blob {
     size: usize,
 }
 
+impl Blob {
+    fn of(content: &[u8]) -> Self {
+        Self { digest: format!("sha256:{}", crate::hex(&Sha256::digest(content))), size: content.len() }
+    }
+
+    /// The digest without its algorithm.
+    fn hash(&self) -> &str {
+        self.digest.trim_start_matches("sha256:")
+    }
+}
+
+fn descriptor(kind: &str, blob: &Blob) -> Value {
+    json!({"mediaType": format!("application/vnd.oci.image.{kind}"), "digest": blob.digest, "size": blob.size})
+}
+
 /// A repository in the registry's file storage, whose layout is documented and stable: blobs by
 /// digest, and small files named `link` that hold a digest.
 struct Repository {
@@ -206,7 +260,7 @@ impl Repository {
     fn blob(&self, content: &[u8]) -> Blob {
         let hash = self.store(content);
         self.link(&format!("_layers/sha256/{hash}"), &hash);
-        Blob { digest: format!("sha256:{hash}"), size: content.len() }
+        Blob::of(content)
     }
 
     fn tag(&self, tag: &str, manifest: &[u8]) {
@@ -233,16 +287,48 @@ impl Repository {
 
 /// Writes a file that a reader sees complete or not at all.
 fn write(file: &Path, content: &[u8]) {
-    let directory = file.parent().expect("a path below the registry");
-    fs::create_dir_all(directory).expect("the registry's storage is writable");
-    let new = tempfile::NamedTempFile::new_in(directory).expect("the registry's storage is writable");
-    fs::write(new.path(), content).expect("the registry's storage is writable");
-    new.persist(file).expect("the registry's storage is writable");
+    let directory = file.parent().expect("a path in a directory");
+    fs::create_dir_all(directory).expect("the image's storage is writable");
+    let new = tempfile::NamedTempFile::new_in(directory).expect("the image's storage is writable");
+    fs::write(new.path(), content).expect("the image's storage is writable");
+    new.persist(file).expect("the image's storage is writable");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_layout_holds_every_blob_under_its_digest() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        fs::write(&program, "content").unwrap();
+        let image = Image::new().file("/program", &program).link("/name", "/program").user("65534:65534");
+        let layout = directory.path().join("layout");
+        for _ in 0..2 {
+            image.write_layout(&layout, "kutter:1.0");
+        }
+        let read = |file: &Path| -> Value { serde_json::from_slice(&fs::read(file).unwrap()).unwrap() };
+        let blob = |descriptor: &Value| {
+            let digest = descriptor["digest"].as_str().unwrap();
+            let file = layout.join("blobs/sha256").join(digest.trim_start_matches("sha256:"));
+            let found = Blob::of(&fs::read(&file).unwrap());
+            assert_eq!((found.digest.as_str(), json!(found.size)), (digest, descriptor["size"].clone()));
+            file
+        };
+        let index = read(&layout.join("index.json"));
+        assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "1.0");
+        let manifest = read(&blob(&index["manifests"][0]));
+        let config = read(&blob(&manifest["config"]));
+        assert_eq!(config["config"]["User"], "65534:65534");
+        assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
+        let layer = fs::read(blob(&manifest["layers"][0])).unwrap();
+        let mut archive = tar::Archive::new(layer.as_slice());
+        let names: Vec<_> =
+            archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
+        assert_eq!(names, ["program", "name"]);
+        assert_eq!(fs::read_dir(layout.join("blobs/sha256")).unwrap().count(), 3);
+    }
 
     #[test]
     fn references_become_the_paths_that_containerd_asks_for() {
