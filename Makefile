@@ -36,7 +36,7 @@ generate: ## Makes the generated files anew
 
 image: ## The container image as an OCI layout in target/image
 	cargo build --release
-	cargo run -q -p kutter-kit --bin testbed -- image --binary $(target)/release/kutter --directory target/image
+	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter
 
 bench: bench-admission ## All benches
 	cargo bench -p kutter-planner

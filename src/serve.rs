@@ -103,7 +103,10 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
 
     tokio::select! {
         () = stop.received() => info!("stopping"),
-        () = readiness.failed_to_initialize(settings.initialize_timeout) => {
+        // An external issuer takes its time; ending would not make it faster.
+        () = readiness.failed_to_initialize(settings.initialize_timeout),
+            if settings.certificates.mode != certs::Mode::External =>
+        {
             error!(timeout = ?settings.initialize_timeout, reason = readiness.reason(), "not initialized in time");
             return Ok(ExitCode::FAILURE);
         }

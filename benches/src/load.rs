@@ -41,7 +41,7 @@ pub(crate) struct Round {
 
 /// The process: connects, says `ready`, plays a round for each line on its standard input and prints
 /// it as JSON.
-pub(crate) fn generate(address: SocketAddr, path: String, body: &Path, requests: u32) {
+pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u32) {
     kit::install_crypto_provider();
     let template = Template::new(std::fs::read(body).expect("the body can be read"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn generate(address: SocketAddr, path: String, body: &Path, requests:
         let load = Load {
             senders: senders.expect("the server accepts connections"),
             template: Arc::new(template),
-            request: Arc::new(request(address, &path)),
+            request: Arc::new(request(address, path)),
             next: Arc::default(),
         };
         println!("ready");

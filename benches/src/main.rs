@@ -114,7 +114,7 @@ enum Scenario {
 fn main() {
     match Arguments::parse().command {
         Command::Echo { port, answer_bytes } => echo::serve(port, answer_bytes),
-        Command::Load { address, path, body, requests } => load::generate(address, path, &body, requests),
+        Command::Load { address, path, body, requests } => load::generate(address, &path, &body, requests),
         Command::Run(run) => measure(&run),
     }
 }

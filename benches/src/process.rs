@@ -109,7 +109,7 @@ impl Core {
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("cores");
         let mut numbers = list.trim().split([',', '-']).map(|number| number.parse().expect("a core"));
         let first = numbers.next().expect("a core");
-        if self == Self::Server { first } else { numbers.last().unwrap_or(first) }
+        if self == Self::Server { first } else { numbers.next_back().unwrap_or(first) }
     }
 }
 

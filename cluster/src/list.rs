@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn an_empty_list_of_metadata_is_read() {
-        let list: List<u8> = serde_json::from_str(r#"{"metadata":{"resourceVersion":"1"},"items":null}"#).unwrap();
+        let list: List<u8> =
+            serde_json::from_str(r#"{"metadata":{"resourceVersion":"1"},"items":null}"#).unwrap();
         assert!(list.items.is_empty() && list.next_page().is_none());
     }
 }

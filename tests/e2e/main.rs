@@ -9,6 +9,7 @@
 )]
 
 mod certificates;
+mod chart;
 mod conversion;
 mod injection;
 mod launch_priority;

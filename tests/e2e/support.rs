@@ -361,12 +361,17 @@ pub fn timeless(text: &str) -> String {
 
 /// A client that speaks to a webhook server itself; `authority` is the PEM text of its CA in base64.
 pub async fn direct(port: u16, authority: &str) -> Client {
+    direct_as(port, authority, &format!("kruise-webhook-service.{NAMESPACE}.svc")).await
+}
+
+/// [`direct`], where the certificate has to be for `name`.
+pub async fn direct_as(port: u16, authority: &str, name: &str) -> Client {
     kit::install_crypto_provider();
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "current-context": "webhook",
         "clusters": [{"name": "webhook", "cluster": {
             "server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": authority,
-            "tls-server-name": format!("kruise-webhook-service.{NAMESPACE}.svc"),
+            "tls-server-name": name,
         }}],
         "users": [{"name": "nobody", "user": {}}],
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "nobody"}}],

@@ -176,7 +176,7 @@ fn scenario_4_bound_claims_keep_a_namespace_without_pods() {
     );
 }
 
-fn definition(versions: serde_json::Value) -> serde_json::Value {
+fn definition(versions: &serde_json::Value) -> serde_json::Value {
     let mut object = labelled("Cascading");
     object["metadata"]["namespace"] = json!(null);
     object["kind"] = json!("CustomResourceDefinition");
@@ -192,7 +192,7 @@ fn definition(versions: serde_json::Value) -> serde_json::Value {
 #[test]
 fn scenario_6_custom_resources_keep_their_definition() {
     let versions = json!([{"name": "v1", "served": true, "storage": true}]);
-    let question = question(ask(Kind::CustomResourceDefinition, "v1", &definition(versions)));
+    let question = question(ask(Kind::CustomResourceDefinition, "v1", &definition(&versions)));
     let Need::CustomResources(resources) = question.need() else { panic!("{question:?}") };
     assert_eq!(resources.plural, "widgets");
     assert_eq!(question.clone().answer::<&str>(Ok(0)), Assessment::Allowed);
@@ -208,7 +208,7 @@ fn scenario_6_custom_resources_keep_their_definition() {
 
 #[test]
 fn scenario_8_cascading_definitions_need_their_own_gate() {
-    let object = raw(&definition(json!([])));
+    let object = raw(&definition(&json!([])));
     let decided = assess(
         Kind::CustomResourceDefinition,
         "v1",
@@ -231,7 +231,7 @@ fn custom_resources_are_listed_in_a_served_version() {
         ),
     ];
     for (versions, expected) in cases {
-        let question = question(ask(Kind::CustomResourceDefinition, "v1", &definition(versions)));
+        let question = question(ask(Kind::CustomResourceDefinition, "v1", &definition(&versions)));
         let Need::CustomResources(resources) = question.need() else { panic!("{question:?}") };
         assert_eq!(resources.version, expected);
     }
@@ -239,16 +239,16 @@ fn custom_resources_are_listed_in_a_served_version() {
 
 #[test]
 fn a_definition_nobody_can_reach_may_go() {
-    let unserved = definition(json!([{"name": "v1", "served": false, "storage": true}]));
+    let unserved = definition(&json!([{"name": "v1", "served": false, "storage": true}]));
     assert_eq!(ask(Kind::CustomResourceDefinition, "v1", &unserved), Assessment::Allowed);
-    let mut pending = definition(json!([{"name": "v1", "served": true, "storage": true}]));
+    let mut pending = definition(&json!([{"name": "v1", "served": true, "storage": true}]));
     pending["status"] = json!({"conditions": [{"type": "Established", "status": "False"}]});
     assert_eq!(ask(Kind::CustomResourceDefinition, "v1", &pending), Assessment::Allowed);
 }
 
 #[test]
 fn old_definitions_name_their_only_version_beside_the_list() {
-    let mut object = definition(json!(null));
+    let mut object = definition(&json!(null));
     object["spec"]["version"] = json!("v1alpha1");
     object["spec"]["names"]["listKind"] = json!(null);
     let question = question(ask(Kind::CustomResourceDefinition, "v1beta1", &object));

@@ -324,8 +324,11 @@ mod tests {
         assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
         let layer = fs::read(blob(&manifest["layers"][0])).unwrap();
         let mut archive = tar::Archive::new(layer.as_slice());
-        let names: Vec<_> =
-            archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect();
+        let names: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
         assert_eq!(names, ["program", "name"]);
         assert_eq!(fs::read_dir(layout.join("blobs/sha256")).unwrap().count(), 3);
     }

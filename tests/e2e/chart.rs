@@ -1,0 +1,163 @@
+//! What the chart renders, with the real Helm and no cluster.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::product;
+
+const CASCADING: &str =
+    "featureGates=ResourcesDeletionProtection=true\\,DeletionProtectionForCRDCascadingGate=true";
+const EXTERNAL: &str = "featureGates=EnableExternalCerts=true";
+/// Values with which the claims below must hold.
+const COMBINATIONS: [&[&str]; 7] = [
+    &[],
+    &[CASCADING],
+    &[EXTERNAL, "externalCerts.annotations.issuer=mine"],
+    &["installation.namespace=elsewhere", "installation.createNamespace=false"],
+    &[
+        "manager.hostNetwork=true",
+        "manager.webhook.port=9443",
+        "manager.metrics.port=9080",
+        "manager.healthProbe.port=9000",
+    ],
+    &["networkPolicy.enabled=true", "serviceMonitor.enabled=true", "podDisruptionBudget.enabled=false"],
+    &["manager.drainSeconds=45", "webhookConfiguration.timeoutSeconds=12"],
+];
+
+fn render(values: &[&str]) -> Vec<Value> {
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
+    let mut helm = Command::new(kit::binaries::path("helm"));
+    helm.args(["template", "kutter", chart]);
+    let output = helm.args(values.iter().map(|value| format!("--set={value}"))).output().unwrap();
+    assert!(output.status.success(), "{values:?}: {}", String::from_utf8_lossy(&output.stderr));
+    documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let parse = |document: &str| serde_saphyr::from_str::<Value>(document).unwrap();
+    text.split("\n---").map(parse).filter(Value::is_object).collect()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let found = of_kind(objects, kind);
+    assert_eq!(found.len(), 1, "{kind}");
+    found[0]
+}
+
+fn manager(objects: &[Value]) -> &Value {
+    &one(objects, "Deployment")["spec"]["template"]["spec"]
+}
+
+fn holds(list: &Value, word: &str) -> bool {
+    list.as_array().is_some_and(|list| list.iter().any(|item| item == word))
+}
+
+#[test]
+fn no_webhook_entry_is_in_the_chart() {
+    for values in COMBINATIONS {
+        let objects = render(values);
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            let configuration = one(&objects, kind);
+            assert!(configuration.get("webhooks").is_none(), "{values:?}: {configuration:#}");
+        }
+    }
+}
+
+/// User pain 18.
+#[test]
+fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {
+    for values in COMBINATIONS {
+        let objects = render(values);
+        for role in of_kind(&objects, "ClusterRole").into_iter().chain(of_kind(&objects, "Role")) {
+            for rule in role["rules"].as_array().unwrap() {
+                let wild = ["apiGroups", "resources", "verbs"].iter().any(|field| holds(&rule[field], "*"));
+                let cascading = values.contains(&CASCADING) && rule["verbs"] == serde_json::json!(["list"]);
+                assert!(!wild || cascading, "{values:?}: {rule:#}");
+                let secrets = holds(&rule["resources"], "secrets");
+                assert!(!secrets || role["kind"] == "Role", "{values:?}: {rule:#}");
+                let named =
+                    rule["resourceNames"].is_array() || rule["verbs"] == serde_json::json!(["create"]);
+                assert!(!secrets || named, "{values:?}: {rule:#}");
+            }
+        }
+    }
+}
+
+/// User pain 5: draining and the longest call fit into the grace period.
+#[test]
+fn the_grace_period_is_longer_than_draining_and_the_longest_call() {
+    for values in COMBINATIONS {
+        let objects = render(values);
+        let pod = manager(&objects);
+        let seconds = |prefix: &str| -> u64 {
+            let arguments = pod["containers"][0]["args"].as_array().unwrap().iter();
+            let mut found = arguments.filter_map(|argument| argument.as_str()?.strip_prefix(prefix));
+            found.next().unwrap().trim_end_matches('s').parse().unwrap()
+        };
+        let needed = seconds("--drain-duration=") + seconds("--webhook-timeout-seconds=");
+        assert!(pod["terminationGracePeriodSeconds"].as_u64().unwrap() > needed, "{values:?}");
+    }
+}
+
+/// User pain 19: one value, every place.
+#[test]
+fn a_port_is_set_in_one_place() {
+    let objects = render(&["manager.webhook.port=9443", "networkPolicy.enabled=true"]);
+    let container = &manager(&objects)["containers"][0];
+    let environment = container["env"].as_array().unwrap();
+    assert!(environment.iter().any(|one| one["name"] == "WEBHOOK_PORT" && one["value"] == "9443"));
+    assert_eq!(container["ports"][0]["containerPort"], 9443);
+    assert_eq!(one(&objects, "Service")["spec"]["ports"][0]["targetPort"], 9443);
+    assert_eq!(one(&objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"][0]["port"], 9443);
+    assert!(!serde_json::to_string(&objects).unwrap().contains("9876"));
+}
+
+#[test]
+fn the_namespace_is_set_in_one_place() {
+    let objects = render(&["installation.namespace=elsewhere"]);
+    assert!(!serde_json::to_string(&objects).unwrap().contains("kruise-system"));
+}
+
+#[test]
+fn the_containers_are_restricted() {
+    let objects = render(&[]);
+    let job = one(&objects, "Job");
+    for pod in [manager(&objects), &job["spec"]["template"]["spec"]] {
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let context = &pod["containers"][0]["securityContext"];
+        assert_eq!(context["allowPrivilegeEscalation"], false);
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+        assert_eq!(context["capabilities"]["drop"], serde_json::json!(["ALL"]));
+    }
+}
+
+#[test]
+fn an_external_issuer_gets_neither_our_secret_nor_our_rights() {
+    let objects = render(&[EXTERNAL]);
+    assert!(of_kind(&objects, "Secret").is_empty());
+    let roles = of_kind(&objects, "ClusterRole");
+    assert!(!roles.iter().any(|role| role["metadata"]["name"] == "kruise-certs-role"));
+}
+
+#[tokio::test]
+async fn the_definitions_are_those_of_the_program() {
+    let rendered = render(&[]);
+    let mut rendered: Vec<Value> =
+        of_kind(&rendered, "CustomResourceDefinition").into_iter().cloned().collect();
+    for definition in &mut rendered {
+        let annotations = definition["metadata"]["annotations"].as_object_mut().unwrap();
+        assert_eq!(annotations.remove("helm.sh/resource-policy").unwrap(), "keep");
+    }
+    let mut printed = documents(&product::run(&["crds"]).await.success());
+    let name = |definition: &Value| definition["metadata"]["name"].to_string();
+    rendered.sort_by_key(name);
+    printed.sort_by_key(name);
+    assert_eq!(rendered.len(), 18);
+    assert_eq!(rendered, printed);
+}

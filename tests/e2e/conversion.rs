@@ -1,0 +1,58 @@
+//! Versions of our kinds through the API server and the real `/convert` (spec 00 §1.4), and what kubectl
+//! shows of them (§1.2).
+
+mod samples;
+mod scenarios;
+
+use serde_json::{Value, json};
+
+use crate::support::{Shop, assert_holds, call};
+pub use samples::{Sample, samples};
+
+/// An object of every kind with two versions goes to the other version and back, with a real edit there,
+/// and loses nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_survives_an_edit_in_its_other_version() {
+    let shop = Shop::open("flip").await;
+    for (version, other) in [("v1alpha1", "v1beta1"), ("v1beta1", "v1alpha1")] {
+        let all = samples(&shop.namespace, version);
+        let kinds = api::crds::ALL.iter().filter(|definition| definition.versions.len() == 2).count();
+        assert_eq!(all.len(), kinds, "a sample of every kind");
+        for sample in all {
+            survives(&shop, &sample, other).await;
+        }
+    }
+}
+
+async fn survives(shop: &Shop, sample: &Sample, other: &str) {
+    let stored = sample.create(&shop.client).await;
+    let (_, first) = stored.get().await;
+    assert_holds(&first, &sample.object);
+    if !sample.status.is_null() {
+        assert_holds(&first["status"], &sample.status);
+    }
+    let foreign = stored.in_version(other);
+    let (code, mut seen) = foreign.get().await;
+    assert_eq!(code, 200, "{seen:#}");
+    assert!(seen["apiVersion"].as_str().unwrap().ends_with(other), "{seen:#}");
+    seen["metadata"]["labels"]["touched"] = json!(other);
+    for path in [foreign.path.clone(), format!("{}/status", foreign.path)] {
+        let (code, mut answer) = call(&shop.client, "PUT", &path, &seen).await;
+        assert_eq!(code, 200, "{answer:#}");
+        seen["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"].take();
+    }
+    let (_, mut again) = stored.get().await;
+    assert_eq!(again["metadata"]["labels"]["touched"], other);
+    again["metadata"]["labels"].as_object_mut().unwrap().remove("touched");
+    assert_eq!(content(again), content(first), "{} from {other}", stored.path);
+    stored.deleted().await;
+}
+
+/// The object without what every write changes.
+fn content(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    for field in ["managedFields", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    object
+}

@@ -1,0 +1,114 @@
+//! Objects of an older release (decision 1): readiness must not wait for itself.
+
+use std::time::{Duration, Instant};
+
+use kit::{ApiServer, wait_for};
+use serde_json::{Value, json};
+
+use crate::conversion::samples;
+use crate::product::{self, Options, Product};
+use crate::registration::get;
+use crate::service;
+use crate::support::{Stored, in_use};
+
+/// What a start may take.
+const READY: Duration = Duration::from_secs(60);
+
+/// Objects stored as v1alpha1 are served after an upgrade and after all replicas were lost, and the
+/// leader rewrites them.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_an_older_storage_version_never_block_the_start() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    let namespace = older_release_with_objects(&server).await;
+    product::install(&server).await;
+
+    // The upgrade: without a leader, so that nothing is rewritten yet.
+    let upgraded = started_alone(&server, Options::default().argument("--webhooks-only")).await;
+    killed(upgraded).await;
+    // All replicas were lost, the registrations are in place, the objects are as old as before.
+    assert_eq!(stored_versions(&server, "sidecarsets").await, json!(["v1alpha1", "v1beta1"]));
+    let restarted = started_alone(&server, Options::default()).await;
+    for definition in two_versions() {
+        wait_for("the objects to be rewritten", async || {
+            let stored = stored_versions(&server, definition.plural).await;
+            if stored == json!(["v1beta1"]) { Ok(()) } else { Err((definition.kind, stored)) }
+        })
+        .await;
+    }
+    in_use(&server).await;
+    for sample in samples(&namespace, "v1alpha1") {
+        let object = Stored::existing(&server.client(), sample.path(), Value::Null).in_version("v1beta1");
+        let (code, answer) = object.get().await;
+        assert_eq!(code, 200, "{answer:#}");
+    }
+    killed(restarted).await;
+    started(&server, Options::default()).await;
+}
+
+/// [`started`], where a cache can't be filled before the replica itself converts.
+async fn started_alone(server: &ApiServer, options: Options) -> (Product, service::Endpoint) {
+    let mut product = Product::start(server, options).await;
+    let endpoint = service::join(server, &product).await;
+    let since = Instant::now();
+    wait_for("readiness to wait for conversion", async || match product.readiness().await {
+        Ok((500, reason)) if reason.contains("waits for version conversion") => Ok(()),
+        answer => Err((answer, product.log())),
+    })
+    .await;
+    product.wait_ready().await;
+    assert!(since.elapsed() < READY, "{:?}", since.elapsed());
+    in_use(server).await;
+    (product, endpoint)
+}
+
+/// A replica that is ready in a minute.
+async fn started(server: &ApiServer, options: Options) -> (Product, service::Endpoint) {
+    let mut product = Product::start(server, options).await;
+    let endpoint = service::join(server, &product).await;
+    product.wait_ready().await;
+    in_use(server).await;
+    (product, endpoint)
+}
+
+async fn killed((product, endpoint): (Product, service::Endpoint)) {
+    product.kill().await;
+    endpoint.leave().await;
+}
+
+fn two_versions() -> impl Iterator<Item = &'static api::crds::CustomResourceDefinition> {
+    api::crds::ALL.iter().filter(|definition| definition.versions.len() == 2)
+}
+
+async fn stored_versions(server: &ApiServer, plural: &str) -> Value {
+    let definition = two_versions().find(|definition| definition.plural == plural).unwrap();
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", definition.name());
+    get(&server.client(), &path).await["status"]["storedVersions"].clone()
+}
+
+/// Definitions that store v1alpha1 and convert nothing, and an object of each.
+async fn older_release_with_objects(server: &ApiServer) -> String {
+    let older: Vec<String> = two_versions().map(|definition| older(definition.yaml)).collect();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    server.kubectl_with_input(apply, &older.join("\n---\n")).await.success();
+    server.kubectl(["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.success();
+    let namespace = server.namespace("older").await;
+    for sample in samples(&namespace, "v1alpha1") {
+        sample.create(&server.client()).await;
+    }
+    namespace
+}
+
+fn older(yaml: &str) -> String {
+    let mut lines = Vec::new();
+    let mut in_conversion = false;
+    for line in yaml.lines() {
+        in_conversion = line == "  conversion:" || in_conversion && line.starts_with("   ");
+        match line.trim() {
+            _ if in_conversion => {}
+            "storage: true" => lines.push(line.replace("true", "false")),
+            "storage: false" => lines.push(line.replace("false", "true")),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}

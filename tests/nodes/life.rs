@@ -1,0 +1,67 @@
+//! Install, refused uninstall, uninstall, and install again, as Helm does them.
+
+use std::time::{Duration, Instant};
+
+use kit::objects;
+
+use crate::site::{NAMESPACE, RELEASE, Site, clone_set, injected, trial};
+
+/// User pains 3(a) and 16, spec 00 §6.2.
+#[tokio::test]
+async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that_works() {
+    let Some(site) = Site::installed().await else { return };
+    let server = site.server();
+    let namespace = site.namespace_with_sidecars("life").await;
+    let labels = site.get(&format!("namespace {NAMESPACE}")).await["metadata"]["labels"].clone();
+    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "restricted");
+
+    objects::create(&server.client(), clone_set(&namespace)).await.unwrap();
+    let entries = site.entries().await;
+    let ids = async || {
+        let mut ids: Vec<String> =
+            site.replicas(NAMESPACE).await.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let before = ids().await;
+    site.uninstall().await.failure();
+    let reason = site.kubectl(&format!("logs job/{RELEASE}-finalizer -n {NAMESPACE}")).await.success();
+    assert_eq!(reason.trim(), "there still exists some clonesets in the cluster");
+    assert_eq!((ids().await, site.entries().await), (before, entries));
+    assert!(injected(&site.try_pod(&namespace).await.unwrap()));
+
+    // Helm remembers the attempt; going back to the same revision clears that.
+    let history =
+        server.helm(["history", RELEASE, "--max=1", "--output=json", "--namespace=default"]).await.success();
+    let history: serde_json::Value = serde_json::from_str(&history).unwrap();
+    let revision = history[0]["revision"].to_string();
+    server.helm(["rollback", RELEASE, &revision, "--wait", "--namespace=default"]).await.success();
+    site.upgrade(&[]).await.success();
+
+    site.kubectl(&format!("delete cloneset web -n {namespace}")).await.success();
+    site.uninstall().await.success();
+    assert!(site.entries().await.is_empty());
+    let pod = site.try_pod(&namespace).await.unwrap();
+    assert!(!injected(&pod));
+    objects::create(&server.client(), trial(&namespace)).await.unwrap();
+    let crds = site.get("crds").await["items"].as_array().unwrap().len();
+    assert_eq!(crds, 18);
+    let left =
+        site.kubectl("get clusterroles,clusterrolebindings,priorityclasses --output=name").await.success();
+    assert!(!left.contains("kruise"), "{left}");
+
+    // A namespace that somebody made, with no labels of ours.
+    site.kubectl("create namespace by-hand").await.success();
+    let start = Instant::now();
+    let values = ["--set=installation.namespace=by-hand", "--set=installation.createNamespace=false"];
+    site.upgrade(&values).await.success();
+    site.wait_registered().await;
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(injected(&site.try_pod(&namespace).await.unwrap()));
+    site.kubectl("delete pods --all -n by-hand --grace-period=0 --force").await.success();
+    site.kubectl("rollout status deployment/kruise-controller-manager -n by-hand --timeout=60s")
+        .await
+        .success();
+    server.helm(["uninstall", RELEASE, "--namespace=default", "--wait"]).await.success();
+    site.kubectl("delete namespace by-hand").await.success();
+}
