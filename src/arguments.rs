@@ -29,10 +29,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, default_value = ":8000")]
     pub health_probe_addr: String,
     /// Templates may hold privileged containers
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub allow_privileged: bool,
     /// Run controllers only on the replica that holds the Lease
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub enable_leader_election: bool,
     /// Namespace of the Lease; empty: the install namespace
     #[arg(long, default_value = "")]
@@ -83,7 +83,7 @@ macro_rules! accepted {
         /// this program does without, or which it does not contain yet.
         #[derive(Clone, Debug, Args)]
         struct AcceptedArguments {
-            $(#[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+            $(#[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
             $name: Option<String>,)*
         }
     };
@@ -130,4 +130,13 @@ pub(crate) fn environment(name: &str, default: &str) -> String {
 fn duration(text: &str) -> Result<Duration, String> {
     api::duration::parse(text)
         .ok_or_else(|| format!("write for example 300ms, 15s, 2m or 1h30m, not {text:?}"))
+}
+
+/// Reads a boolean as Go's flag package does.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
 }

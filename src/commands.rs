@@ -43,7 +43,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     }
 }
 
-/// `/manager --flag` becomes `kutter serve --flag`, and Go's `-v=5` becomes `--v=5`.
+/// `/manager --flag` becomes `kutter serve --flag`, Go's `-v=5` becomes `--v=5`, and klog's `--log_dir`
+/// becomes `--log-dir`.
 fn expand(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map(Path::new).and_then(Path::file_name);
     if name.is_some_and(|name| name == "manager") {
@@ -51,14 +52,12 @@ fn expand(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     if arguments.get(1).is_some_and(|command| command == "serve") {
         for argument in arguments.iter_mut().skip(2) {
-            if let Some(text) = argument.to_str()
-                && text.starts_with('-')
-                && !text.starts_with("--")
-                && text.len() > 1
-                && text != "-h"
-            {
-                *argument = format!("-{text}").into();
-            }
+            let Some(text) = argument.to_str().filter(|text| text.len() > 1 && *text != "-h") else {
+                continue;
+            };
+            let Some(name) = text.strip_prefix("--").or_else(|| text.strip_prefix('-')) else { continue };
+            let (name, value) = name.split_at(name.find('=').unwrap_or(name.len()));
+            *argument = format!("--{}{value}", name.replace('_', "-")).into();
         }
     }
     arguments
@@ -83,8 +82,15 @@ mod tests {
     fn manager_means_serve_and_go_flags_parse() {
         assert_eq!(expanded(&["/manager", "-v=5"]), ["/manager", "serve", "--v=5"]);
         assert_eq!(expanded(&["kutter", "review", "-f", "x"]), ["kutter", "review", "-f", "x"]);
-        let arguments =
-            ["/manager", "-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"];
-        assert!(CommandLine::try_parse_from(expanded(&arguments)).is_ok());
+        for flags in [
+            &["-v=5", "--enable-leader-election", "--metrics-addr=:0", "--logtostderr=true"][..],
+            &["--log_dir=/log", "--log_file_max_size=1", "--skip_headers", "--sync-period", "10h"],
+            &["--add_dir_header=true", "--one_output", "--log_backtrace_at=:0", "--enable-leader-election=1"],
+            &["--allow-privileged=F", "--cloneset-workers=5", "--rate-limiter-qps=10", "-v", "4"],
+        ] {
+            let arguments = expanded(&[&["/manager"], flags].concat());
+            let parsed = CommandLine::try_parse_from(&arguments);
+            assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
+        }
     }
 }

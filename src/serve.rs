@@ -20,6 +20,7 @@ use planner::world::World;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 use tracing::{error, info, warn};
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
@@ -33,6 +34,8 @@ use settings::Settings;
 
 /// Longest time for calls in flight after draining.
 const IN_FLIGHT: Duration = Duration::from_secs(30);
+/// Longest time for the controllers to stop and the Lease to be given up.
+const RESIGN: Duration = Duration::from_secs(5);
 
 /// Makes aws-lc-rs the cryptography of the process. Must come before any TLS.
 pub(crate) fn install_cryptography() {
@@ -74,12 +77,12 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
 
     let world = World::new(&settings.install_namespace);
     let index = feed::awaiting(world.clone());
-    let feeding = {
+    let mut feeding = {
         let (client, index, namespace) = (client.clone(), index.clone(), settings.install_namespace.clone());
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let certificates = certs::start(client.clone(), settings.certificates.clone(), recorder);
+    let mut certificates = certs::start(client.clone(), settings.certificates.clone(), recorder);
 
     let state = Arc::new(Admission {
         gates: settings.gates.clone(),
@@ -110,14 +113,22 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
             error!(timeout = ?settings.initialize_timeout, reason = readiness.reason(), "not initialized in time");
             return Ok(ExitCode::FAILURE);
         }
+        // Both run for ever: if one ends, this replica would grow stale unseen.
+        end = &mut feeding => return Err(anyhow::anyhow!("the watches ended: {end:?}")),
+        end = &mut certificates.task => return Err(anyhow::anyhow!("the publication of certificates ended: {end:?}")),
     }
     readiness.stop();
-    leading.stop().await;
-    if server.drain(settings.drain, IN_FLIGHT).await == Drained::Cut {
+    // A replica that leaves must not undo what its successor publishes.
+    certificates.task.abort();
+    let (drained, resigned) =
+        tokio::join!(server.drain(settings.drain, IN_FLIGHT), timeout(RESIGN, leading.stop()));
+    if drained == Drained::Cut {
         warn!("some calls were not answered");
     }
+    if resigned.is_err() {
+        warn!("the controllers did not stop in time");
+    }
     feeding.abort();
-    certificates.task.abort();
     info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

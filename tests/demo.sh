@@ -25,6 +25,7 @@ cargo build -p kutter -p kutter-kit --bins
 
 say "starting Kubernetes with 2 nodes in $directory"
 mkdir -p "$(dirname "$directory")"
+: >"$log"
 "$built/testbed" up --nodes 2 --dir "$directory" >"$log" 2>&1 &
 testbed=$!
 end() {

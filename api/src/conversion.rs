@@ -20,7 +20,8 @@
 //! Where spec 00 "Known sharp edges" 1, 2, 3, 5 and 6 and spec 51 edge 2 name something better than the
 //! tables, that is done: labels and annotations of `v1alpha1` that stand for a field mirror it (they are
 //! deleted when it is unset), a SidecarSet `namespace` comes back as such, and no `status` is made up. Two
-//! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields.
+//! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields; one that cannot be
+//! read stays an annotation.
 
 mod cloneset;
 mod containerrecreaterequest;
@@ -71,28 +72,11 @@ pub enum ConversionError {
         /// The version, with its group, that does not have it.
         api_version: String,
     },
-    /// A PodUnavailableBudget annotation names an operation that does not exist.
-    #[error("invalid {annotation} value {value:?}")]
-    ProtectOperation {
-        /// The annotation.
-        annotation: &'static str,
-        /// The item that is not an operation.
-        value: String,
-    },
-    /// A PodUnavailableBudget annotation is not a 32-bit integer.
-    #[error("failed to parse {annotation}: strconv.ParseInt: parsing {value:?}: {reason}")]
-    ProtectTotalReplicas {
-        /// The annotation.
-        annotation: &'static str,
-        /// Its text.
-        value: String,
-        /// `invalid syntax` or `value out of range`.
-        reason: &'static str,
-    },
 }
 
-/// Converts one object in place, as the mapping table says for one direction.
-type Rule = fn(&mut RawObject<'_>) -> Result<(), ConversionError>;
+/// Converts one object in place, as the mapping table says for one direction. Nothing in an object makes a
+/// rule fail: one stored object that could not be converted would fail every list of its kind.
+type Rule = fn(&mut RawObject<'_>);
 
 /// The two directions of a kind whose versions differ.
 struct Rules {
@@ -106,8 +90,8 @@ struct Rules {
 /// are taken: a rule leaves alone what does not have the type it expects.
 ///
 /// # Errors
-/// If `object` is no JSON object, has the desired version already, is of a kind that is not served in
-/// both versions, or is a PodUnavailableBudget whose annotations cannot become fields.
+/// If `object` is no JSON object, has the desired version already, or is of a kind that is not served in
+/// both versions.
 pub fn convert(object: &str, desired_api_version: &str) -> Result<Box<RawValue>, ConversionError> {
     let source = RawObject::parse(object)?;
     let kind = source.string("kind").unwrap_or_default();
@@ -124,14 +108,12 @@ pub fn convert(object: &str, desired_api_version: &str) -> Result<Box<RawValue>,
     }
     let mut converted = match rules {
         None => source,
-        Some(rules) if desired == BETA => kept::convert_keeping(
-            source,
-            &kept::Course::new(version, rules.to_beta, desired, rules.to_alpha),
-        )?,
-        Some(rules) => kept::convert_keeping(
-            source,
-            &kept::Course::new(version, rules.to_alpha, desired, rules.to_beta),
-        )?,
+        Some(rules) if desired == BETA => {
+            kept::convert_keeping(source, &kept::Course::new(version, rules.to_beta, desired, rules.to_alpha))
+        }
+        Some(rules) => {
+            kept::convert_keeping(source, &kept::Course::new(version, rules.to_alpha, desired, rules.to_beta))
+        }
     };
     converted.insert("apiVersion", RawNode::string(desired_api_version));
     Ok(RawValue::from_string(converted.to_string())?)

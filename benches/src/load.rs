@@ -13,6 +13,7 @@ use futures::future::join_all;
 use h2::client::{self, SendRequest};
 use http::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::review::Template;
@@ -55,11 +56,23 @@ pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u
             next: Arc::default(),
         };
         println!("ready");
-        for line in std::io::stdin().lock().lines() {
-            drop(line);
+        let mut lines = input();
+        while lines.recv().await.is_some() {
             println!("{}", serde_json::to_string(&load.round(requests).await).expect("a round is JSON"));
         }
     });
+}
+
+/// The lines of the standard input, read by a thread of their own: between the rounds the connections
+/// have to answer the server's pings.
+fn input() -> UnboundedReceiver<()> {
+    let (sender, receiver) = unbounded_channel();
+    std::thread::spawn(move || {
+        for _ in std::io::stdin().lock().lines() {
+            drop(sender.send(()));
+        }
+    });
+    receiver
 }
 
 /// Sends one review and returns the answer.

@@ -1,10 +1,16 @@
 //! Connections to the API server.
 
 use std::path::Path;
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use thiserror::Error;
+
+/// Longest time for a connection to come up.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Longest silence on a connection that waits for an answer.
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
@@ -43,7 +49,23 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 /// # Errors
 /// The configuration does not make a client, for example for lack of a certificate.
 pub fn connect(configuration: &Config, user_agent: &str) -> Result<Client, ConnectError> {
+    connect_with_patience(configuration, user_agent, SILENCE)
+}
+
+/// As [`connect`], for a client that gives a silent connection up after `patience`.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_with_patience(
+    configuration: &Config,
+    user_agent: &str,
+    patience: Duration,
+) -> Result<Client, ConnectError> {
     let mut configuration = configuration.clone();
+    // A host that vanishes in the middle of an answer must not hold anybody for ever. Watches hear a
+    // bookmark each minute and end after some five, so only a dead connection is silent for longer.
+    configuration.connect_timeout = Some(CONNECT.min(patience));
+    configuration.read_timeout = Some(patience);
     if let Ok(value) = http::HeaderValue::from_str(user_agent) {
         configuration.headers.push((http::header::USER_AGENT, value));
     }

@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::core::ApiResource;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
@@ -71,7 +73,7 @@ pub fn awaiting(world: World) -> Arc<Index> {
 pub async fn run(client: Client, install_namespace: &str, mut world: World, index: Arc<Index>) {
     let mut events = SelectAll::<Events>::new();
     for (kind, api, config) in watches(&client, install_namespace) {
-        events.push(watch(api, config).default_backoff().map(move |event| (kind, event)).boxed());
+        events.push(watch(api, config).backoff(Retry::default()).map(move |event| (kind, event)).boxed());
     }
     let mut follower = Follower::default();
     while let Some((kind, event)) = events.next().await {
@@ -83,6 +85,26 @@ pub async fn run(client: Client, install_namespace: &str, mut world: World, inde
         for kind in follower.synced.drain(..) {
             index.set_cache_state(kind, CacheState::Synced);
         }
+    }
+}
+
+/// Pauses between attempts to list or watch. They stay short: a kind that appears must be known before
+/// long, since Pods are refused until then.
+#[derive(Default)]
+struct Retry(u32);
+
+impl Iterator for Retry {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0 = self.0.saturating_add(1);
+        Some(Duration::from_millis(500).saturating_mul(self.0).min(Duration::from_secs(3)))
+    }
+}
+
+impl Backoff for Retry {
+    fn reset(&mut self) {
+        self.0 = 0;
     }
 }
 
@@ -148,9 +170,8 @@ fn fail(index: &Index, kind: Watched, error: &watcher::Error) {
     let state = match (index.cache_state(kind), cause) {
         (CacheState::Synced, _) => return,
         (_, kube::Error::Api(status)) if status.code == 404 => CacheState::Absent,
-        (CacheState::AwaitingConversion(since), cause) if is_conversion(cause) => {
-            CacheState::AwaitingConversion(since)
-        }
+        // The time counts from the first such failure, whatever came in between.
+        (CacheState::AwaitingConversion(since), _) => CacheState::AwaitingConversion(since),
         (_, cause) if is_conversion(cause) => CacheState::AwaitingConversion(Instant::now()),
         (_, cause) => CacheState::Failing(crate::client::message(cause)),
     };

@@ -71,9 +71,10 @@ impl Index {
         self.caches.borrow().get(&kind).cloned().unwrap_or(CacheState::Synced)
     }
 
-    /// True where the cache of `kind` can answer.
+    /// True where the cache of `kind` can answer. A kind that was absent when last looked for may be
+    /// there by now, so its absence answers nothing.
     pub fn can_answer(&self, kind: Watched) -> bool {
-        matches!(self.cache_state(kind), CacheState::Synced | CacheState::Absent)
+        self.cache_state(kind) == CacheState::Synced
     }
 
     /// What readiness still waits for; `None` when it waits for nothing (decision 1).

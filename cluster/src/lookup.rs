@@ -100,18 +100,23 @@ impl Lookup {
         let Source::Cluster(live) = &*self.0 else { return Ok(None) };
         let request = {
             let mut namespaces = live.namespaces.lock().await;
+            namespaces.retain(|_, request| request.peek().is_none());
             match namespaces.get(name) {
                 Some(request) => request.clone(),
                 None => {
-                    let request = get_namespace(live.client.clone(), name.to_owned()).boxed().shared();
+                    // Driven by a task: a caller that goes away must not leave a request behind which
+                    // nobody drives and whose old answer somebody gets later.
+                    let get = tokio::spawn(get_namespace(live.client.clone(), name.to_owned()));
+                    let request =
+                        get.map(|answer| answer.unwrap_or_else(|error| Err(LookupError(error.to_string()))));
+                    let request = request.boxed().shared();
+                    drop(tokio::spawn(request.clone()));
                     namespaces.insert(name.to_owned(), request.clone());
                     request
                 }
             }
         };
-        let answer = request.await;
-        live.namespaces.lock().await.remove(name);
-        answer
+        request.await
     }
 
     /// How many Pods of `namespace` are neither finished nor being deleted (spec 50 §4.3).

@@ -1,7 +1,12 @@
 //! Writes by path: bodies are JSON text that the planner made.
 
+use std::time::Duration;
+
 use http::{Method, Request, header};
 use kube::Client;
+
+/// Longest time for one request.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How a patch is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,5 +75,10 @@ async fn send(
         .header(header::ACCEPT, "application/json")
         .body(body.into_bytes())
         .map_err(kube::Error::HttpError)?;
-    client.request_text(request).await
+    match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            Err(kube::Error::Service(format!("no answer from the API server within {PATIENCE:?}").into()))
+        }
+    }
 }

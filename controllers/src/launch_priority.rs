@@ -1,7 +1,6 @@
 //! Controller `container-launch-priority-controller`: releases the containers of a Pod from high to
 //! low priority by adding keys to the ConfigMap `<pod>-barrier` (spec 30 §17).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +8,7 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use kube::Client;
 use planner::launch_priority::barrier_name;
-use planner::launch_priority::release::{PodFacts, Step, completed_patch, open_patch, release};
-use serde::Deserialize;
+use planner::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
 use tokio::sync::mpsc;
 
 use crate::pods::Pods;
@@ -20,11 +18,9 @@ use crate::{Context, ReconcileError};
 const SETTINGS: Settings = Settings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
 const SAFETY_NET: Duration = Duration::from_secs(300);
-
-#[derive(Deserialize)]
-struct Barrier {
-    data: Option<BTreeMap<String, String>>,
-}
+/// A barrier is created or taken over, gets a key, and the Pod is completed: a server that drops what
+/// we write must not keep us at it.
+const MAX_STEPS: usize = 4;
 
 /// Reconciles the Pods whose keys arrive.
 pub async fn run(context: Context, pods: Arc<Pods>, keys: mpsc::UnboundedReceiver<Key>) {
@@ -38,44 +34,116 @@ pub async fn run(context: Context, pods: Arc<Pods>, keys: mpsc::UnboundedReceive
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
     let Some(pod) = pods.get(key) else { return Ok(Next::Done) };
-    let facts = PodFacts::read(pod.get())?;
-    let collection = format!("/api/v1/namespaces/{}/configmaps", facts.namespace);
-    let barrier = format!("{collection}/{}", barrier_name(&facts.name));
-    let mut keys = released(client, &barrier).await?;
-    if release(&facts, keys.as_ref()) == Step::CreateBarrier {
-        match write::create(client, &collection, facts.barrier()).await {
-            // Somebody was faster, or the Pod's namespace is being deleted and there is nothing to do.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(kube::Error::Api(status)) if status.message.contains("being terminated") => {}
-            answer => drop(answer?),
-        }
-        keys = released(client, &barrier).await?;
-    }
-    match release(&facts, keys.as_ref()) {
-        Step::Wait | Step::CreateBarrier => return Ok(Next::After(SAFETY_NET)),
-        Step::Open { key, completes } => {
-            write::patch(client, &barrier, PatchKind::Merge, open_patch(&key)).await?;
-            if !completes {
-                return Ok(Next::After(SAFETY_NET));
+    advance(client, &PodFacts::read(pod.get())?).await
+}
+
+/// Carries steps out until the Pod has to wait. A write that finds another state than the one it was
+/// decided for fails (404, 409) and is decided anew.
+async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
+    let collection = format!("/api/v1/namespaces/{}/configmaps", pod.namespace);
+    let path = format!("{collection}/{}", barrier_name(&pod.name));
+    let mut barrier = write::get(client, &path).await?.as_deref().map(Barrier::read).transpose()?;
+    for _ in 0..MAX_STEPS {
+        let after = match release(pod, barrier.as_ref()) {
+            Step::Wait => break,
+            Step::CreateBarrier => match write::create(client, &collection, pod.barrier()).await {
+                // The Pod's namespace is being deleted and there is nothing to do.
+                Err(kube::Error::Api(status))
+                    if status.code == 404 || status.message.contains("being terminated") =>
+                {
+                    break;
+                }
+                answer => answer?,
+            },
+            Step::TakeOver { resource_version } => {
+                let patch = pod.take_over_patch(&resource_version);
+                write::patch(client, &path, PatchKind::Merge, patch).await?
             }
-        }
-        Step::Complete => {}
+            Step::Open { key, resource_version } => {
+                let patch = open_patch(&key, &resource_version);
+                write::patch(client, &path, PatchKind::Merge, patch).await?
+            }
+            Step::Complete => return complete(client, pod).await,
+        };
+        barrier = Some(Barrier::read(&after)?);
     }
-    complete(client, &facts).await
+    Ok(Next::After(SAFETY_NET))
 }
 
-/// The keys of the barrier; `None` while there is none.
-async fn released(client: &Client, barrier: &str) -> Result<Option<BTreeSet<String>>, ReconcileError> {
-    let Some(text) = write::get(client, barrier).await? else { return Ok(None) };
-    let barrier: Barrier = serde_json::from_str(&text)?;
-    Ok(Some(barrier.data.unwrap_or_default().into_keys().collect()))
-}
-
-async fn complete(client: &Client, facts: &PodFacts) -> Result<Next, ReconcileError> {
-    let path = format!("/api/v1/namespaces/{}/pods/{}", facts.namespace, facts.name);
-    match write::patch(client, &path, PatchKind::Merge, completed_patch()).await {
-        Err(error) if cluster::client::is_not_found(&error) => Ok(Next::Done),
+async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
+    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+    match write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await {
+        // Gone, or another Pod of that name by now, of which the watch will tell.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    const OLD: &str = r#"{"metadata":{"resourceVersion":"7","ownerReferences":[{"uid":"old"}]},"data":{"p_1":"true","p_0":"true"}}"#;
+    const TAKEN: &str = r#"{"metadata":{"resourceVersion":"8","ownerReferences":[{"uid":"new"}]}}"#;
+    const OPENED: &str =
+        r#"{"metadata":{"resourceVersion":"9","ownerReferences":[{"uid":"new"}]},"data":{"p_1":"true"}}"#;
+
+    fn pod(waiting: &[i64]) -> PodFacts {
+        PodFacts {
+            namespace: "n".to_owned(),
+            name: "web-0".to_owned(),
+            uid: "new".to_owned(),
+            waiting: waiting.iter().copied().collect(),
+            ..PodFacts::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_recreated_pod_gets_its_keys_one_by_one_in_its_own_barrier() {
+        let (client, requests) = fake::api_server(|request| match request {
+            fake::Request { method: "GET", .. } => (200, OLD.to_owned()),
+            fake::Request { body, .. } if body.contains(r#""resourceVersion":"7""#) => {
+                (200, TAKEN.to_owned())
+            }
+            fake::Request { body, .. } if body.contains(r#""resourceVersion":"8""#) => {
+                (200, OPENED.to_owned())
+            }
+            _ => (500, "{}".to_owned()),
+        });
+        assert_eq!(advance(&client, &pod(&[1, 0])).await.unwrap(), Next::After(SAFETY_NET));
+        let path = "PATCH /api/v1/namespaces/n/configmaps/web-0-barrier";
+        assert_eq!(
+            requests.lock().unwrap().split_off(1),
+            [
+                format!("{path} {}", pod(&[]).take_over_patch("7")),
+                format!("{path} {}", open_patch("p_1", "8"))
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_barrier_that_changed_meanwhile_is_looked_at_again() {
+        for barrier in [OLD, TAKEN] {
+            let (client, requests) = fake::api_server(move |request| match request.method {
+                "GET" => (200, barrier.to_owned()),
+                _ => (409, fake::status(409)),
+            });
+            let error = advance(&client, &pod(&[1, 0])).await.unwrap_err();
+            assert!(matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code == 409));
+            assert_eq!(requests.lock().unwrap().len(), 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pod_of_another_identity_is_not_completed() {
+        let (client, requests) = fake::api_server(|request| match request.method {
+            "GET" => (200, OPENED.to_owned()),
+            _ => (409, fake::status(409)),
+        });
+        assert_eq!(advance(&client, &pod(&[1])).await.unwrap(), Next::Done);
+        let path = "PATCH /api/v1/namespaces/n/pods/web-0";
+        assert_eq!(requests.lock().unwrap().last(), Some(&format!("{path} {}", pod(&[]).completed_patch())));
     }
 }

@@ -9,6 +9,8 @@
 //! Keys go through queues that keep each key once and never block who feeds them; a reconcile that
 //! fails or panics is tried again with growing pauses and disturbs no other object.
 
+#[cfg(test)]
+mod fake;
 pub mod launch_priority;
 pub mod metrics;
 pub mod pod_readiness;
@@ -17,15 +19,19 @@ pub mod queue;
 pub mod storage_version;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::election::Election;
 use kube::Client;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::metrics::Metrics;
 use crate::pods::Pods;
+
+/// Pause before controllers start again after one of them failed.
+const RESTART_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a reconcile failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -50,29 +56,68 @@ pub struct Context {
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
 /// middle of anything is safe: each write leaves a state from which the next leader continues.
 pub async fn run_while_leading(context: Context, election: &Election) {
-    let mut leading = election.leading.clone();
-    loop {
-        let leads = *leading.borrow_and_update();
-        context.metrics.set_leader(leads);
-        if leads {
-            info!("leading: controllers start");
-            tokio::select! {
-                () = run(context.clone()) => {}
-                () = lost(&mut leading) => info!("not leading any more: controllers stop"),
-            }
-        } else if leading.changed().await.is_err() {
-            return;
-        }
-    }
+    let metrics = context.metrics.clone();
+    while_leading(&metrics, election.leading.clone(), || run(context.clone())).await;
 }
 
-async fn lost(leading: &mut tokio::sync::watch::Receiver<bool>) {
-    // An election that ended counts as lost.
-    drop(leading.wait_for(|leads| !leads).await);
+/// Runs every controller until it is dropped, on a replica that takes part in no election.
+pub async fn run_unelected(context: Context) {
+    context.metrics.set_unelected();
+    run(context).await;
 }
 
 /// Runs every controller until it is dropped.
 pub async fn run(context: Context) {
+    supervise(|| start(&context)).await;
+}
+
+async fn while_leading<F: Future<Output = ()>>(
+    metrics: &Metrics,
+    mut leading: watch::Receiver<bool>,
+    work: impl Fn() -> F,
+) {
+    loop {
+        let leads = *leading.borrow_and_update();
+        metrics.set_leader(leads);
+        let changed = if leads {
+            info!("leading: controllers start");
+            tokio::select! {
+                () = work() => Ok(()),
+                lost = lost(&mut leading) => lost,
+            }
+        } else {
+            leading.changed().await
+        };
+        if changed.is_err() {
+            break;
+        }
+    }
+    // The last word of an election that ended may have been that we lead.
+    info!("the election ended: controllers stop");
+    metrics.set_leader(false);
+}
+
+async fn lost(leading: &mut watch::Receiver<bool>) -> Result<(), watch::error::RecvError> {
+    drop(leading.wait_for(|leads| !leads).await?);
+    info!("not leading any more: controllers stop");
+    Ok(())
+}
+
+/// Runs the tasks that `start` starts; when one ends or panics, all are stopped and started again, for
+/// the others wait for what it sends.
+async fn supervise(start: impl Fn() -> JoinSet<()>) {
+    loop {
+        let mut tasks = start();
+        match tasks.join_next().await {
+            Some(Err(error)) => error!(%error, "a controller failed: all start again"),
+            Some(Ok(())) | None => error!("a controller ended: all start again"),
+        }
+        tasks.shutdown().await;
+        tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+fn start(context: &Context) -> JoinSet<()> {
     let pods = Arc::new(Pods::default());
     let (readiness_keys, readiness_queue) = mpsc::unbounded_channel();
     let (launch_keys, launch_queue) = mpsc::unbounded_channel();
@@ -80,11 +125,83 @@ pub async fn run(context: Context) {
     tasks.spawn(pods::watch(context.client.clone(), pods.clone(), readiness_keys, launch_keys));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone(), readiness_queue));
     tasks.spawn(launch_priority::run(context.clone(), pods, launch_queue));
-    tasks.spawn(storage_version::run(context.client));
-    tasks.join_all().await;
+    tasks.spawn(storage_version::run(context.client.clone()));
+    tasks
 }
 
 /// The clock of the controllers: the one place where they read it.
 fn now() -> planner::moment::Moment {
     planner::moment::Moment { now: jiff::Timestamp::now(), seed: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::{Instant, timeout};
+
+    fn metrics() -> Metrics {
+        Metrics::register(&prometheus::Registry::new(), "test").unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_or_ends_stops_all_and_starts_them_again() {
+        let (starts, alive) = (AtomicUsize::new(0), Arc::new(()));
+        let begun = Instant::now();
+        let (third, mut reached) = watch::channel(false);
+        let supervised = supervise(|| {
+            let mut tasks = JoinSet::new();
+            let held = alive.clone();
+            // Of each start, this is the only task left.
+            assert_eq!(Arc::strong_count(&alive), 2);
+            tasks.spawn(async move {
+                pending::<()>().await;
+                drop(held);
+            });
+            match starts.fetch_add(1, Ordering::SeqCst) {
+                0 => drop(tasks.spawn(async { panic!("a defect") })),
+                1 => drop(tasks.spawn(async {})),
+                _ => drop(third.send(true)),
+            }
+            tasks
+        });
+        tokio::select! {
+            () = supervised => {}
+            third = reached.wait_for(|reached| *reached) => drop(third.unwrap()),
+        }
+        assert_eq!(starts.load(Ordering::SeqCst), 3);
+        assert_eq!(begun.elapsed(), RESTART_PAUSE * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_election_that_ends_while_we_lead_stops_the_controllers_for_good() {
+        let (sender, leading) = watch::channel(true);
+        let (metrics, starts) = (metrics(), AtomicUsize::new(0));
+        let work = || {
+            starts.fetch_add(1, Ordering::SeqCst);
+            assert!(metrics.leads());
+            pending()
+        };
+        let running = while_leading(&metrics, leading, work);
+        let end = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(sender);
+        };
+        tokio::join!(async { timeout(Duration::from_secs(60), running).await.unwrap() }, end);
+        assert_eq!(starts.load(Ordering::SeqCst), 1);
+        assert!(!metrics.leads());
+    }
+
+    #[tokio::test]
+    async fn controllers_without_an_election_lead() {
+        let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
+        let context = Context { client, metrics: Arc::new(metrics()) };
+        let running = tokio::spawn(run_unelected(context.clone()));
+        while !context.metrics.leads() {
+            assert!(!running.is_finished());
+            tokio::task::yield_now().await;
+        }
+        running.abort();
+    }
 }

@@ -111,6 +111,16 @@ impl Metrics {
         self.leader_status.with_label_values(&[self.lease.as_str()]).set(i64::from(leads));
     }
 
+    /// Records that this replica runs the controllers without an election: it leads, but holds no Lease.
+    pub(crate) fn set_unelected(&self) {
+        self.leader.set(1);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn leads(&self) -> bool {
+        self.leader.get() == 1
+    }
+
     pub(crate) fn set_workers(&self, controller: &str, workers: usize) {
         self.workers.with_label_values(&[controller]).set(workers as i64);
     }

@@ -3,7 +3,8 @@
 //! One task owns the state, so nothing is locked. Invariants:
 //! 1. a key is never reconciled by two workers at once;
 //! 2. a key that is added while it is reconciled is reconciled again afterwards;
-//! 3. a reconcile that panics counts as failed and affects no other key.
+//! 3. a reconcile that panics counts as failed and affects no other key;
+//! 4. a key is due at one later time at most, the one that its latest reconcile asked for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{Debug, Display};
@@ -44,6 +45,9 @@ struct Queue<K> {
     waiting: BTreeSet<K>,
     running: BTreeMap<Id, (K, Instant)>,
     again: BTreeSet<K>,
+    /// When a key is due, and the same by time. A key has one due time at most: the latest reconcile
+    /// decides, so taking the key forgets it.
+    due: BTreeMap<K, Instant>,
     delayed: BTreeSet<(Instant, K)>,
     failures: BTreeMap<K, u32>,
 }
@@ -93,6 +97,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             waiting: BTreeSet::new(),
             running: BTreeMap::new(),
             again: BTreeSet::new(),
+            due: BTreeMap::new(),
             delayed: BTreeSet::new(),
             failures: BTreeMap::new(),
         }
@@ -113,7 +118,16 @@ impl<K: Clone + Debug + Ord> Queue<K> {
     fn take(&mut self) -> Option<K> {
         let key = self.ready.pop_front()?;
         self.waiting.remove(&key);
+        if let Some(due) = self.due.remove(&key) {
+            self.delayed.remove(&(due, key.clone()));
+        }
         Some(key)
+    }
+
+    /// Makes `key` due; called only after [`Self::take`], which has forgotten any earlier time.
+    fn delay(&mut self, key: K, due: Instant) {
+        self.due.insert(key.clone(), due);
+        self.delayed.insert((due, key));
     }
 
     fn wake(&mut self, now: Instant) {
@@ -121,6 +135,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             && *due <= now
             && let Some((_, key)) = self.delayed.pop_first()
         {
+            self.due.remove(&key);
             self.add(key);
         }
     }
@@ -144,7 +159,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             Ok(next) => {
                 self.failures.remove(&key);
                 if let Next::After(pause) = next {
-                    self.delayed.insert((Instant::now() + pause, key.clone()));
+                    self.delay(key.clone(), Instant::now() + pause);
                     metrics::Result::RequeueAfter
                 } else {
                     metrics::Result::Success
@@ -162,7 +177,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
                     "reconcile failed, will be tried again"
                 );
                 metrics.retried(settings.name);
-                self.delayed.insert((Instant::now() + pause, key.clone()));
+                self.delay(key.clone(), Instant::now() + pause);
                 metrics::Result::Error
             }
         };
@@ -260,6 +275,50 @@ mod tests {
         })
         .await;
         assert_eq!(rounds.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_due_once_however_often_its_object_changed() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        let (counted, metrics) = (count.clone(), metrics());
+        let queue = run(SETTINGS, &metrics, receiver, move |_: i32| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, String>(Next::After(Duration::from_secs(300))) }
+        });
+        let changes = async {
+            for _ in 0..10 {
+                sender.send(1).unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            tokio::time::sleep(Duration::from_secs(990)).await;
+        };
+        tokio::select! {
+            () = queue => panic!("the queue is open"),
+            () = changes => {}
+        }
+        // Ten changes, and then after 309, 609 and 909 seconds.
+        assert_eq!(count.load(Ordering::SeqCst), 13);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_done_is_not_due_any_more() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let count = Arc::new(AtomicUsize::new(0));
+        let (counted, metrics) = (count.clone(), metrics());
+        let queue = run(SETTINGS, &metrics, receiver, move |_: i32| {
+            let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            async move { Ok::<_, String>(if first { Next::After(Duration::from_secs(300)) } else { Next::Done }) }
+        });
+        let changes = async {
+            for _ in 0..2 {
+                sender.send(1).unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            drop(sender);
+        };
+        tokio::join!(queue, changes);
+        assert_eq!(count.load(Ordering::SeqCst), 2);
     }
 
     #[test]

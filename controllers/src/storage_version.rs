@@ -8,14 +8,15 @@ use api::crds;
 use cluster::client::message;
 use cluster::list::{List, query};
 use cluster::write::{self, PatchKind};
+use futures::future::join_all;
 use kube::Client;
 use serde::Deserialize;
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
-/// Pause between two looks at the CRDs.
+/// Pause between two looks at a CRD.
 const PERIOD: Duration = Duration::from_secs(600);
-/// Pause after a look that found the cluster not ready for it.
+/// Pause after the first attempt that failed; doubled with each further one, up to [`PERIOD`].
 const RETRY: Duration = Duration::from_secs(15);
 /// Objects per page.
 const PAGE: usize = 100;
@@ -28,12 +29,21 @@ enum MigrationError {
     Answer(#[from] serde_json::Error),
     #[error("{failed} objects could not be rewritten, the first: {first}")]
     Objects { failed: usize, first: String },
+    #[error("{0} is not served, though its CustomResourceDefinition exists")]
+    NotServed(String),
 }
 
 #[derive(Deserialize)]
 struct Definition {
+    metadata: DefinitionMetadata,
     #[serde(default)]
     status: DefinitionStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DefinitionMetadata {
+    resource_version: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -56,14 +66,26 @@ struct ItemMetadata {
 
 /// Looks at all CRDs of ours now and then.
 pub async fn run(client: Client) {
+    join_all(crds::ALL.iter().map(|definition| keep(&client, definition))).await;
+}
+
+/// Looks at one CRD now and then; the trouble of one kind is no matter of the others.
+async fn keep(client: &Client, definition: &crds::CustomResourceDefinition) {
+    let mut retry = RETRY;
     loop {
-        let mut pause = PERIOD;
-        for definition in crds::ALL {
-            if let Err(error) = migrate(&client, definition).await {
-                warn!(kind = definition.kind, %error, "objects in an older version are not rewritten yet");
-                pause = RETRY;
+        // A list whose token expires midway (410) is begun anew like any other attempt that failed.
+        let pause = match migrate(client, definition).await {
+            Ok(()) => {
+                retry = RETRY;
+                PERIOD
             }
-        }
+            Err(error) => {
+                let pause = retry;
+                retry = retry.saturating_mul(2).min(PERIOD);
+                warn!(kind = definition.kind, %error, ?pause, "objects in an older version are not rewritten yet");
+                pause
+            }
+        };
         tokio::time::sleep(pause).await;
     }
 }
@@ -72,13 +94,18 @@ async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -
     let failed = |error: kube::Error| MigrationError::Cluster(message(&error));
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", definition.name());
     let Some(text) = write::get(client, &path).await.map_err(failed)? else { return Ok(()) };
-    let stored = serde_json::from_str::<Definition>(&text)?.status.stored_versions;
+    let Definition { metadata, status } = serde_json::from_str(&text)?;
+    let stored = status.stored_versions;
     if stored.iter().all(|version| version == definition.storage_version) {
         return Ok(());
     }
     info!(kind = definition.kind, ?stored, "rewriting objects in the storage version");
     rewrite_all(client, definition).await?;
-    let body = format!(r#"{{"status":{{"storedVersions":["{}"]}}}}"#, definition.storage_version);
+    // Refused if the CRD has changed since it was read: it might store another version by now.
+    let body = format!(
+        r#"{{"metadata":{{"resourceVersion":"{}"}},"status":{{"storedVersions":["{}"]}}}}"#,
+        metadata.resource_version, definition.storage_version
+    );
     write::patch(client, &format!("{path}/status"), PatchKind::Merge, body).await.map_err(failed)?;
     Ok(())
 }
@@ -96,7 +123,7 @@ async fn rewrite_all(
         let page = format!("{base}/{plural}?{}", query(PAGE, token.as_deref()));
         let text =
             write::get(client, &page).await.map_err(|error| MigrationError::Cluster(message(&error)))?;
-        let Some(text) = text else { return Ok(()) };
+        let Some(text) = text else { return Err(MigrationError::NotServed(page)) };
         let list: List<Item> = serde_json::from_str(&text)?;
         for Item { metadata } in &list.items {
             let object = if metadata.namespace.is_empty() {
@@ -120,5 +147,66 @@ async fn rewrite_all(
             None if failed == 0 => return Ok(()),
             None => return Err(MigrationError::Objects { failed, first }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    const DEFINITION: &str =
+        r#"{"metadata":{"resourceVersion":"42"},"status":{"storedVersions":["v0","v1"]}}"#;
+    const LIST: &str = r#"{"metadata":{},"items":[{"metadata":{"name":"a","namespace":"n"}}]}"#;
+
+    fn definition() -> &'static crds::CustomResourceDefinition {
+        crds::find("apps.kruise.io", "CloneSet").unwrap()
+    }
+
+    /// An API server with one object, which answers a rewrite and a list as told.
+    fn server(list: (u16, String), rewrite: u16) -> (Client, fake::Requests) {
+        fake::api_server(move |request| match request {
+            fake::Request { path, .. } if path.contains("customresourcedefinitions") => {
+                (200, DEFINITION.to_owned())
+            }
+            fake::Request { method: "GET", .. } => list.clone(),
+            _ => (rewrite, fake::status(rewrite)),
+        })
+    }
+
+    fn count(requests: &fake::Requests, start: &str) -> usize {
+        requests.lock().unwrap().iter().filter(|request| request.starts_with(start)).count()
+    }
+
+    #[tokio::test]
+    async fn stored_versions_are_replaced_only_in_the_definition_that_was_read() {
+        let (client, requests) = server((200, LIST.to_owned()), 200);
+        migrate(&client, definition()).await.unwrap();
+        let requests = requests.lock().unwrap();
+        let version = definition().storage_version;
+        assert_eq!(
+            requests.last().unwrap(),
+            &format!(
+                r#"PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io/status {{"metadata":{{"resourceVersion":"42"}},"status":{{"storedVersions":["{version}"]}}}}"#
+            )
+        );
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_not_served_or_expires_leaves_the_stored_versions() {
+        for code in [404, 410] {
+            let (client, requests) = server((code, fake::status(code)), 200);
+            migrate(&client, definition()).await.unwrap_err();
+            assert_eq!(count(&requests, "PATCH"), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_is_refused_is_tried_less_and_less_often() {
+        let (client, requests) = server((200, LIST.to_owned()), 422);
+        let hour = tokio::time::timeout(Duration::from_secs(3600), keep(&client, definition())).await;
+        assert!(hour.is_err(), "it never ends");
+        // After 0, 15, 45, 105, 225, 465 and 945 seconds, and then every ten minutes.
+        assert_eq!(count(&requests, "PATCH"), 11);
     }
 }

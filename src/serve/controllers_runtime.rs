@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use cluster::client::ConnectError;
 use cluster::election;
 use controllers::Context;
 use controllers::metrics::Metrics as ControllerMetrics;
+use kube::{Client, Config};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -14,9 +15,6 @@ use webhooks::Metrics;
 
 use super::readiness::Readiness;
 use super::settings::Settings;
-
-/// Pause after an election that could not begin.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The controllers under way.
 pub(crate) struct Leading {
@@ -38,7 +36,7 @@ impl Leading {
 /// Starts the controllers on `runtime`; they begin once this replica has published its certificates.
 pub(crate) fn start(
     settings: &Settings,
-    configuration: kube::Config,
+    configuration: Config,
     metrics: &Metrics,
     readiness: Readiness,
     runtime: &Runtime,
@@ -53,32 +51,28 @@ pub(crate) fn start(
                 return std::future::pending().await;
             }
             readiness.initialized().await;
-            let client = cluster::client::connect(&configuration, "kruise-manager/controllers");
-            let client = match client.context("the controllers have no client") {
-                Ok(client) => client,
+            match connect(&configuration, &lease) {
+                Ok(clients) => clients,
                 Err(error) => {
-                    error!("{error:#}");
-                    return std::future::pending().await;
+                    error!("the controllers have no client: {error:#}");
+                    std::future::pending().await
                 }
-            };
-            let context = Context { client: client.clone(), metrics };
-            if !elected {
-                info!("controllers start without an election");
-                controllers::run(context).await;
-                return std::future::pending().await;
-            }
-            loop {
-                match election::run(client.clone(), &lease).await {
-                    Ok(election) => return (context, election),
-                    Err(error) => error!(%error, "the election can't begin, will be tried again"),
-                }
-                tokio::time::sleep(RETRY).await;
             }
         };
-        let (context, election) = tokio::select! {
+        let (client, lease_client) = tokio::select! {
             _ = &mut stopped => return,
-            begun = work => begun,
+            clients = work => clients,
         };
+        let context = Context { client, metrics };
+        if !elected {
+            info!("controllers start without an election");
+            tokio::select! {
+                _ = stopped => {}
+                () = controllers::run_unelected(context) => {}
+            }
+            return;
+        }
+        let election = election::run(lease_client, lease);
         tokio::select! {
             _ = stopped => {}
             () = controllers::run_while_leading(context, &election) => {}
@@ -86,4 +80,14 @@ pub(crate) fn start(
         election.resign().await;
     });
     Ok(Leading { stop, task })
+}
+
+/// A client for the controllers, and one for the Lease that gives up soon enough for a leader that is cut
+/// off to know it before its Lease ends.
+fn connect(configuration: &Config, lease: &election::Settings) -> Result<(Client, Client), ConnectError> {
+    let client = cluster::client::connect(configuration, "kruise-manager/controllers")?;
+    let patience = lease.renew_deadline / 2;
+    let lease_client =
+        cluster::client::connect_with_patience(configuration, "kruise-manager/lease", patience)?;
+    Ok((client, lease_client))
 }

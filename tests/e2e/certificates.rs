@@ -6,12 +6,13 @@ use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::conversion::samples;
 use crate::product::{self, Options, Product};
 use crate::registration::{authority, bundles, event, foreign_material, get, patch, published, secret_path};
 use crate::service;
-use crate::support::{call, direct, in_use};
+use crate::support::{call, create, direct, in_use, message};
 
-/// Pain 2: everything repairs itself, and says so; pain 19: callers that don't trust us are counted.
+/// Pain 3 c, pain 2: everything repairs itself, and says so; pain 19: callers that don't trust us are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_replaced_certificates_repair_themselves() {
     let server = ApiServer::start(kit::Options::default()).await;
@@ -23,6 +24,7 @@ async fn lost_and_replaced_certificates_repair_themselves() {
         let endpoint = service::join(&server, &product).await;
         replicas.push((product, endpoint));
     }
+    objects_created_during_the_start_are_accepted_soon(&server).await;
     for (product, _) in &mut replicas {
         product.wait_ready().await;
     }
@@ -36,6 +38,26 @@ async fn lost_and_replaced_certificates_repair_themselves() {
     for (product, _endpoint) in replicas {
         assert_eq!(product.liveness().await.unwrap().0, 200);
         assert!(product.stop().await.success());
+    }
+}
+
+/// Pain 3 c: an object of each kind, in the version that needs us.
+async fn objects_created_during_the_start_are_accepted_soon(server: &ApiServer) {
+    let client = server.client();
+    let namespace = server.namespace("early").await;
+    for sample in samples(&namespace, "v1alpha1") {
+        wait_for("the object to be accepted", async || {
+            let answer = create(&client, sample.object.clone(), "").await;
+            if answer.0 == 201 {
+                return Ok(());
+            }
+            // Nothing but that the program isn't there yet.
+            let text = message(&answer);
+            let early = ["conversion webhook for", "failed calling webhook"];
+            assert!(early.iter().any(|words| text.contains(words)), "{text}");
+            Err(text.to_owned())
+        })
+        .await;
     }
 }
 

@@ -35,8 +35,8 @@ fn render(values: &[&str]) -> Vec<Value> {
 }
 
 fn documents(text: &str) -> Vec<Value> {
-    let parse = |document: &str| serde_saphyr::from_str::<Value>(document).unwrap();
-    text.split("\n---").map(parse).filter(Value::is_object).collect()
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    documents.into_iter().filter(Value::is_object).collect()
 }
 
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {

@@ -183,7 +183,7 @@ async fn cached_answers_outlive_the_api_server(
     server.restart().await;
     shop.settle().await;
     shop.stock([shop.sidecar_set("late").container("late", "busybox:1.36")]).await;
-    assert_eq!(injected().await, ["log", "late", "main"]);
+    assert_eq!(injected().await, ["late", "log", "main"]);
     in_use(server).await;
     wait_for("the Lease", async || {
         let metrics = product.metrics().await;

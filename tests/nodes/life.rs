@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kit::objects;
 
-use crate::site::{NAMESPACE, RELEASE, Site, clone_set, injected, trial};
+use crate::site::{NAMESPACE, RELEASE, Site, clone_set, injected};
 
 /// User pains 3(a) and 16, spec 00 §6.2.
 #[tokio::test]
@@ -43,7 +43,8 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     assert!(site.entries().await.is_empty());
     let pod = site.try_pod(&namespace).await.unwrap();
     assert!(!injected(&pod));
-    objects::create(&server.client(), trial(&namespace)).await.unwrap();
+    let free = format!("run free -n {namespace} --image=nginx:1.25 --labels=tier=web");
+    site.kubectl(&free).await.success();
     let crds = site.get("crds").await["items"].as_array().unwrap().len();
     assert_eq!(crds, 18);
     let left =

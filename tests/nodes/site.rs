@@ -75,9 +75,14 @@ impl Site {
     /// [`enter`](Self::enter), with the chart installed as [`VALUES`] say and everything registered.
     pub async fn installed() -> Option<Self> {
         let site = Self::enter().await?;
-        site.upgrade(&[]).await.success();
-        site.wait_registered().await;
+        site.install().await;
         Some(site)
+    }
+
+    /// Brings the chart to what [`VALUES`] say and waits until everything is registered.
+    pub async fn install(&self) {
+        self.upgrade(&[]).await.success();
+        self.wait_registered().await;
     }
 
     /// The control plane.

@@ -58,6 +58,6 @@ type ResourceExprList struct {
 
 // SidecarSetPatchPodMetadata is an element of spec.patchPodMetadata of a SidecarSet.
 type SidecarSetPatchPodMetadata struct {
-	Annotations []string `json:"annotations,omitempty"`
-	PatchPolicy string   `json:"patchPolicy,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	PatchPolicy string            `json:"patchPolicy,omitempty"`
 }

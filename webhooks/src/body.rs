@@ -1,5 +1,7 @@
 //! Request bodies: collected whole, bounded in bytes and in time.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -9,9 +11,37 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::deadline::{Deadline, Slow};
 
-/// Bodies up to this size are bounded in number by the concurrency limit alone; larger ones also need
-/// one of few slots, so that they cannot fill the memory together.
+/// Bodies up to this size are bounded in number by the connections and their streams alone; larger ones
+/// also need one of few slots, so that they cannot fill the memory together.
 const SMALL: usize = 256 * 1024;
+/// Above this size a body needs the only slot there is for the largest.
+const HUGE: usize = 4 * 1024 * 1024;
+/// Time for a caller to send its body, and again after each wait for a slot. The API server sends at once
+/// what it has in memory.
+const READING: Duration = Duration::from_secs(10);
+
+/// The slots of one kind of request.
+#[derive(Debug)]
+pub(crate) struct Room {
+    large: Semaphore,
+    huge: Semaphore,
+}
+
+impl Room {
+    /// Room for so many large bodies besides one of the largest.
+    pub(crate) fn new(large: usize) -> Self {
+        Self { large: Semaphore::new(large), huge: Semaphore::new(1) }
+    }
+
+    /// The slots for a body of this size, and the size up to which they serve.
+    fn tier(&self, length: usize) -> Option<(&Semaphore, usize)> {
+        match length {
+            0..=SMALL => None,
+            length if length <= HUGE => Some((&self.large, HUGE)),
+            _ => Some((&self.huge, usize::MAX)),
+        }
+    }
+}
 
 /// A body in memory, with the slot that a large one holds.
 pub(crate) struct Collected<'a> {
@@ -32,11 +62,12 @@ pub(crate) enum BodyError {
     Stopping,
 }
 
-/// Reads `body`, at most `limit` bytes, until `deadline`. A body that arrives in one piece is not copied.
+/// Reads `body`, at most `limit` bytes, until `deadline` or until the caller took too long to send it. A
+/// body that arrives in one piece is not copied.
 pub(crate) async fn collect(
     mut body: Body,
     limit: usize,
-    large: &Semaphore,
+    room: &Room,
     deadline: Deadline,
 ) -> Result<Collected<'_>, BodyError> {
     let expected = body.size_hint().lower();
@@ -44,28 +75,35 @@ pub(crate) async fn collect(
         return Err(BodyError::TooLarge(limit));
     }
     let mut slot = None;
+    // Bytes that may be held with the slot at hand.
+    let mut covered = SMALL;
+    let mut reading = deadline.at_most(READING);
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
     loop {
-        let frame = deadline.within("reading the request", body.frame()).await?;
+        let frame = reading.within("reading the request", body.frame()).await?;
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
         let length = first.len() + whole.len() + data.len();
         if length > limit {
             return Err(BodyError::TooLarge(limit));
         }
-        if length > SMALL && slot.is_none() {
-            let acquire = deadline.within("waiting for room for a large request", large.acquire());
+        if length > covered
+            && let Some((slots, up_to)) = room.tier(length)
+        {
+            let acquire = deadline.within("waiting for room for a large request", slots.acquire());
             slot = Some(acquire.await?.map_err(|_| BodyError::Stopping)?);
+            covered = up_to;
+            reading = deadline.at_most(READING);
         }
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;
         }
         if whole.is_empty() {
-            // Room for what was announced, but no more than a slot covers before one is held.
+            // Room for what was announced, but no more than is covered.
             let announced = usize::try_from(expected).unwrap_or(limit);
-            whole.reserve(announced.min(if slot.is_some() { limit } else { SMALL }).max(length));
+            whole.reserve(announced.min(covered).max(length));
             whole.extend_from_slice(&first);
             first = Bytes::new();
         }

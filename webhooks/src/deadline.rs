@@ -41,6 +41,11 @@ impl Deadline {
         Self::after(timeout - margin)
     }
 
+    /// This deadline, or `time` from now where that is sooner.
+    pub fn at_most(self, time: Duration) -> Self {
+        Self(self.0.min(Instant::now() + time))
+    }
+
     /// The time left; zero when it is over.
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())

@@ -15,7 +15,8 @@
 //! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
 //! 2. A path without rules is not served; nothing is allowed because nobody looked.
 //! 3. What a request may cost is bounded: bytes by the body limit, time by the caller's deadline,
-//!    number by load shedding. A client that stops half way holds a connection until its timeout.
+//!    number by load shedding. A client that stops half way holds a part of its own connection until a
+//!    timeout, and no place among the calls being answered.
 //! 4. Nothing waits for the disk: the protection log is written by a thread of its own.
 
 pub mod admission;

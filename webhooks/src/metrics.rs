@@ -22,6 +22,7 @@ pub struct Metrics {
     pub(crate) overloads: IntCounter,
     pub(crate) handshake_failures: IntCounterVec,
     pub(crate) connections: IntGauge,
+    pub(crate) connections_refused: IntCounter,
     pub(crate) log_lines_dropped: IntCounter,
     pub(crate) namespaces_kept: IntCounterVec,
     pub(crate) definitions_kept: IntCounterVec,
@@ -93,6 +94,10 @@ impl Metrics {
                 &["reason"],
             )?,
             connections: keep(&registry, IntGauge::new("kutter_connections", "Open connections.")?)?,
+            connections_refused: counter(
+                "kutter_connections_refused",
+                "Connections closed at once because their peer had too many.",
+            )?,
             log_lines_dropped: counter(
                 "kutter_protection_log_lines_dropped",
                 "Lines that the protection log could not take.",
@@ -139,8 +144,8 @@ impl Metrics {
         self.overloads.get()
     }
 
-    /// Reviews received on any path. When this stays at zero although objects are created, the API
-    /// server does not reach this process.
+    /// Reviews received on any path, other than those that this process sent to itself. When this stays
+    /// at zero although objects are created, the API server does not reach this process.
     pub fn reviews_received(&self) -> u64 {
         let families = self.reviews.collect();
         let counters = families.iter().flat_map(|family| family.get_metric());

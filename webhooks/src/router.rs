@@ -16,11 +16,11 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::debug;
 
 use crate::admission::Admission;
-use crate::body::{BodyError, collect};
+use crate::body::{BodyError, Room, collect};
 use crate::convert::convert;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
@@ -39,10 +39,12 @@ pub struct Limits {
     pub review_bytes: usize,
     /// Bytes of one ConversionReview, which holds a whole list.
     pub conversion_bytes: usize,
-    /// Calls in flight; more are turned away with status 503, to which the API server applies the
-    /// registration's failure policy.
+    /// Calls being answered, their bodies read before; more are turned away with status 503, to which the
+    /// API server applies the registration's failure policy. A caller that is slow to send its body takes
+    /// none of these places.
     pub calls: usize,
-    /// Requests above 256 KiB held in memory at the same time, for reviews and for conversions each.
+    /// Requests above 256 KiB held in memory at the same time, for reviews and for conversions each. One
+    /// above 4 MiB is held besides.
     pub large_requests: usize,
 }
 
@@ -56,17 +58,20 @@ struct Shared {
     admission: Arc<Admission>,
     limits: Limits,
     calls: Semaphore,
-    large_reviews: Semaphore,
-    large_conversions: Semaphore,
+    reviews: Room,
+    conversions: Room,
 }
+
+/// More calls came than are answered at the same time.
+struct Overloaded;
 
 /// The routes of the admission server. Paths that the gates switch off are not served (404).
 pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     let gates: FeatureGates = admission.gates.clone();
     let shared = Arc::new(Shared {
         calls: Semaphore::new(limits.calls),
-        large_reviews: Semaphore::new(limits.large_requests),
-        large_conversions: Semaphore::new(limits.large_requests),
+        reviews: Room::new(limits.large_requests),
+        conversions: Room::new(limits.large_requests),
         admission,
         limits,
     });
@@ -100,45 +105,49 @@ impl Shared {
     async fn answer(&self, route: Route, metrics: &PathMetrics, request: Request) -> Response {
         let started = Instant::now();
         let in_flight = metrics.enter();
-        let response = match self.calls.try_acquire() {
-            Ok(_permit) => match route {
-                Route::Admit(endpoint) => self.admit(endpoint, request).await,
-                Route::Convert => self.convert(request).await,
-            },
-            Err(_) => {
-                self.admission.metrics.overloads.inc();
-                plain(StatusCode::SERVICE_UNAVAILABLE, "too many calls in flight")
-            }
+        let answer = match route {
+            Route::Admit(endpoint) => self.admit(endpoint, request).await,
+            Route::Convert => self.convert(request).await,
         };
+        let response = answer.unwrap_or_else(|Overloaded| {
+            self.admission.metrics.overloads.inc();
+            plain(StatusCode::SERVICE_UNAVAILABLE, "too many calls in flight")
+        });
         drop(in_flight);
         metrics.finish(response.status().as_u16(), started.elapsed());
         response
     }
 
-    async fn admit(&self, endpoint: Endpoint, request: Request) -> Response {
+    /// A place for a call whose body is there.
+    fn enter(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
+        self.calls.try_acquire().map_err(|_| Overloaded)
+    }
+
+    async fn admit(&self, endpoint: Endpoint, request: Request) -> Result<Response, Overloaded> {
         let deadline = Deadline::from_query(request.uri().query());
         let (parts, body) = request.into_parts();
         let reply = match refused_by_header(&parts.headers, &body) {
             Some(reply) => reply,
-            None => match collect(body, self.limits.review_bytes, &self.large_reviews, deadline).await {
+            None => match collect(body, self.limits.review_bytes, &self.reviews, deadline).await {
                 Ok(collected) => {
+                    let _place = self.enter()?;
                     let reply = self.admission.admit(endpoint, &collected.bytes, deadline).await;
-                    return json(StatusCode::OK, reply.body);
+                    return Ok(json(StatusCode::OK, reply.body));
                 }
                 Err(error) => Reply::anonymous(review_code(&error), error.to_string()),
             },
         };
         self.admission.metrics.count_review(endpoint.path(), reply.code);
         debug!(webhook = endpoint.path(), code = reply.code, "a call that is no review");
-        json(StatusCode::OK, reply.body)
+        Ok(json(StatusCode::OK, reply.body))
     }
 
-    async fn convert(&self, request: Request) -> Response {
+    async fn convert(&self, request: Request) -> Result<Response, Overloaded> {
         let deadline = Deadline::from_query(request.uri().query());
-        match collect(request.into_body(), self.limits.conversion_bytes, &self.large_conversions, deadline)
-            .await
-        {
+        let limit = self.limits.conversion_bytes;
+        Ok(match collect(request.into_body(), limit, &self.conversions, deadline).await {
             Ok(collected) => {
+                let _place = self.enter()?;
                 let (status, body) = convert(&self.admission.metrics, collected.bytes.clone()).await;
                 json(status, body)
             }
@@ -150,7 +159,7 @@ impl Shared {
                 };
                 plain(status, error.to_string())
             }
-        }
+        })
     }
 }
 

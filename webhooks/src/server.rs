@@ -18,7 +18,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::server::ResolvesServerCert;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -27,8 +27,10 @@ use tracing::{debug, info, warn};
 use crate::metrics::Metrics;
 
 mod connection;
+mod places;
 
 use connection::{Http, HttpVersion, Phase};
+use places::{Place, Places};
 
 const BACKLOG: i32 = 1024;
 /// Pause after an accept that failed, such as for want of file descriptors.
@@ -37,11 +39,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What connections may cost at most.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Open connections; more wait in the kernel's queue.
+    /// Open connections; more wait in the kernel's queue. Over HTTP/1.1 an API server opens one for each
+    /// call that is under way.
     pub connections: usize,
+    /// Open connections from one address; more are closed at once.
+    pub per_peer: usize,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of a request over HTTP/1.1, idle time before it included.
+    /// Time for the head of a request over HTTP/1.1, idle time before it included. Longer than callers
+    /// keep idle connections (an API server: 90 s): one that sends while we close loses its call.
     pub head: Duration,
     /// Concurrent requests per HTTP/2 connection.
     pub streams: u32,
@@ -54,10 +60,11 @@ pub struct ConnectionLimits {
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
-            connections: 512,
+            connections: 2048,
+            per_peer: 1024,
             handshake: Duration::from_secs(10),
-            head: Duration::from_secs(60),
-            streams: 250,
+            head: Duration::from_secs(120),
+            streams: 128,
             idle: Duration::from_secs(30),
             ping: Duration::from_secs(15),
         }
@@ -156,7 +163,7 @@ impl Server {
         let acceptor = Acceptor {
             tls,
             http: Http::new(router, &limits),
-            slots: Arc::new(Semaphore::new(limits.connections)),
+            places: Places::new(&limits, metrics),
             handshake: limits.handshake,
             metrics: metrics.clone(),
             phase: phase.subscribe(),
@@ -193,7 +200,7 @@ impl Server {
 struct Acceptor {
     tls: Option<TlsAcceptor>,
     http: Http,
-    slots: Arc<Semaphore>,
+    places: Arc<Places>,
     handshake: Duration,
     metrics: Metrics,
     phase: watch::Receiver<Phase>,
@@ -208,8 +215,8 @@ impl Acceptor {
                 biased;
                 _ = phase.wait_for(|phase| *phase == Phase::Stopping) => break,
                 Some(_) = connections.join_next() => {}
-                Some((stream, slot)) = self.accept(&listener) => {
-                    connections.spawn(self.clone().serve(stream, slot));
+                Some((stream, place)) = self.accept(&listener) => {
+                    connections.spawn(self.clone().serve(stream, place));
                 }
             }
         }
@@ -217,11 +224,11 @@ impl Acceptor {
         while connections.join_next().await.is_some() {}
     }
 
-    /// `None` where accepting failed; the next call tries again.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let slot = self.slots.clone().acquire_owned().await.ok()?;
+    /// `None` where accepting failed or the peer has enough; the next call tries again.
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Place)> {
+        let free = self.places.free().await?;
         match listener.accept().await {
-            Ok((stream, _)) => Some((stream, slot)),
+            Ok((stream, peer)) => Some((stream, free.take(peer.ip())?)),
             Err(error) => {
                 warn!(%error, "can't accept a connection");
                 sleep(ACCEPT_PAUSE).await;
@@ -230,12 +237,11 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, _slot: OwnedSemaphorePermit) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, _place: Place) {
         // Without it small answers wait for acknowledgements.
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "can't switch off delays");
         }
-        self.metrics.connections.inc();
         match &self.tls {
             None => self.http.serve(stream, HttpVersion::One, self.phase.clone()).await,
             Some(tls) => match timeout(self.handshake, tls.accept(stream)).await {
@@ -247,7 +253,6 @@ impl Acceptor {
                 Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),
             },
         }
-        self.metrics.connections.dec();
     }
 
     fn count_handshake_failure(&self, reason: &str, error: &str) {

@@ -1,6 +1,6 @@
 //! CloneSet (spec 00 §1.4, spec 31 §5).
 
-use super::{ConversionError, metadata};
+use super::metadata;
 use crate::annotations::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
     IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
@@ -31,7 +31,7 @@ const PRE_DOWNLOAD: [(&str, &str); 3] = [
     (MIN_READY, IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS),
 ];
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let pre_download = pre_download_of_annotations(object);
     let label = metadata::label(object, CLONESET_SCALING_EXCLUDE_PREPARING_DELETE);
     if let Some(spec) = object.object_mut("spec") {
@@ -45,12 +45,11 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
             }
         });
     }
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     let Some(spec) = object.object_mut("spec") else {
-        return Ok(());
+        return;
     };
     let pre_download = update_strategy_to_alpha(spec);
     let mut excluded = false;
@@ -67,7 +66,6 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
     for ((_, annotation), value) in PRE_DOWNLOAD.into_iter().zip(&pre_download) {
         metadata::mirror_annotation(object, annotation, value.as_deref());
     }
-    Ok(())
 }
 
 /// The values of the three pre-download fields that the annotations give.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{ConversionError, metadata};
+use super::metadata;
 use crate::annotations::{CRR_SYNC_CONTAINER_STATUSES, CRR_UNREADY_ACQUIRED};
 use crate::raw_object::{RawNode, RawObject};
 
@@ -23,7 +23,7 @@ struct ContainerStatus {
     container_id: String,
 }
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let snapshot =
         metadata::annotation(object, CRR_SYNC_CONTAINER_STATUSES).and_then(|text| read_snapshot(&text));
     let acquired = metadata::annotation(object, CRR_UNREADY_ACQUIRED).and_then(|text| whole_seconds(&text));
@@ -47,10 +47,9 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
             status.insert("conditions", RawNode::array(vec![condition.into()]));
         }
     });
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     let mut snapshot = None;
     let mut acquired = None;
     if let Some(status) = object.object_mut("status") {
@@ -68,7 +67,6 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
     }
     metadata::mirror_annotation(object, CRR_SYNC_CONTAINER_STATUSES, snapshot.as_deref());
     metadata::mirror_annotation(object, CRR_UNREADY_ACQUIRED, acquired.as_deref());
-    Ok(())
 }
 
 /// The states in their usual form; `None` if there are none or the text is not a list of them.

@@ -1,10 +1,10 @@
 //! Advanced DaemonSet (spec 00 §1.4, spec 70 §1.3).
 
-use super::{ConversionError, metadata};
+use super::metadata;
 use crate::annotations::PROGRESSIVE_CREATE_POD;
 use crate::raw_object::{RawNode, RawObject};
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let progressive = metadata::annotation(object, PROGRESSIVE_CREATE_POD);
     if let Some(spec) = object.object_mut("spec") {
         spec.remove("scaleStrategy");
@@ -24,10 +24,9 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
     if let Some(status) = object.object_mut("status") {
         status.rename("daemonSetHash", "updateRevision");
     }
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     let scale = object.object_mut("spec").and_then(|spec| spec.remove("scaleStrategy"));
     let partitioned = scale
         .and_then(RawNode::into_object)
@@ -36,5 +35,4 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
     if let Some(status) = object.object_mut("status") {
         status.rename("updateRevision", "daemonSetHash");
     }
-    Ok(())
 }

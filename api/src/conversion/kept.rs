@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{CONVERTED_FIELDS, ConversionError, Rule, metadata};
+use super::{CONVERTED_FIELDS, Rule, metadata};
 use crate::raw_object::{RawNode, RawObject};
 
 /// Objects are compared to this depth; below it a difference is noted as a whole.
@@ -44,19 +44,13 @@ impl Course {
 }
 
 /// Converts `source`, puts back what was noted for the target version and notes what it cannot hold.
-pub(super) fn convert_keeping<'a>(
-    mut source: RawObject<'a>,
-    course: &Course,
-) -> Result<RawObject<'a>, ConversionError> {
+pub(super) fn convert_keeping<'a>(mut source: RawObject<'a>, course: &Course) -> RawObject<'a> {
     let noted = take_noted(&mut source, course.target_version);
     let mut converted = source.clone();
-    (course.there)(&mut converted)?;
+    (course.there)(&mut converted);
     let plain = converted.clone();
     let mut returned = plain.clone();
-    // A result that does not convert back can neither be judged nor noted; it is right all the same.
-    if (course.back)(&mut returned).is_err() {
-        return Ok(converted);
-    }
+    (course.back)(&mut returned);
     let mut lost = differences(&mut source, &mut returned);
     let mut pending = if noted.is_empty() { Vec::new() } else { vec![noted.as_slice()] };
     let mut tries = 0;
@@ -78,7 +72,7 @@ pub(super) fn convert_keeping<'a>(
         }
     }
     note(&mut converted, course.source_version, lost);
-    Ok(converted)
+    converted
 }
 
 /// What the candidate loses of the source, if it may stand for it: it loses nothing that is not `lost`
@@ -91,13 +85,13 @@ fn judge<'a>(
     course: &Course,
 ) -> Option<Vec<Difference>> {
     let mut returned = candidate.clone();
-    (course.back)(&mut returned).ok()?;
+    (course.back)(&mut returned);
     let mut again = returned.clone();
     let remaining = differences(source, &mut returned);
     if !none_is_new(&remaining, lost) {
         return None;
     }
-    (course.there)(&mut again).ok()?;
+    (course.there)(&mut again);
     let mut candidate = candidate.clone();
     let from_source = differences(&mut candidate, &mut plain.clone());
     let from_returned = differences(&mut candidate, &mut again);

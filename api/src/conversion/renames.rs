@@ -1,17 +1,14 @@
 //! Kinds whose versions differ in names only: PersistentPodState (spec 41 §1.2) and ResourceDistribution
 //! (spec 52 §2).
 
-use super::ConversionError;
 use crate::raw_object::{RawNode, RawObject};
 
-pub(super) fn persistent_pod_state_to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn persistent_pod_state_to_beta(object: &mut RawObject<'_>) {
     rename_topology_keys(object, "nodeTopologyKeys", "keys");
-    Ok(())
 }
 
-pub(super) fn persistent_pod_state_to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn persistent_pod_state_to_alpha(object: &mut RawObject<'_>) {
     rename_topology_keys(object, "keys", "nodeTopologyKeys");
-    Ok(())
 }
 
 fn rename_topology_keys(object: &mut RawObject<'_>, from: &str, to: &str) {
@@ -28,14 +25,12 @@ fn rename_topology_keys(object: &mut RawObject<'_>, from: &str, to: &str) {
     }
 }
 
-pub(super) fn resource_distribution_to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn resource_distribution_to_beta(object: &mut RawObject<'_>) {
     rename_distribution(object, |alpha, beta, part| part.rename(alpha, beta));
-    Ok(())
 }
 
-pub(super) fn resource_distribution_to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn resource_distribution_to_alpha(object: &mut RawObject<'_>) {
     rename_distribution(object, |alpha, beta, part| part.rename(beta, alpha));
-    Ok(())
 }
 
 fn rename_distribution(object: &mut RawObject<'_>, rename: impl Fn(&str, &str, &mut RawObject<'_>)) {

@@ -1,9 +1,10 @@
 //! The `/convert` endpoint as a function of the request body (spec 00 §1.4).
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ConversionError, convert};
+use crate::raw_object::RawNode;
 
 /// The answer to a request: an HTTP status and a JSON body, empty unless the status is 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,47 +36,49 @@ struct Request<'a> {
     objects: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Reviewed {
-    kind: String,
-    api_version: String,
-    response: Response,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Response {
-    uid: String,
-    converted_objects: Option<Vec<Box<RawValue>>>,
-    result: Outcome,
-}
-
-#[derive(Serialize)]
-struct Outcome {
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-}
-
 /// Answers a ConversionReview of `apiextensions.k8s.io/v1` or `v1beta1`. Objects are converted in order; the
 /// first error fails the review. Takes any bytes.
 pub fn answer(body: &[u8]) -> Answer {
     let Ok(Review { api_version, kind, request }) = serde_json::from_slice::<Review<'_>>(body) else {
         return Answer { status: 400, body: Vec::new() };
     };
-    let objects = request.objects.unwrap_or_default();
-    let converted: Result<Vec<_>, ConversionError> =
-        objects.into_iter().map(|object| convert(object.get(), &request.desired_api_version)).collect();
-    let (converted_objects, result) = match converted {
-        Ok(objects) => (Some(objects), Outcome { status: "Success", message: None }),
-        Err(error) => (None, Outcome { status: "Failure", message: Some(error.to_string()) }),
+    let Request { uid, desired_api_version, objects } = request;
+    let [kind, api_version, uid] = [kind, api_version, uid].map(|text| RawNode::string(&text));
+    let head =
+        format!(r#"{{"kind":{kind},"apiVersion":{api_version},"response":{{"uid":{uid},"convertedObjects":"#);
+    let answer = match with_objects(&head, body.len(), &objects.unwrap_or_default(), &desired_api_version) {
+        Ok(mut answer) => {
+            answer.push_str(r#","result":{"status":"Success"}}}"#);
+            answer
+        }
+        Err(error) => {
+            let message = RawNode::string(&error.to_string());
+            format!(r#"{head}null,"result":{{"status":"Failure","message":{message}}}}}}}"#)
+        }
     };
-    let response = Response { uid: request.uid, converted_objects, result };
-    match serde_json::to_vec(&Reviewed { kind, api_version, response }) {
-        Ok(body) => Answer { status: 200, body },
-        Err(_) => Answer { status: 400, body: Vec::new() },
+    Answer { status: 200, body: answer.into_bytes() }
+}
+
+/// The answer up to and with the converted objects. Each is written as soon as it is converted: of a long
+/// list only the text of the question and that of the answer are in memory. `room` bytes are set aside
+/// for the objects.
+fn with_objects(
+    head: &str,
+    room: usize,
+    objects: &[&RawValue],
+    desired_api_version: &str,
+) -> Result<String, ConversionError> {
+    let mut answer = String::with_capacity(head.len() + room);
+    answer.push_str(head);
+    answer.push('[');
+    for (position, object) in objects.iter().enumerate() {
+        if position > 0 {
+            answer.push(',');
+        }
+        answer.push_str(convert(object.get(), desired_api_version)?.get());
     }
+    answer.push(']');
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -122,6 +125,16 @@ mod tests {
         let message = "conversion is not allowed between same type *v1beta1.BroadcastJob";
         let result = json!({"status": "Failure", "message": message});
         assert_eq!(answer["response"], json!({"uid": "u-1", "convertedObjects": null, "result": result}));
+    }
+
+    #[test]
+    fn what_is_echoed_is_escaped() {
+        let (status, answer) = ask(&json!({"apiVersion": "a\"\n", "kind": "\\k",
+            "request": {"uid": "\u{1}\"", "desiredAPIVersion": "\"v\"", "objects": [job("a", "\"x")]}}));
+        assert_eq!((status, &answer["apiVersion"], &answer["kind"]), (200, &json!("a\"\n"), &json!("\\k")));
+        assert_eq!(answer["response"]["uid"], "\u{1}\"");
+        let message = "no kind \"BroadcastJob\" is registered for version \"\"x\"";
+        assert_eq!(answer["response"]["result"]["message"], message);
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! SidecarSet (spec 00 §1.4, spec 20 §2).
 
-use super::{ConversionError, metadata};
+use super::metadata;
 use crate::labels::SIDECARSET_CUSTOM_VERSION;
 use crate::raw_object::{RawNode, RawObject};
 
 /// The label that the API server puts on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let version = metadata::label(object, SIDECARSET_CUSTOM_VERSION);
     let Some(spec) = object.object_mut("spec") else {
-        return Ok(());
+        return;
     };
     let namespace = spec.remove("namespace").and_then(|namespace| namespace.as_string());
     if let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) {
@@ -23,16 +23,14 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
         spec.insert("customVersion", RawNode::string(&version));
     }
     metadata::mirror_label(object, SIDECARSET_CUSTOM_VERSION, None);
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     let Some(spec) = object.object_mut("spec") else {
-        return Ok(());
+        return;
     };
     spec.remove("namespace");
     let version = spec.remove("customVersion").and_then(|version| version.as_string());
     let version = version.filter(|version| !version.is_empty());
     metadata::mirror_label(object, SIDECARSET_CUSTOM_VERSION, version.as_deref());
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Advanced StatefulSet (spec 00 §1.4, spec 40 §3).
 
-use super::ConversionError;
 use crate::raw_object::RawObject;
 
 /// What v1alpha1 does not have.
@@ -16,11 +15,11 @@ const STATUS_FIELDS: [&str; 3] = ["updatedReadyReplicas", "updatedAvailableRepli
 
 /// The shared fields have one shape. Fields that v1alpha1 does not have mean nothing there, so they start
 /// empty in v1beta1 too.
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
-    to_alpha(object)
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
+    to_alpha(object);
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     for (part, fields) in [("spec", SPEC_FIELDS.as_slice()), ("status", STATUS_FIELDS.as_slice())] {
         if let Some(part) = object.object_mut(part) {
             for field in fields {
@@ -28,5 +27,4 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
             }
         }
     }
-    Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{ConversionError, cloneset};
+use super::cloneset;
 use crate::raw_object::{RawNode, RawObject};
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let template = object
         .object_mut("spec")
         .and_then(|spec| spec.object_mut("template"))
@@ -15,7 +15,7 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
         clone_set_template_to_beta(spec);
     }
     let Some(status) = object.object_mut("status") else {
-        return Ok(());
+        return;
     };
     let mut update = status.remove("updateStatus").and_then(RawNode::into_object).unwrap_or_default();
     status.remove("updatedRevision");
@@ -31,12 +31,11 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
     if !subsets.is_empty() {
         status.insert("subsetStatuses", RawNode::array(subsets));
     }
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     let Some(status) = object.object_mut("status") else {
-        return Ok(());
+        return;
     };
     status.remove("subsetReplicas");
     status.remove("updateStatus");
@@ -62,7 +61,6 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
     if !update.is_empty() {
         status.insert("updateStatus", update.into());
     }
-    Ok(())
 }
 
 /// Sets `field` of the named subsets; subsets that are not listed yet follow at the end, sorted by name. A

@@ -1,6 +1,5 @@
 //! WorkloadSpread (spec 00 §1.4, spec 60 §1.3 and edge 24).
 
-use super::ConversionError;
 use crate::raw_object::{RawNode, RawObject};
 
 /// Names in v1alpha1 and v1beta1.
@@ -9,7 +8,7 @@ const SUBSET_FIELDS: [(&str, &str); 2] = [
     ("preferredNodeSelectorTerms", "preferredNodeSelector"),
 ];
 
-pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_beta(object: &mut RawObject<'_>) {
     each_subset(object, |subset| {
         for (alpha, beta) in SUBSET_FIELDS {
             subset.rename(alpha, beta);
@@ -28,10 +27,9 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) -> Result<(), ConversionError>
             condition.insert("lastTransitionTime", RawNode::string(created));
         }
     });
-    Ok(())
 }
 
-pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError> {
+pub(super) fn to_alpha(object: &mut RawObject<'_>) {
     each_subset(object, |subset| {
         for (alpha, beta) in SUBSET_FIELDS {
             subset.rename(beta, alpha);
@@ -40,7 +38,6 @@ pub(super) fn to_alpha(object: &mut RawObject<'_>) -> Result<(), ConversionError
     each_condition(object, |condition| {
         condition.remove("observedGeneration");
     });
-    Ok(())
 }
 
 fn each_subset(object: &mut RawObject<'_>, edit: impl Fn(&mut RawObject<'_>)) {

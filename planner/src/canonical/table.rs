@@ -807,7 +807,7 @@ pub static SIDECAR_CONTAINER_UPGRADE_STRATEGY: Shape =
     Shape(&[field("upgradeType", Text, NonEmpty), field("hotUpgradeEmptyImage", Text, NonEmpty)]);
 /// `main.SidecarSetPatchPodMetadata`
 pub static SIDECAR_SET_PATCH_POD_METADATA: Shape =
-    Shape(&[field("annotations", List(&Text), NonEmpty), field("patchPolicy", Text, NonEmpty)]);
+    Shape(&[field("annotations", Map(&Text), NonEmpty), field("patchPolicy", Text, NonEmpty)]);
 /// `v1.SleepAction`
 pub static SLEEP_ACTION: Shape = Shape(&[field("seconds", Int64, Required)]);
 /// `main.SourceContainerNameSource`

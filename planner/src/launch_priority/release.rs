@@ -1,7 +1,7 @@
 //! When the launch priority controller lets containers start (spec 30 §17): a lower priority only after
 //! all containers of a higher one are ready.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations::CONTAINER_LAUNCH_PRIORITY_COMPLETED;
 use api::environment::CONTAINER_BARRIER;
@@ -27,39 +27,79 @@ pub struct PodFacts {
     pub waiting: BTreeSet<i64>,
 }
 
+/// The parts of the ConfigMap `<pod>-barrier` that decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Barrier {
+    /// The keys that are there: containers of these priorities may start.
+    pub keys: BTreeSet<String>,
+    /// Identities of its owners.
+    pub owners: BTreeSet<String>,
+    /// Its version; a patch that names it is refused (409) once the barrier has changed.
+    pub resource_version: String,
+}
+
 /// What the controller does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing: the Pod has no barrier, is completed, or waits for containers to become ready.
     Wait,
-    /// Create the barrier, empty, and decide again.
+    /// Create the barrier ([`PodFacts::barrier`]) and decide again.
     CreateBarrier,
-    /// Add this key to the barrier; `completes` where no other key will follow.
+    /// Make the barrier of an earlier Pod of that name ours ([`PodFacts::take_over_patch`]) and decide
+    /// again.
+    TakeOver {
+        /// The version of the barrier that was looked at.
+        resource_version: String,
+    },
+    /// Add this key to the barrier ([`open_patch`]) and decide again.
     Open {
         /// The key.
         key: String,
-        /// Mark the Pod as completed afterwards.
-        completes: bool,
+        /// The version of the barrier that was looked at.
+        resource_version: String,
     },
-    /// Mark the Pod as completed.
+    /// Mark the Pod as completed ([`PodFacts::completed_patch`]).
     Complete,
 }
 
-/// Decides the next step. `barrier` holds the keys of the Pod's barrier, `None` while there is none.
-pub fn release(pod: &PodFacts, barrier: Option<&BTreeSet<String>>) -> Step {
+/// Decides the next step. `barrier` is the Pod's barrier, `None` while there is none.
+///
+/// A barrier without our Pod among its owners is left from an earlier Pod of that name: its keys would
+/// let all containers start at once, and it will be collected with its owner.
+pub fn release(pod: &PodFacts, barrier: Option<&Barrier>) -> Step {
     if pod.completed || pod.containers_ready {
         return Step::Wait;
     }
     let (Some(lowest), Some(highest)) = (pod.waiting.first(), pod.waiting.last()) else { return Step::Wait };
-    let Some(keys) = barrier else { return Step::CreateBarrier };
-    if keys.contains(&barrier_key(*lowest)) {
+    let Some(barrier) = barrier else { return Step::CreateBarrier };
+    let resource_version = barrier.resource_version.clone();
+    if !barrier.owners.contains(&pod.uid) {
+        return Step::TakeOver { resource_version };
+    }
+    if barrier.keys.contains(&barrier_key(*lowest)) {
         return Step::Complete;
     }
     let key = barrier_key(*highest);
-    if keys.contains(&key) {
+    if barrier.keys.contains(&key) {
         return Step::Wait;
     }
-    Step::Open { key, completes: highest == lowest }
+    Step::Open { key, resource_version }
+}
+
+impl Barrier {
+    /// Reads the facts from a ConfigMap.
+    ///
+    /// # Errors
+    /// The parser's error where `config_map` is not a ConfigMap.
+    pub fn read(config_map: &str) -> Result<Self, serde_json::Error> {
+        let ConfigMap { metadata, data } = serde_json::from_str(config_map)?;
+        let owners = metadata.owner_references.unwrap_or_default().into_iter();
+        Ok(Self {
+            keys: data.unwrap_or_default().into_keys().collect(),
+            owners: owners.map(|owner| owner.uid).collect(),
+            resource_version: metadata.resource_version,
+        })
+    }
 }
 
 impl PodFacts {
@@ -92,23 +132,63 @@ impl PodFacts {
     /// The empty barrier, owned by the Pod but not controlled by it.
     pub fn barrier(&self) -> String {
         format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":{},"name":{},"ownerReferences":[{{"apiVersion":"v1","kind":"Pod","name":{},"uid":{}}}]}}}}"#,
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":{},"name":{},"ownerReferences":{}}}}}"#,
             string(&self.namespace),
             string(&barrier_name(&self.name)),
-            string(&self.name),
+            self.owner_references()
+        )
+    }
+
+    /// The merge patch that makes the barrier at `resource_version` ours, and empty.
+    pub fn take_over_patch(&self, resource_version: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"resourceVersion":{},"ownerReferences":{}}},"data":null}}"#,
+            string(resource_version),
+            self.owner_references()
+        )
+    }
+
+    /// The merge patch of the Pod that marks it as completed; another Pod of that name refuses it (409).
+    pub fn completed_patch(&self) -> String {
+        format!(
+            r#"{{"metadata":{{"uid":{},"annotations":{{"{CONTAINER_LAUNCH_PRIORITY_COMPLETED}":"true"}}}}}}"#,
             string(&self.uid)
         )
     }
+
+    fn owner_references(&self) -> String {
+        let (name, uid) = (string(&self.name), string(&self.uid));
+        format!(r#"[{{"apiVersion":"v1","kind":"Pod","name":{name},"uid":{uid}}}]"#)
+    }
 }
 
-/// The merge patch of the barrier that adds `key`.
-pub fn open_patch(key: &str) -> String {
-    format!(r#"{{"data":{{{}:"true"}}}}"#, string(key))
+/// The merge patch that adds `key` to the barrier at `resource_version`.
+pub fn open_patch(key: &str, resource_version: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"resourceVersion":{}}},"data":{{{}:"true"}}}}"#,
+        string(resource_version),
+        string(key)
+    )
 }
 
-/// The merge patch of the Pod that marks it as completed.
-pub fn completed_patch() -> String {
-    format!(r#"{{"metadata":{{"annotations":{{"{CONTAINER_LAUNCH_PRIORITY_COMPLETED}":"true"}}}}}}"#)
+#[derive(Deserialize)]
+struct ConfigMap {
+    #[serde(default)]
+    metadata: ConfigMapMetadata,
+    data: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ConfigMapMetadata {
+    resource_version: String,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Deserialize)]
+struct OwnerReference {
+    #[serde(default)]
+    uid: String,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +205,7 @@ struct Metadata {
     namespace: String,
     name: String,
     uid: String,
-    annotations: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -197,24 +277,54 @@ mod tests {
     fn pod(waiting: &[i64]) -> PodFacts {
         PodFacts {
             name: "web-0".to_owned(),
+            uid: "new".to_owned(),
             waiting: waiting.iter().copied().collect(),
             ..PodFacts::default()
         }
     }
 
-    fn keys(keys: &[&str]) -> BTreeSet<String> {
-        keys.iter().map(|key| (*key).to_owned()).collect()
+    fn barrier(owner: &str, keys: &[&str]) -> Barrier {
+        Barrier {
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            owners: [owner.to_owned()].into(),
+            resource_version: "7".to_owned(),
+        }
     }
 
     #[test]
     fn keys_are_added_from_high_to_low() {
-        let open = |key: &str, completes| Step::Open { key: key.to_owned(), completes };
+        let decide = |waiting: &[i64], keys: &[&str]| release(&pod(waiting), Some(&barrier("new", keys)));
+        let open = |key: &str| Step::Open { key: key.to_owned(), resource_version: "7".to_owned() };
         assert_eq!(release(&pod(&[1, 0]), None), Step::CreateBarrier);
-        assert_eq!(release(&pod(&[1, 0]), Some(&keys(&[]))), open("p_1", false));
-        assert_eq!(release(&pod(&[1, 0]), Some(&keys(&["p_1"]))), Step::Wait);
-        assert_eq!(release(&pod(&[0]), Some(&keys(&["p_1"]))), open("p_0", true));
-        assert_eq!(release(&pod(&[0]), Some(&keys(&["p_1", "p_0"]))), Step::Complete);
-        assert_eq!(release(&pod(&[0, -1]), Some(&keys(&["p_0", "p_-1"]))), Step::Complete);
+        assert_eq!(decide(&[1, 0], &[]), open("p_1"));
+        assert_eq!(decide(&[1, 0], &["p_1"]), Step::Wait);
+        assert_eq!(decide(&[0], &["p_1"]), open("p_0"));
+        assert_eq!(decide(&[0], &["p_1", "p_0"]), Step::Complete);
+        assert_eq!(decide(&[0, -1], &["p_0", "p_-1"]), Step::Complete);
+    }
+
+    #[test]
+    fn the_barrier_of_an_earlier_pod_of_that_name_is_taken_over() {
+        let left = Barrier::read(
+            r#"{"metadata":{"name":"web-0-barrier","uid":"b","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web-0","uid":"old"}]},"data":{"p_1":"true","p_0":"true"}}"#,
+        );
+        let left = left.unwrap();
+        assert_eq!(left, barrier("old", &["p_1", "p_0"]));
+        let pod = pod(&[1, 0]);
+        assert_eq!(release(&pod, Some(&left)), Step::TakeOver { resource_version: "7".to_owned() });
+        let orphan = Barrier::read(r#"{"metadata":{"resourceVersion":"7"},"data":{"p_0":"true"}}"#).unwrap();
+        assert_eq!(release(&pod, Some(&orphan)), Step::TakeOver { resource_version: "7".to_owned() });
+        assert_eq!(
+            pod.take_over_patch("7"),
+            r#"{"metadata":{"resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web-0","uid":"new"}]},"data":null}"#
+        );
+    }
+
+    #[test]
+    fn patches_name_what_they_were_decided_for() {
+        assert_eq!(open_patch("p_1", "7"), r#"{"metadata":{"resourceVersion":"7"},"data":{"p_1":"true"}}"#);
+        let patch = pod(&[]).completed_patch();
+        assert!(patch.starts_with(r#"{"metadata":{"uid":"new","annotations":{"#), "{patch}");
     }
 
     #[test]
@@ -227,17 +337,21 @@ mod tests {
     #[test]
     fn every_pod_is_completed_in_as_many_rounds_as_it_has_priorities() {
         let mut waiting: BTreeSet<i64> = [7, 3, 0, -2].into();
-        let mut barrier = BTreeSet::new();
+        let mut barrier = barrier("new", &[]);
         let mut opened = Vec::new();
-        while let Step::Open { key, completes } =
-            release(&PodFacts { waiting: waiting.clone(), ..PodFacts::default() }, Some(&barrier))
-        {
-            opened.push(key.clone());
-            barrier.insert(key);
-            assert_eq!(completes, waiting.len() == 1);
-            // The containers of the highest priority become ready.
-            waiting.pop_last();
+        loop {
+            let left: Vec<i64> = waiting.iter().copied().collect();
+            match release(&pod(&left), Some(&barrier)) {
+                Step::Open { key, .. } => {
+                    opened.push(key.clone());
+                    barrier.keys.insert(key);
+                }
+                // The containers of the highest priority become ready.
+                Step::Wait => drop(waiting.pop_last()),
+                step => break assert_eq!(step, Step::Complete),
+            }
         }
+        assert_eq!(waiting, BTreeSet::from([-2]));
         assert_eq!(opened, ["p_7", "p_3", "p_0", "p_-2"]);
     }
 

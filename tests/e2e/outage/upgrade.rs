@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use kit::builders::pod;
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
+use super::conversion_of_a_clone_set;
 use crate::conversion::samples;
 use crate::product::{self, Options, Product};
 use crate::registration::get;
 use crate::service;
-use crate::support::{Stored, in_use};
+use crate::support::{Stored, direct_of, in_use, pod_review, review};
 
 /// What a start may take.
 const READY: Duration = Duration::from_secs(60);
@@ -25,7 +27,9 @@ async fn objects_of_an_older_storage_version_never_block_the_start() {
     // The upgrade: without a leader, so that nothing is rewritten yet.
     let upgraded = started_alone(&server, Options::default().argument("--webhooks-only")).await;
     killed(upgraded).await;
-    // All replicas were lost, the registrations are in place, the objects are as old as before.
+    // The whole cluster starts again: registrations are in place, objects are as old as before, and
+    // the API server remembers no conversion.
+    server.restart().await;
     assert_eq!(stored_versions(&server, "sidecarsets").await, json!(["v1alpha1", "v1beta1"]));
     let restarted = started_alone(&server, Options::default()).await;
     for definition in two_versions() {
@@ -55,10 +59,21 @@ async fn started_alone(server: &ApiServer, options: Options) -> (Product, servic
         answer => Err((answer, product.log())),
     })
     .await;
+    what_needs_no_cache_is_answered(server, &product).await;
     product.wait_ready().await;
     assert!(since.elapsed() < READY, "{:?}", since.elapsed());
     in_use(server).await;
     (product, endpoint)
+}
+
+/// Conversion goes on, and only what needs the missing cache is refused (pain 21).
+async fn what_needs_no_cache_is_answered(server: &ApiServer, product: &Product) {
+    let direct = direct_of(server, product.port).await;
+    let converted = conversion_of_a_clone_set(&direct).await;
+    assert_eq!(converted["result"]["status"], "Success", "{converted:#}");
+    let asked = pod_review("default", "CREATE", "", &pod("web").container("main", "nginx:1.25").build());
+    let answer = review(&direct, &asked).await;
+    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(503)), "{answer:#}");
 }
 
 /// A replica that is ready in a minute.

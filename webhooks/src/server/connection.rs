@@ -22,9 +22,11 @@ use super::ConnectionLimits;
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;
-/// Bytes that a caller may send ahead on one HTTP/2 stream, and on all streams of a connection.
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Bytes that a caller may send ahead on one HTTP/2 stream. A connection's window is that of all its
+/// streams, so that streams which wait for room cannot keep the others from being read.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The largest window that HTTP/2 knows.
+const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const HEADERS: u32 = 16 * 1024;
 
 /// How far a server is on its way out.
@@ -65,7 +67,7 @@ impl Http {
             .keep_alive_timeout(limits.ping)
             .max_concurrent_streams(limits.streams)
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_connection_window_size(limits.streams.saturating_mul(STREAM_WINDOW).min(LARGEST_WINDOW))
             .max_header_list_size(HEADERS);
         Self { router, one, two }
     }

@@ -2,17 +2,20 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream;
+use futures::{Stream, StreamExt};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tower::ServiceExt;
+use webhooks::admission::SELF_CHECK_UID;
 use webhooks::router::{Limits, router};
 use webhooks::{Admission, Endpoint};
 
@@ -241,6 +244,70 @@ async fn a_client_that_stops_half_way_is_given_up_before_its_own_timeout() {
     let answer = ask(&served(""), "/mutate-pod?timeout=2s", Body::from_stream(half)).await;
     assert_eq!(status(&answer), (504, "the time of this review ended while reading the request"));
     assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_timeout_does_not_give_a_stalled_client_long() {
+    let started = tokio::time::Instant::now();
+    let answer =
+        ask(&served(""), "/mutate-pod?timeout=30s", Body::from_stream(stalled(Arc::default()))).await;
+    assert_eq!(status(&answer).0, 504);
+    assert!(started.elapsed() <= Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn clients_that_send_no_body_take_no_call_from_others() {
+    let router = router(Arc::new(admission("", "")), Limits { calls: 1, ..Limits::default() });
+    for path in ["/mutate-pod", "/convert"] {
+        let asked = Arc::new(Notify::new());
+        let request = post(path, Body::from_stream(stalled(asked.clone())));
+        let router = router.clone();
+        tokio::spawn(async move { router.oneshot(request).await });
+        asked.notified().await;
+    }
+    let answer = ask(&router, "/mutate-pod", review(&create_pod(1))).await;
+    assert_eq!(status(&answer).0, 200);
+}
+
+/// A body of which nothing comes; tells when it is asked for.
+fn stalled(asked: Arc<Notify>) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+    stream::poll_fn(move |_| {
+        asked.notify_one();
+        Poll::Pending
+    })
+}
+
+#[tokio::test]
+async fn one_huge_conversion_is_held_at_a_time() {
+    let router = router(Arc::new(admission("", "")), Limits::default());
+    let huge = Bytes::from(vec![b' '; 5 << 20]);
+    let asked = Arc::new(Notify::new());
+    let body = stream::iter([Ok(huge.clone())]).chain(stalled(asked.clone()));
+    let holder = router.clone();
+    let holder = tokio::spawn(holder.oneshot(post("/convert?timeout=30s", Body::from_stream(body))));
+    asked.notified().await;
+    let (refused, _) = call(&router, post("/convert?timeout=100ms", huge.clone())).await;
+    assert_eq!(refused, StatusCode::SERVICE_UNAVAILABLE);
+    // Smaller ones have room of their own.
+    let (answered, _) = call(&router, post("/convert", vec![b' '; 1 << 20])).await;
+    assert_eq!(answered, StatusCode::BAD_REQUEST);
+    holder.abort();
+    let (answered, _) = call(&router, post("/convert", huge)).await;
+    assert_eq!(answered, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn reviews_from_ourselves_are_not_counted() {
+    let admission: Arc<Admission> = Arc::new(admission("", ""));
+    let metrics = admission.metrics.clone();
+    let router = router(admission, Limits::default());
+    let mut request = create_pod(1);
+    request["uid"] = json!(SELF_CHECK_UID);
+    let answer = ask(&router, "/mutate-pod", review(&request)).await;
+    assert_eq!(answer["response"]["uid"], SELF_CHECK_UID);
+    assert_eq!(metrics.reviews_received(), 0);
+    ask(&router, "/mutate-pod", review(&create_pod(1))).await;
+    assert_eq!(metrics.reviews_received(), 1);
 }
 
 #[tokio::test]

@@ -200,6 +200,37 @@ async fn many_streams_share_a_connection() {
 }
 
 #[tokio::test]
+async fn streams_that_wait_for_room_do_not_hold_up_their_connection() {
+    let admission = Arc::new(admission("", ""));
+    let metrics = admission.metrics.clone();
+    let served = router(admission, Limits { large_requests: 0, ..Limits::default() });
+    let world = World::start(served, ConnectionLimits::default());
+    let two = world.client().http2().await;
+    let large = Bytes::from(vec![b' '; 1 << 20]);
+    let waiting: Vec<_> = (0..40)
+        .map(|_| {
+            let request = mutate_pod().map(|_| Full::from(large.clone()));
+            tokio::spawn(two.sender.clone().send_request(request))
+        })
+        .collect();
+    counted(&metrics, "requests_in_flight{webhook=\"/mutate-pod\"} 40").await;
+    for _ in 0..100 {
+        let small = two.sender.clone().send_request(mutate_pod());
+        assert_allowed(timeout(Duration::from_secs(5), small).await.unwrap().unwrap()).await;
+    }
+    assert!(waiting.iter().all(|call| !call.is_finished()));
+}
+
+#[tokio::test]
+async fn one_peer_cannot_take_every_connection() {
+    let world = World::start(served(), ConnectionLimits { per_peer: 1, ..ConnectionLimits::default() });
+    let mut first = world.client().http2().await;
+    assert!(patiently(world.client().tls(H2)).await.is_err());
+    counted(&world.metrics, "kutter_connections_refused 1").await;
+    assert_eq!(first.get("/healthz").await, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_new_certificate_closes_nothing() {
     let mut world = World::start(served(), ConnectionLimits::default());
     let mut before = world.client().http2().await;
@@ -275,6 +306,8 @@ async fn a_drain_ends_at_its_limit() {
     let drained = patiently(world.server.drain(Duration::ZERO, Duration::from_millis(50))).await;
     assert_eq!(drained, Drained::Cut);
     assert!(patiently(in_flight).await.unwrap().is_err());
+    // A connection that was cut is open no more.
+    counted(&world.metrics, "kutter_connections 0").await;
 }
 
 #[tokio::test]

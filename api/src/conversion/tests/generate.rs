@@ -235,8 +235,8 @@ fn metadata() -> BoxedStrategy<Value> {
             "crr.apps.kruise.io/unready-acquired",
             text(&["2024-05-06T07:08:09Z", "2024-05-06T07:08:09.5+02:00", "x"]),
         ),
-        ("kruise.io/pub-protect-operations", text(&["DELETE", " DELETE ,EVICT", ","])),
-        ("pub.kruise.io/protect-total-replicas", text(&["15", "007", "+3", "-1"])),
+        ("kruise.io/pub-protect-operations", text(&["DELETE", " DELETE ,EVICT", ",", "DELETE,FOO"])),
+        ("pub.kruise.io/protect-total-replicas", text(&["15", "007", "+3", "-1", "x", ""])),
     ]);
     let labels = fields(vec![
         ("apps.kruise.io/cloneset-scaling-exclude-preparing-delete", text(&["true", "false"])),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -291,6 +292,8 @@ fn write(file: &Path, content: &[u8]) {
     fs::create_dir_all(directory).expect("the image's storage is writable");
     let new = tempfile::NamedTempFile::new_in(directory).expect("the image's storage is writable");
     fs::write(new.path(), content).expect("the image's storage is writable");
+    let readable = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(new.path(), readable).expect("the image's storage is writable");
     new.persist(file).expect("the image's storage is writable");
 }
 
