@@ -69,7 +69,7 @@ fn input() -> UnboundedReceiver<()> {
     let (sender, receiver) = unbounded_channel();
     std::thread::spawn(move || {
         for _ in std::io::stdin().lock().lines() {
-            drop(sender.send(()));
+            sender.send(()).expect("the rounds end with the input");
         }
     });
     receiver

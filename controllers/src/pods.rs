@@ -48,7 +48,7 @@ pub async fn watch(
         plural: "pods".to_owned(),
     };
     let api: Api<WatchedObject> = Api::all_with(client, &resource);
-    let mut events = watcher(api, Config::default().page_size(500)).default_backoff().boxed();
+    let mut events = watcher(api, Config::default().page_size(100)).default_backoff().boxed();
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {

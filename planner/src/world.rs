@@ -17,12 +17,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::CONFIGURATION_CONFIG_MAP;
+use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE};
 use api::meta::LabelSelector;
 use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::json_patch;
 use crate::pod::lens::Object;
+use crate::sidecarset::defaulting::default;
 use crate::sidecarset::index::{Entry, Index};
 
 pub mod revision;
@@ -232,7 +235,7 @@ impl World {
         let unreadable = Arc::make_mut(&mut self.unreadable);
         unreadable.remove(name);
         let (mut set, problem) = match serde_json::from_str::<SidecarSet>(object) {
-            Ok(set) => (set, None),
+            Ok(set) => (completed(set, object), None),
             Err(problem) => match serde_json::from_str::<Selectors>(object) {
                 Ok(selectors) => (selectors.into_sidecar_set(), Some(problem.to_string())),
                 Err(_) => {
@@ -245,6 +248,22 @@ impl World {
         set.metadata.annotations.remove(LAST_APPLIED);
         index.insert(Entry::new(set, problem));
         Ok(())
+    }
+}
+
+/// The set with its defaults and hashes, which it lacks where it was stored while no webhook of ours ran.
+/// Hashes that it has are kept. Where its sidecars can't be hashed, it stays as it is.
+fn completed(set: SidecarSet, object: &str) -> SidecarSet {
+    if [SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE].iter().all(|key| set.annotation(key).is_some()) {
+        return set;
+    }
+    let completed = default(object, "v1beta1").ok().and_then(|patch| json_patch::apply(object, &patch).ok());
+    match completed.and_then(|completed| serde_json::from_str::<SidecarSet>(&completed).ok()) {
+        Some(mut completed) => {
+            completed.metadata.annotations.extend(set.metadata.annotations);
+            completed
+        }
+        None => set,
     }
 }
 

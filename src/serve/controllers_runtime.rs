@@ -72,12 +72,18 @@ pub(crate) fn start(
             }
             return;
         }
-        let election = election::run(lease_client, lease);
-        tokio::select! {
-            _ = stopped => {}
-            () = controllers::run_while_leading(context, &election) => {}
+        // An election ends only by a failure of its task; then another one begins.
+        loop {
+            let election = election::run(lease_client.clone(), lease.clone());
+            let ended = tokio::select! {
+                _ = &mut stopped => false,
+                () = controllers::run_while_leading(context.clone(), &election) => true,
+            };
+            election.resign().await;
+            if !ended {
+                return;
+            }
         }
-        election.resign().await;
     });
     Ok(Leading { stop, task })
 }

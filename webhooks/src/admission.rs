@@ -125,7 +125,8 @@ pub(crate) fn not_loaded(kind: Watched, state: &CacheState) -> Verdict {
     let reason = match state {
         CacheState::Failing(message) => message,
         CacheState::AwaitingConversion(_) => "their conversion is not reachable yet",
-        _ => "the first list is under way",
+        CacheState::Absent => "there was no such kind when it was last looked for",
+        CacheState::Pending | CacheState::Synced => "the first list is under way",
     };
     Verdict::deny(503, format!("{kind} objects are not loaded: {reason}; try again"))
 }
@@ -140,6 +141,10 @@ fn report(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
     match verdict {
         Verdict::Allow { edits, .. } => {
             debug!(webhook, uid, operation, edits = edits.operations().len(), "allowed");
+        }
+        // Refused deletes have a log of their own.
+        Verdict::Deny(denial) if matches!(endpoint, Endpoint::Protect(_)) => {
+            debug!(webhook, uid, operation, code = denial.code, message = denial.message, "refused");
         }
         Verdict::Deny(denial) => info!(
             webhook,

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use planner::json_patch::write_string;
 use tracing::{info, warn};
@@ -17,6 +18,8 @@ use tracing::{info, warn};
 /// Lines that may wait for the disk.
 const QUEUE: usize = 1024;
 const FILE_NAME: &str = "protection.log";
+/// How long lines are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// One refusal. The keys are written in this order.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +104,11 @@ impl Drop for ProtectionLog {
 }
 
 fn write_lines(mut target: Target, lines: &Receiver<String>) {
-    for line in lines {
-        match target.write(&line) {
+    while let Ok(mut batch) = lines.recv() {
+        // What has come in meanwhile goes out with it in one write.
+        thread::sleep(GATHER);
+        lines.try_iter().take(QUEUE).for_each(|line| batch.push_str(&line));
+        match target.write(&batch) {
             Ok(()) => target.recovered(),
             Err(error) => target.complain(&error),
         }

@@ -46,7 +46,9 @@ pub(crate) fn validate(admission: &Admission, request: &Request<'_>) -> Verdict 
 
 fn has_revision(world: &World, query: RevisionQuery<'_>) -> bool {
     match query {
-        RevisionQuery::Name(name) => world.revision(name).is_some(),
+        RevisionQuery::Name { sidecar_set, name } => {
+            world.revision(name).is_some_and(|revision| revision.sidecar_set == sidecar_set)
+        }
         RevisionQuery::CustomVersion { sidecar_set, version } => {
             !world.revisions_of(sidecar_set, Some(version)).is_empty()
         }
@@ -56,4 +58,18 @@ fn has_revision(world: &World, query: RevisionQuery<'_>) -> bool {
 /// Only creates and updates of the object itself are registered.
 fn is_write(request: &Request<'_>) -> bool {
     matches!(&*request.operation, "CREATE" | "UPDATE") && request.sub_resource.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_is_found_only_for_the_set_that_it_belongs_to() {
+        let mut world = World::new("kruise-system");
+        let revision = r#"{"metadata":{"name":"s1-abc","namespace":"kruise-system","labels":{"kruise.io/sidecarset-name":"s1"}},"revision":1,"data":{"spec":{}}}"#;
+        world.apply(Watched::ControllerRevision, revision).unwrap();
+        let found = |sidecar_set| has_revision(&world, RevisionQuery::Name { sidecar_set, name: "s1-abc" });
+        assert!(found("s1") && !found("s2"));
+    }
 }

@@ -73,7 +73,8 @@ pub fn release(pod: &PodFacts, barrier: Option<&Barrier>) -> Step {
     let (Some(lowest), Some(highest)) = (pod.waiting.first(), pod.waiting.last()) else { return Step::Wait };
     let Some(barrier) = barrier else { return Step::CreateBarrier };
     let resource_version = barrier.resource_version.clone();
-    if !barrier.owners.contains(&pod.uid) {
+    // One without any owner was made by a person: it is used as it is.
+    if !barrier.owners.is_empty() && !barrier.owners.contains(&pod.uid) {
         return Step::TakeOver { resource_version };
     }
     if barrier.keys.contains(&barrier_key(*lowest)) {

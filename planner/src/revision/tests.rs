@@ -35,6 +35,17 @@ fn empty_fields_are_null() {
 }
 
 #[test]
+fn annotations_to_patch_are_part_of_the_data() {
+    let spec = r#"{"patchPodMetadata":[{"patchPolicy":"Retain","annotations":{"b":"2","a":"1"}}]}"#;
+    let expected = r#"{"spec":{"$patch":"replace","containers":null,"imagePullSecrets":null,"initContainers":null,"patchPodMetadata":[{"annotations":{"a":"1","b":"2"},"patchPolicy":"Retain"}],"volumes":null}}"#;
+    assert_eq!(revision(spec).data(), expected);
+    assert_ne!(revision(spec).hash(0), revision(&spec.replace('2', "3")).hash(0));
+    assert!(revision(spec).means_the_same_as(expected, Author::OpenKruise));
+    let invalid = r#"{"patchPodMetadata":[{"annotations":["a"]}]}"#;
+    assert!(SidecarSetRevision::of_spec(invalid).is_err());
+}
+
+#[test]
 fn large_integers_are_exact_in_the_data_and_rounded_in_the_name() {
     let with = |user: &str| {
         revision(&format!(r#"{{"containers":[{{"name":"a","securityContext":{{"runAsUser":{user}}}}}]}}"#))

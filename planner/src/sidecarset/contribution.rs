@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::Raw;
-use api::environment::{IS_INJECTED, SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
+use api::environment::{CONTAINER_BARRIER, IS_INJECTED, SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
 use api::sidecarset::{
     PatchPodMetadata, ResourceExpressions, ResourcesPolicy, SIDECAR_ONLY_FIELDS, SidecarContainer, Spec,
     TransferEnv,
@@ -209,7 +209,11 @@ impl Sidecar {
             volume_devices: Elements::of_mounts(&own_devices),
             resources: pieces.resources.map(Into::into),
             volumes: used,
-            before: fields.pod_inject_policy == "BeforeAppContainer",
+            // Unset, it means what defaulting would write (spec 20 §3).
+            before: match fields.pod_inject_policy.as_str() {
+                "" => !init,
+                policy => policy == "BeforeAppContainer",
+            },
             native: native && init,
             idle_image: hot.then(|| string(&fields.upgrade_strategy.hot_upgrade_empty_image).into()),
             shares_mounts: fields.share_volume_policy.is_enabled(),
@@ -310,6 +314,8 @@ impl Transfer {
         if !transfer.env_name.is_empty() {
             names.push(transfer.env_name.clone());
         }
+        // Each container waits for its own key; on a second review the Pod's containers have theirs already.
+        names.retain(|name| name != CONTAINER_BARRIER);
         names.sort();
         names.dedup();
         let field = transfer.source_container_name_from.as_ref().and_then(|from| from.field_ref.as_ref());

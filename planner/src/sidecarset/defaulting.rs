@@ -99,7 +99,7 @@ fn write_hashes(object: &str, root: &Place<'_>, patch: &mut Patch) -> Result<(),
     }
     let completed = json_patch::apply(object, patch).map_err(|error| refused(&error))?;
     let Spec { spec } = serde_json::from_str(&completed).map_err(|error| refused(&error))?;
-    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(&format!("spec.{error}")))?;
+    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(&error.within("spec")))?;
     let Some(metadata) = root.child_or_new("metadata", patch) else {
         return Err(refused("metadata must be an object"));
     };

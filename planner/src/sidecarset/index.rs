@@ -154,8 +154,11 @@ impl Index {
         self.remove(entry.name());
         let entry = Arc::new(entry);
         let place = self.place(&entry);
-        for bucket in self.buckets(&entry) {
-            bucket.insert(&entry, &place);
+        if !entry.is_scoped() {
+            self.cluster.insert(&entry, &place);
+        }
+        for namespace in &entry.scope {
+            self.scoped.entry(namespace.clone()).or_default().insert(&entry, &place);
         }
         self.entries.insert(entry.name().into(), (entry, place));
     }
@@ -163,10 +166,16 @@ impl Index {
     /// Forgets a SidecarSet.
     pub(crate) fn remove(&mut self, name: &str) {
         let Some((entry, place)) = self.entries.remove(name) else { return };
-        for bucket in self.buckets(&entry) {
-            bucket.remove(name, &place);
+        if !entry.is_scoped() {
+            self.cluster.remove(name, &place);
         }
-        self.scoped.retain(|_, bucket| !bucket.labelled.is_empty() || !bucket.unlabelled.is_empty());
+        for namespace in &entry.scope {
+            let Some(bucket) = self.scoped.get_mut(namespace) else { continue };
+            bucket.remove(name, &place);
+            if bucket.is_empty() {
+                self.scoped.remove(namespace);
+            }
+        }
     }
 
     /// A SidecarSet by name.
@@ -218,24 +227,12 @@ impl Index {
         scoped
     }
 
-    fn buckets(&mut self, entry: &Entry) -> Vec<&mut Bucket> {
-        if !entry.is_scoped() {
-            return vec![&mut self.cluster];
-        }
-        for namespace in &entry.scope {
-            self.scoped.entry(namespace.clone()).or_default();
-        }
-        self.scoped
-            .iter_mut()
-            .filter(|(name, _)| entry.scope.contains(name))
-            .map(|(_, bucket)| bucket)
-            .collect()
-    }
-
     /// Of the labels that a Pod must have, the one with the fewest SidecarSets under it.
-    fn place(&mut self, entry: &Entry) -> Place {
+    fn place(&self, entry: &Entry) -> Place {
         let Some(required) = entry.pods.required() else { return Place::Nowhere };
-        let buckets = self.buckets(entry);
+        let cluster = (!entry.is_scoped()).then_some(&self.cluster);
+        let scoped = entry.scope.iter().filter_map(|namespace| self.scoped.get(namespace));
+        let buckets: Vec<&Bucket> = cluster.into_iter().chain(scoped).collect();
         let crowd = |key: &Arc<str>, values: &[Box<str>]| -> usize {
             let lists = buckets.iter().filter_map(|bucket| bucket.labelled.get(key));
             lists.flat_map(|lists| values.iter().filter_map(|value| lists.get(value))).map(Vec::len).sum()
@@ -284,6 +281,10 @@ impl Bucket {
             Place::Unlabelled => self.unlabelled.retain(|entry| entry.name() != name),
             Place::Nowhere => {}
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.labelled.is_empty() && self.unlabelled.is_empty()
     }
 
     fn collect<'a>(&'a self, labels: &[(impl AsRef<str>, impl AsRef<str>)], found: &mut Vec<&'a Entry>) {

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 100;
 /// Merges `patch` into `target`. The result is compact; the keys of merged objects are sorted.
 ///
 /// # Errors
-/// What is wrong, where one of both is not JSON.
+/// What is wrong, where one of both is not JSON or has a key that is no text.
 pub(crate) fn merge_patch(target: &str, patch: &str) -> Result<String, String> {
     let target: &RawValue =
         serde_json::from_str(target).map_err(|error| format!("the present value is not JSON: {error}"))?;
@@ -32,11 +32,11 @@ fn write_merged(
     if depth > MAX_DEPTH {
         return Err("the patch nests too deeply".to_owned());
     }
-    let Some(patch) = members(patch) else {
+    let Some(patch) = members(patch)? else {
         write_compact(json, patch.get());
         return Ok(());
     };
-    let mut target = target.and_then(members).unwrap_or_default();
+    let mut target = target.map(members).transpose()?.flatten().unwrap_or_default();
     let mut patched = BTreeMap::new();
     for (key, value) in patch {
         let present = target.remove(&key);
@@ -64,9 +64,14 @@ fn write_merged(
     Ok(())
 }
 
-/// The members of an object; `None` for every other value.
-fn members(value: &RawValue) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(value.get()).ok()
+/// The members of an object; `None` for every other value. An error where a key is no text, as with half
+/// of a surrogate pair: what it holds would be lost.
+fn members(value: &RawValue) -> Result<Option<BTreeMap<String, &RawValue>>, String> {
+    let text = value.get();
+    if !text.starts_with('{') {
+        return Ok(None);
+    }
+    serde_json::from_str(text).map(Some).map_err(|error| error.to_string())
 }
 
 /// Appends JSON text without the space between its tokens.
@@ -110,6 +115,14 @@ mod tests {
         ] {
             assert_eq!(merge_patch(target, patch).as_deref(), Ok(expected), "{target} + {patch}");
         }
+    }
+
+    #[test]
+    fn an_object_with_a_key_that_is_no_text_is_refused_and_not_dropped() {
+        let half = r#"{"kept":1,"\ud800":2}"#;
+        assert!(merge_patch(half, r#"{"a":1}"#).is_err());
+        assert!(merge_patch("{}", half).is_err());
+        assert!(merge_patch(&format!(r#"{{"in":{half}}}"#), r#"{"in":{"a":1}}"#).is_err());
     }
 
     #[test]

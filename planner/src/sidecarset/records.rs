@@ -28,7 +28,7 @@ pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) ->
                     (PatchPolicy::Retain, None) | (PatchPolicy::Overwrite, _) => value.clone(),
                     (PatchPolicy::MergePatchJson, None | Some("")) => value.clone(),
                     // Set by an earlier review of this Pod: merging it into itself would only respell it.
-                    (PatchPolicy::MergePatchJson, Some(current)) if current == value => continue,
+                    (PatchPolicy::MergePatchJson, Some(current)) if current == value && is_json(value) => continue,
                     (PatchPolicy::MergePatchJson, Some(current)) => merge_patch(current, value).map_err(|problem| {
                         let name = choice.entry.name();
                         Halt::failed(format!(
@@ -41,6 +41,10 @@ pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) ->
         }
     }
     Ok(())
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 /// What one SidecarSet put into the Pod.

@@ -33,8 +33,13 @@ const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
 /// A ControllerRevision that a SidecarSet names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionQuery<'a> {
-    /// By its own name.
-    Name(&'a str),
+    /// By its own name, among those of a SidecarSet.
+    Name {
+        /// The SidecarSet.
+        sidecar_set: &'a str,
+        /// The revision's name.
+        name: &'a str,
+    },
     /// By the custom version of a SidecarSet.
     CustomVersion {
         /// The SidecarSet.
@@ -135,18 +140,25 @@ impl Head {
     }
 }
 
-/// Answers a CREATE or, with `old`, an UPDATE request. Both objects may be of either version.
+/// Answers a CREATE or, with `old`, an UPDATE request. Both objects may be of either version. Where `old`
+/// can't be read, `new` is checked on its own.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     let submitted = match Submitted::read(new) {
         Ok(submitted) => submitted,
         Err(denial) => return denial.into(),
     };
-    let old = match old.map(Submitted::read).transpose() {
-        Ok(old) => old.map(|old| old.object),
-        Err(denial) => return denial.into(),
-    };
-    let validation = validate(&submitted.object, old.as_ref(), context);
     let mut warnings = submitted.warnings;
+    // A stored object that can't be read must not stop the update that repairs it.
+    let old = old.and_then(|old| match Submitted::read(old) {
+        Ok(old) => Some(old.object),
+        Err(denial) => {
+            let problem = denial.message;
+            warnings
+                .push(format!("the stored SidecarSet can't be read, so changes are not checked: {problem}"));
+            None
+        }
+    });
+    let validation = validate(&submitted.object, old.as_ref(), context);
     warnings.extend(validation.warnings);
     match aggregate(&validation.errors) {
         // The code of OpenKruise for this webhook (spec 00 §4.2).

@@ -68,6 +68,11 @@ fn changes_and_deletions_are_followed() {
     world.apply(Watched::SidecarSet, &set("s", label("db"), Value::Null)).unwrap();
     assert!(found(&world, "n1", &[("app", "web")]).is_empty());
     assert_eq!(found(&world, "n2", &[("app", "db")]), ["s"]);
+    let both = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["n1", "n2"]}]});
+    world.apply(Watched::SidecarSet, &set("t", label("web"), both)).unwrap();
+    world.apply(Watched::SidecarSet, &set("t", json!({}), Value::Null)).unwrap();
+    assert!(["n1", "n2"].iter().all(|namespace| found(&world, namespace, &[("app", "web")]).is_empty()));
+    world.remove(Watched::SidecarSet, "", "t");
     world.remove(Watched::SidecarSet, "", "s");
     assert!(found(&world, "n2", &[("app", "db")]).is_empty() && world.sidecar_sets().is_empty());
     assert_eq!(found(&snapshot, "n1", &[("app", "web")]), ["s"]);
@@ -94,7 +99,11 @@ fn a_poisoned_object_is_told_and_hides_no_other() {
 fn only_what_rules_read_is_kept() {
     let mut world = world();
     world.apply(Watched::SidecarSet, &set("s", Value::Null, Value::Null)).unwrap();
-    assert!(world.sidecar_sets().get("s").unwrap().object.metadata.annotations.is_empty());
+    let annotations = &world.sidecar_sets().get("s").unwrap().object.metadata.annotations;
+    assert_eq!(
+        annotations.keys().collect::<Vec<_>>(),
+        ["kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"]
+    );
     let config = |namespace: &str, name: &str| {
         json!({"metadata": {"namespace": namespace, "name": name}, "data": {"k": name}}).to_string()
     };

@@ -44,9 +44,8 @@ impl Maker<'_> {
     fn sample(&self, kind: &str, metadata: Value, spec: Value, status: Value) -> Sample {
         let group = if kind == "PodUnavailableBudget" { api::POLICY_GROUP } else { api::APPS_GROUP };
         let definition = api::crds::find(group, kind).unwrap();
-        let mut object = json!({
-            "apiVersion": format!("{group}/{}", self.version), "kind": kind, "metadata": metadata, "spec": spec,
-        });
+        let mut object = json!({"apiVersion": format!("{group}/{}", self.version), "kind": kind});
+        (object["metadata"], object["spec"]) = (metadata, spec);
         // Names are unique in the cluster.
         object["metadata"]["name"] =
             format!("{}-{}-{}", definition.singular, self.version, self.namespace).into();

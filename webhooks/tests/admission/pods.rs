@@ -92,7 +92,12 @@ async fn nothing_is_decided_from_caches_that_are_not_there() {
     let defaulted =
         ask(&admission, "/mutate-apps-kruise-io-sidecarset", &create_sidecar_set(&sidecar_set())).await;
     assert_eq!(defaulted["allowed"], true);
+    // A kind that was absent may be there by now.
     admission.index.set_cache_state(Watched::SidecarSet, CacheState::Absent);
+    let answer = ask(&admission, "/mutate-pod", &create_pod(1)).await;
+    assert_eq!(answer["status"]["code"], 503);
+    assert!(answer["status"]["message"].as_str().unwrap().contains("no such kind"), "{answer}");
+    admission.index.set_cache_state(Watched::SidecarSet, CacheState::Synced);
     assert_eq!(ask(&admission, "/mutate-pod", &create_pod(1)).await["allowed"], true);
 }
 

@@ -131,6 +131,10 @@ fn what_is_no_sidecarset_is_refused() {
     {
         assert_eq!(default(object, "v1beta1").unwrap_err().code, 400, "{object}");
     }
+    let message = default(r#"{"spec":{"containers":[{"name":5}]}}"#, "v1beta1").unwrap_err().message;
+    assert!(message.starts_with("spec.containers[0].name: "), "{message}");
+    let message = default(r#"{"spec":[]}"#, "v1beta1").unwrap_err().message;
+    assert!(message.starts_with("spec: invalid"), "{message}");
 }
 
 #[test]

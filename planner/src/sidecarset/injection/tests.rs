@@ -167,6 +167,50 @@ fn scenario_13_json_annotations_are_merged() {
     assert_eq!(cluster.admit(&pod)["metadata"]["annotations"]["oom"], r#"{"log-agent":1,"main":2}"#);
     pod["metadata"]["annotations"] = json!({"oom": "oops"});
     assert_eq!(cluster.refuse(&pod).0, 500);
+    let patch = json!([{"annotations": {"oom": "oops"}, "patchPolicy": "MergePatchJson"}]);
+    assert_eq!(Cluster::new().set("s", json!({"patchPodMetadata": patch})).refuse(&pod).0, 500);
+}
+
+#[test]
+fn the_barrier_of_another_container_is_not_transferred() {
+    let mut sidecar = agent("a");
+    sidecar["transferEnv"] =
+        json!([{"sourceContainerName": "m", "envNames": ["KRUISE_CONTAINER_BARRIER", "OWN"]}]);
+    let env = json!([{"name": "KRUISE_CONTAINER_BARRIER", "value": "p_9"}, {"name": "OWN", "value": "1"}]);
+    let admitted = Cluster::new()
+        .set("s", json!({"containers": [sidecar]}))
+        .admit(&pod(json!([{"name": "m", "env": env}])));
+    assert_eq!(env_of(&admitted, "a"), ["IS_INJECTED", "OWN"]);
+}
+
+#[test]
+fn a_set_stored_without_defaults_is_injected_like_a_defaulted_one() {
+    let bare = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "s"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}},
+            "containers": [{"name": "a", "image": "agent:1"}], "initContainers": [{"name": "i", "image": "i:1"}]}});
+    let patch = crate::sidecarset::defaulting::default(&bare.to_string(), "v1beta1").unwrap();
+    let patch: json_patch::Patch = serde_json::from_str(&patch.to_json()).unwrap();
+    let mut defaulted = bare.clone();
+    json_patch::patch(&mut defaulted, &patch).unwrap();
+    let admit = |set: &Value| {
+        let mut pod = main_only();
+        pod["spec"]["initContainers"] = json!([{"name": "own"}]);
+        Cluster::new().apply(Watched::SidecarSet, set).admit(&pod)
+    };
+    let admitted = admit(&bare);
+    assert_eq!(containers(&admitted), ["a", "m"]);
+    assert_eq!(names(&admitted["spec"]["initContainers"]), ["own", "i"]);
+    assert_eq!(hashes(&admitted)["s"]["hash"].as_str().unwrap().len(), 64);
+    assert_eq!(admitted, admit(&defaulted));
+}
+
+#[test]
+fn a_revision_without_an_inject_policy_has_its_default() {
+    let mut unset = revision("s-2", 2, "old", json!({}));
+    unset["data"]["spec"]["containers"][0].as_object_mut().unwrap().remove("podInjectPolicy");
+    let cluster =
+        pinned(json!({"revisionName": "s-2"}), json!({})).apply(Watched::ControllerRevision, &unset);
+    assert_eq!(containers(&cluster.admit(&main_only())), ["a", "m"]);
 }
 
 #[test]

@@ -54,11 +54,10 @@ fn validate_revision(new: &SidecarSet, context: &Context<'_>, errors: &mut Vec<F
     let path = FieldPath::new("revision");
     let name = revision.revision_name.as_deref().filter(|name| !name.is_empty());
     let version = revision.custom_version.as_deref().filter(|version| !version.is_empty());
+    let sidecar_set = new.name();
     let wanted = match (name, version) {
-        (Some(name), _) => Some((name, RevisionQuery::Name(name))),
-        (None, Some(version)) => {
-            Some((new.name(), RevisionQuery::CustomVersion { sidecar_set: new.name(), version }))
-        }
+        (Some(name), _) => Some((name, RevisionQuery::Name { sidecar_set, name })),
+        (None, Some(version)) => Some((sidecar_set, RevisionQuery::CustomVersion { sidecar_set, version })),
         (None, None) => None,
     };
     // A failure to show the value must not hide the error.

@@ -43,9 +43,9 @@ impl World<'_> {
     fn with<T>(&self, ask: impl FnOnce(&Context<'_>) -> T) -> T {
         let sidecar_sets: Vec<&SidecarSet> = self.others.iter().collect();
         let has_revision = |query: RevisionQuery<'_>| match query {
-            RevisionQuery::Name(name) => self.revisions.contains(&name),
-            RevisionQuery::CustomVersion { sidecar_set, version } => {
-                self.revisions.contains(&format!("{sidecar_set}/{version}").as_str())
+            RevisionQuery::Name { sidecar_set, name: found }
+            | RevisionQuery::CustomVersion { sidecar_set, version: found } => {
+                self.revisions.contains(&format!("{sidecar_set}/{found}").as_str())
             }
         };
         ask(&Context {
@@ -208,9 +208,12 @@ fn update_strategies() {
 #[test]
 fn a_pinned_revision_must_exist() {
     let pinned = |revision: Value| set(&[("/spec/injectionStrategy", json!({"revision": revision}))]);
-    let world = World { revisions: &["s1-abc", "s1/v1"], ..World::default() };
+    let world = World { revisions: &["s1/s1-abc", "s1/v1", "s2/s2-abc"], ..World::default() };
     assert_eq!(world.errors(&pinned(json!({"revisionName": "s1-abc"})), None), [""; 0]);
     assert_eq!(world.errors(&pinned(json!({"customVersion": "v1"})), None), [""; 0]);
+    // A revision of another SidecarSet would deny every Pod.
+    let foreign = world.errors(&pinned(json!({"revisionName": "s2-abc"})), None);
+    assert!(foreign.len() == 1 && foreign[0].ends_with(r#"ControllerRevision.apps "s2-abc" not found"#));
     assert_eq!(
         world.errors(&pinned(json!({"policy": "Partial"})), None),
         [
@@ -544,6 +547,10 @@ fn both_versions_are_reviewed_and_denied_with_code_500() {
     ] {
         let Verdict::Deny(denial) = answer(broken, None) else { panic!("allowed {broken}") };
         assert_eq!(denial.code, 400, "{broken}");
+        let Verdict::Allow { warnings, .. } = answer(&object(&[]), Some(broken)) else {
+            panic!("denied after {broken}")
+        };
+        assert!(warnings.len() == 1 && warnings[0].starts_with("the stored SidecarSet can't be read"));
     }
 }
 
