@@ -313,8 +313,8 @@ mod tests {
         assert_eq!(left, barrier("old", &["p_1", "p_0"]));
         let pod = pod(&[1, 0]);
         assert_eq!(release(&pod, Some(&left)), Step::TakeOver { resource_version: "7".to_owned() });
-        let orphan = Barrier::read(r#"{"metadata":{"resourceVersion":"7"},"data":{"p_0":"true"}}"#).unwrap();
-        assert_eq!(release(&pod, Some(&orphan)), Step::TakeOver { resource_version: "7".to_owned() });
+        let unowned = Barrier::read(r#"{"metadata":{"resourceVersion":"7"},"data":{"p_0":"true"}}"#).unwrap();
+        assert_eq!(release(&pod, Some(&unowned)), Step::Complete);
         assert_eq!(
             pod.take_over_patch("7"),
             r#"{"metadata":{"resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web-0","uid":"new"}]},"data":null}"#

@@ -7,7 +7,8 @@ use crate::sidecarset::explanation::Reason;
 use crate::world::Watched;
 
 fn decide(review: &PodReview<'_>) -> Outcome {
-    let cluster = Cluster::new().set("s", json!({"containers": [{"name": "agent"}]}));
+    let cluster = Cluster::new()
+        .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
     mutate(review, &cluster.world, None, &cluster.gates, cluster.moment())
 }
 
@@ -158,7 +159,7 @@ fn a_wrong_type_that_no_rule_reads_is_not_ours_to_judge() {
         names(
             &Cluster::new().set("s", json!({"containers": [{"name": "agent"}]})).admit(&odd)["spec"]["containers"]
         ),
-        ["m", "agent"]
+        ["agent", "m"]
     );
 }
 
@@ -183,7 +184,8 @@ fn a_status_in_the_request_does_not_switch_injection_off() {
     let mut failed = pod(json!([{"name": "m"}]));
     failed["status"] = json!({"phase": "Failed"});
     failed["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let cluster = Cluster::new().set("s", json!({"containers": [{"name": "agent"}]}));
+    let cluster = Cluster::new()
+        .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
     assert_eq!(names(&cluster.admit(&failed)["spec"]["containers"]), ["m", "agent"]);
 }
 
