@@ -22,6 +22,7 @@
 
 mod connection;
 mod material;
+mod memory;
 mod objects;
 mod probe;
 mod publisher;
@@ -48,8 +49,9 @@ pub use resolver::CertificateResolver;
 pub use settings::{Mode, Settings, SettingsError};
 pub use store::StoreError;
 
+use memory::Memory;
 use objects::Objects;
-use publisher::{Memory, Publisher};
+use publisher::Publisher;
 use store::Store;
 use watches::Watches;
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 use http::{Request, header};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use kube::{Api, ResourceExt};
 use planner::json_patch::Patch;
-use planner::registration::{Configuration, ConfigurationKind, Definition, RegistrationError};
+use planner::registration::{Configuration, ConfigurationKind, Definition, Owner, RegistrationError};
 use thiserror::Error;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -39,6 +41,13 @@ pub enum ObjectError {
 pub(crate) struct Objects {
     client: Client,
     definitions: BTreeMap<String, (String, Option<Definition>)>,
+}
+
+impl ObjectError {
+    /// The API server knows who asks, and refuses.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.code == 403)
+    }
 }
 
 impl Objects {
@@ -83,6 +92,18 @@ impl Objects {
     /// Forgets a definition, to read it anew.
     pub(crate) fn forget(&mut self, name: &str) {
         self.definitions.remove(name);
+    }
+
+    /// The Namespace as an owner, and whether it is being deleted; `None` where it does not exist.
+    pub(crate) async fn namespace(&self, name: &str) -> Result<Option<(Owner, bool)>, ObjectError> {
+        let namespaces = Api::<Namespace>::all(self.client.clone());
+        let found = namespaces.get_metadata_opt(name).await;
+        let found =
+            found.map_err(|source| ObjectError::Api { kind: "Namespace", name: name.to_owned(), source })?;
+        Ok(found.map(|namespace| {
+            let owner = Owner { name: name.to_owned(), uid: namespace.uid().unwrap_or_default() };
+            (owner, namespace.metadata.deletion_timestamp.is_some())
+        }))
     }
 
     pub(crate) async fn create(&self, kind: ConfigurationKind) -> Result<bool, ObjectError> {

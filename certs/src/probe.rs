@@ -1,12 +1,14 @@
 //! Calls to our own server: through the Service before an entry is registered, and to this very
 //! process for readiness.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
@@ -19,35 +21,46 @@ use crate::connection::{Address, CallError, Peer};
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 const CHECK_LIMIT: Duration = Duration::from_secs(2);
 const CHECK_UID: &str = "self-check";
+/// Calls of one probe at the same time.
+const PARALLEL: usize = 8;
+/// Of the Service.
+const PORT: u16 = 443;
 
-/// A call on the way that the API server takes, trusting the bundle given (PEM).
-pub type Probe = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), CallError>> + Send + Sync>;
+/// A call on the way that the API server takes, trusting the bundle given (PEM): succeeds where these
+/// paths are answered.
+pub type Probe =
+    Arc<dyn Fn(String, BTreeSet<String>) -> BoxFuture<'static, Result<(), CallError>> + Send + Sync>;
 
-/// A probe that calls `/healthz` at `endpoint`: a Service at its cluster address and, where that is
-/// not routed (no kube-proxy on this machine), at the addresses behind it; a host as it is.
+/// A probe that sends an empty review to each path at `endpoint`: at every ready address behind a
+/// Service, since the API server may call any; at the Service's own address where nobody keeps
+/// EndpointSlices; at a host as it is.
 pub fn through(client: Client, endpoint: Endpoint) -> Probe {
-    Arc::new(move |bundle| {
+    Arc::new(move |bundle, paths| {
         let (client, endpoint) = (client.clone(), endpoint.clone());
         Box::pin(async move {
             let call = async {
                 let peer = Peer::new(&bundle, &endpoint.dns_name())?;
-                let mut last = None;
-                for address in addresses(client, &endpoint).await? {
-                    match tokio::time::timeout(CHECK_LIMIT, peer.call(&address, "/healthz", None)).await {
-                        Ok(Ok((status, _))) if status.is_success() => return Ok(()),
-                        Ok(Ok((status, _))) => last = Some(unexpected("/healthz", status.to_string())),
-                        Ok(Err(error)) => last = Some(error),
-                        Err(_) => last = Some(CallError::TimedOut(CHECK_LIMIT)),
-                    }
+                let addresses = addresses(client, &endpoint).await?;
+                let mut calls = Vec::new();
+                for address in &addresses {
+                    calls.extend(paths.iter().map(|path| review(&peer, address, path)));
                 }
-                Err(last.unwrap_or_else(|| CallError::Service {
-                    name: endpoint.dns_name(),
-                    detail: "it has neither a cluster address nor a ready endpoint".to_owned(),
-                }))
+                stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await
             };
             tokio::time::timeout(PROBE_LIMIT, call).await.unwrap_or(Err(CallError::TimedOut(PROBE_LIMIT)))
         })
     })
+}
+
+/// Sends a review to `path` which every handler answers. Takes at most 2 seconds.
+async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallError> {
+    let call = peer.call(address, path, Some(empty_review()));
+    let answer = tokio::time::timeout(CHECK_LIMIT, call).await;
+    let (status, body) = answer.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))?;
+    match serde_json::from_slice::<Answer>(&body) {
+        Ok(answer) if answer.response.uid == CHECK_UID => Ok(()),
+        _ => Err(unexpected(path, format!("{status} from {address}"))),
+    }
 }
 
 async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, CallError> {
@@ -55,38 +68,47 @@ async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, 
         Endpoint::Host { host, port } => return Ok(vec![Address::Name(host.clone(), *port)]),
         Endpoint::Service { namespace, name } => (namespace, name),
     };
-    let failed = |error: kube::Error| CallError::Service {
-        name: format!("{namespace}/{name}"),
-        detail: cluster::client::message(&error),
-    };
-    let service = Api::<Service>::namespaced(client.clone(), namespace).get(name).await.map_err(failed)?;
-    let mut addresses: Vec<Address> = service
-        .spec
-        .and_then(|spec| spec.cluster_ip)
-        .and_then(|address| address.parse::<IpAddr>().ok())
-        .map(|address| Address::Socket(SocketAddr::new(address, 443)))
-        .into_iter()
-        .collect();
+    let failed = |detail: String| CallError::Service { name: format!("{namespace}/{name}"), detail };
+    let refused = |error: kube::Error| failed(cluster::client::message(&error));
+    let service = Api::<Service>::namespaced(client.clone(), namespace).get(name).await.map_err(refused)?;
+    let spec = service.spec.unwrap_or_default();
     let parameters = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
     let slices =
-        Api::<EndpointSlice>::namespaced(client, namespace).list(&parameters).await.map_err(failed)?;
-    for slice in slices {
-        let ports: Vec<u16> = slice
-            .ports
-            .iter()
-            .flatten()
-            .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
-            .collect();
-        for endpoint in &slice.endpoints {
-            if endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) == Some(false) {
-                continue;
-            }
-            for address in endpoint.addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()) {
-                addresses.extend(ports.iter().map(|port| Address::Socket(SocketAddr::new(address, *port))));
-            }
-        }
+        Api::<EndpointSlice>::namespaced(client, namespace).list(&parameters).await.map_err(refused)?;
+    if slices.items.is_empty() {
+        let address = spec.cluster_ip.and_then(|address| address.parse::<IpAddr>().ok());
+        let address = address.ok_or_else(|| failed("it has no cluster address".to_owned()))?;
+        return Ok(vec![Address::Socket(SocketAddr::new(address, PORT))]);
     }
-    Ok(addresses)
+    let named = |name: Option<&str>| {
+        let mut ports = spec.ports.iter().flatten().filter(|port| port.port == i32::from(PORT));
+        ports.any(|port| port.name.as_deref().unwrap_or_default() == name.unwrap_or_default())
+    };
+    let addresses: BTreeSet<SocketAddr> =
+        slices.iter().flat_map(|slice| ready_addresses(slice, named)).collect();
+    if addresses.is_empty() {
+        return Err(failed("it has no ready endpoint".to_owned()));
+    }
+    Ok(addresses.into_iter().map(Address::Socket).collect())
+}
+
+/// The addresses of the endpoints that are not known to be unready, with the ports of those names.
+fn ready_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) -> Vec<SocketAddr> {
+    let ports: Vec<u16> = slice
+        .ports
+        .iter()
+        .flatten()
+        .filter(|port| named(port.name.as_deref()))
+        .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
+        .collect();
+    let ready = |endpoint: &&k8s_openapi::api::discovery::v1::Endpoint| {
+        endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+    };
+    let addresses = slice.endpoints.iter().filter(ready).flat_map(|endpoint| &endpoint.addresses);
+    addresses
+        .filter_map(|address| address.parse::<IpAddr>().ok())
+        .flat_map(|address| ports.iter().map(move |port| SocketAddr::new(address, *port)))
+        .collect()
 }
 
 /// Whether this very process answers over TLS with a certificate that the published bundle accepts.
@@ -120,11 +142,7 @@ impl SelfCheck {
             // Any status counts: what is asked is whether TLS and the server stand.
             peer.call(&address, "/healthz", None).await?;
             let Some(path) = review else { return Ok(()) };
-            let (status, body) = peer.call(&address, path, Some(empty_review())).await?;
-            match serde_json::from_slice::<Answer>(&body) {
-                Ok(answer) if answer.response.uid == CHECK_UID => Ok(()),
-                _ => Err(unexpected(path, status.to_string())),
-            }
+            self::review(&peer, &address, path).await
         };
         tokio::time::timeout(CHECK_LIMIT, check).await.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))
     }

@@ -1,7 +1,7 @@
 //! The task that keeps store, published bundles and served certificate in step. It runs on every
 //! replica and has no leader: writes that are based on an old view are refused by the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,15 @@ use cluster::events::{Recorder, Severity};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use planner::moment::Moment;
-use planner::registration::{Configuration, ConfigurationKind, Plan, Wanted};
-use planner::rotation::{self, Authority, Leaf, Observation, Step};
+use planner::registration::{Configuration, ConfigurationKind, Owner, Plan, Waiting, Wanted};
+use planner::rotation::{self, Authority, Observation, Step};
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::material::{self, Material, MaterialError};
+use crate::memory::Memory;
 use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
 use crate::settings::{Mode, Settings};
@@ -50,11 +51,38 @@ pub(crate) enum PassError {
     Interrupted(#[from] tokio::task::JoinError),
     #[error("the objects change faster than they can be written")]
     Contended,
+    #[error("namespace {0} is being deleted: nothing is registered any more")]
+    Leaving(String),
 }
 
 enum Outcome {
     Settled,
     Waiting(String),
+    /// Tries again after this time.
+    Paused(Duration, String),
+}
+
+/// What everything is published with in one round.
+struct Round<'a> {
+    existing: BTreeSet<String>,
+    bundle: &'a str,
+    /// The paths that are answered everywhere.
+    answering: &'a BTreeSet<String>,
+    owner: Option<&'a Owner>,
+    leaving: bool,
+}
+
+/// How far one round came.
+#[derive(Default)]
+struct Publication {
+    /// An object has changed in between.
+    contended: bool,
+    /// The API server lets nobody name an owner who may not delete.
+    owner_refused: bool,
+    waiting: Vec<Waiting>,
+    paused: Option<(Duration, String)>,
+    /// The first one.
+    failure: Option<PassError>,
 }
 
 type Configurations = Vec<(ConfigurationKind, Option<Configuration>)>;
@@ -70,17 +98,6 @@ pub(crate) struct Publisher {
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
     pub(crate) memory: Memory,
-}
-
-/// What the task remembers from pass to pass.
-#[derive(Default)]
-pub(crate) struct Memory {
-    /// What the store held last.
-    material: Option<Material>,
-    served: Option<Leaf>,
-    /// The bundle published last, base64.
-    published: Option<String>,
-    added: Option<Instant>,
 }
 
 impl Publisher {
@@ -108,6 +125,10 @@ impl Publisher {
                         (failures, waits) = (0, waits + 1);
                         backoff(WAIT, waits)
                     }
+                    Ok(Outcome::Paused(pause, reason)) => {
+                        self.status.send_modify(|status| status.reason = reason);
+                        pause
+                    }
                     Err(error) => {
                         warn!(%error, "certificates are not in order");
                         self.status.send_modify(|status| status.reason = error.to_string());
@@ -122,10 +143,11 @@ impl Publisher {
     }
 
     fn report_trouble(&self, watches: &Watches) {
-        if let Some(trouble) = watches.trouble() {
-            let reason = format!("CustomResourceDefinitions can't be watched: {trouble}");
-            self.status.send_modify(|status| status.reason = reason);
-        }
+        let reason = match watches.trouble() {
+            Some(trouble) => format!("CustomResourceDefinitions can't be watched: {trouble}"),
+            None => "CustomResourceDefinitions are not listed yet".to_owned(),
+        };
+        self.status.send_modify(|status| status.reason = reason);
     }
 
     /// Serves what is stored before anything else is looked at: a server that starts beside a stored
@@ -138,43 +160,81 @@ impl Publisher {
     }
 
     async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<Outcome, PassError> {
-        let mut reachable = false;
+        let mut answering = BTreeSet::new();
+        let namespace = self.objects.namespace(&self.settings.registration.namespace).await;
+        let namespace = namespace.unwrap_or_else(|error| {
+            debug!(%error, "the configurations are published without an owner");
+            None
+        });
+        let (mut owner, leaving) = namespace.map_or((None, false), |(owner, leaving)| (Some(owner), leaving));
         for _ in 0..ROUNDS {
             // Objects are read before the store: see `planner::rotation`.
             self.objects.refresh(versions).await?;
             let configurations = self.objects.configurations().await?;
             let content = self.store.read().await?;
             if self.settings.mode == Mode::External {
-                return self.compare(&configurations, versions, content);
+                return self.compare(&configurations, versions, content).await;
             }
             let Some(material) = self.advance(&content, &configurations, false).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
             let bundle = STANDARD.encode(&text);
-            let Some(waiting) = self.publish(&configurations, versions, &bundle, reachable).await? else {
-                continue;
+            let round = Round {
+                existing: versions.keys().cloned().collect(),
+                bundle: &bundle,
+                answering: &answering,
+                owner: owner.as_ref(),
+                leaving,
             };
-            if self.advance(&content, &configurations, true).await?.is_none() {
+            let Publication { contended, owner_refused, waiting, paused, failure } =
+                self.publish(&configurations, &round).await;
+            if owner_refused {
+                owner = None;
+            }
+            if contended {
                 continue;
             }
-            self.bundle.store(Arc::new(text.clone()));
-            self.memory.published = Some(bundle);
-            self.serve(&material, true)?;
-            self.report_published(waiting.is_empty());
-            if waiting.is_empty() {
-                return Ok(Outcome::Settled);
+            if failure.is_none() && paused.is_none() {
+                if self.advance(&content, &configurations, true).await?.is_none() {
+                    continue;
+                }
+                self.bundle.store(Arc::new(text.clone()));
+                self.memory.published = Some(bundle);
+                self.serve(&material, true)?;
+                self.report_published(waiting.is_empty());
             }
-            if self.memory.added.is_some_and(|added| added.elapsed() < ADDITION_PAUSE) {
-                return Ok(Outcome::Waiting(format!("removed again by somebody: {}", waiting.join(", "))));
+            // What can't be written must not keep the entries away.
+            let outcome = match paused {
+                Some((pause, reason)) => Err(Outcome::Paused(pause, reason)),
+                None => self.probe_paths(waiting, text).await,
+            };
+            match (outcome, failure) {
+                (Ok(paths), _) => answering = paths,
+                (Err(_), Some(failure)) => return Err(failure),
+                (Err(outcome), None) => return Ok(outcome),
             }
-            if let Err(error) = (self.probe)(text).await {
-                let entries = waiting.join(", ");
-                return Ok(Outcome::Waiting(format!(
-                    "the webhook server does not answer yet: {error} ({entries})"
-                )));
-            }
-            reachable = true;
         }
         Err(PassError::Contended)
+    }
+
+    /// The paths of the entries that may be added now, or why there is none.
+    async fn probe_paths(&self, waiting: Vec<Waiting>, bundle: String) -> Result<BTreeSet<String>, Outcome> {
+        if waiting.is_empty() {
+            return Err(Outcome::Settled);
+        }
+        let (names, paths): (Vec<String>, BTreeSet<String>) =
+            waiting.into_iter().map(|entry| (entry.name, entry.path)).unzip();
+        let names = names.join(", ");
+        let pause = self.memory.added.and_then(|added| ADDITION_PAUSE.checked_sub(added.elapsed()));
+        if let Some(pause) = pause {
+            return Err(Outcome::Paused(pause, format!("removed again by somebody: {names}")));
+        }
+        match (self.probe)(bundle, paths.clone()).await {
+            Ok(()) => Ok(paths),
+            Err(error) => {
+                let reason = format!("the webhook server does not answer yet: {error} ({names})");
+                Err(Outcome::Waiting(reason))
+            }
+        }
     }
 
     fn report_published(&self, registered: bool) {
@@ -271,50 +331,78 @@ impl Publisher {
         material::shared_bundle(&all, &own, MAX_SHARED, (self.clock)())
     }
 
-    /// Publishes to all objects. The entries that wait for the Service, or `None` where an object has
-    /// changed in between.
-    async fn publish(
-        &mut self,
-        configurations: &Configurations,
-        versions: &BTreeMap<String, String>,
-        bundle: &str,
-        reachable: bool,
-    ) -> Result<Option<Vec<String>>, PassError> {
-        let mut complete = self.publish_definitions(bundle).await?;
-        let existing = versions.keys().cloned().collect();
-        let mut waiting = Vec::new();
+    /// Publishes to all objects, the configurations first; an error at one keeps no other away.
+    async fn publish(&mut self, configurations: &Configurations, round: &Round<'_>) -> Publication {
+        let mut publication = Publication::default();
         for (kind, configuration) in configurations {
-            let Some(configuration) = configuration else {
-                info!(configuration = kind.name(), "the webhook configuration is missing and is created");
-                self.objects.create(*kind).await?;
-                complete = false;
-                continue;
-            };
-            let wanted = Wanted {
-                settings: &self.settings.registration,
-                gates: &self.settings.gates,
-                served: &self.settings.served,
-                definitions: &existing,
-                bundle,
-                reachable,
-            };
-            let plan = configuration.plan(*kind, &wanted);
-            if !plan.patch.is_empty() {
-                if self.objects.patch_configuration(*kind, &plan.patch).await? {
-                    self.announce(*kind, configuration, &plan, bundle).await;
-                    if reachable {
-                        self.memory.added = Some(Instant::now());
-                    }
-                } else {
-                    complete = false;
-                }
+            let published =
+                self.publish_configuration(*kind, configuration.as_ref(), round, &mut publication).await;
+            if let Err(error) = published {
+                publication.failure.get_or_insert(error);
             }
-            waiting.extend(plan.waiting);
         }
-        Ok(complete.then_some(waiting))
+        self.publish_definitions(round.bundle, &mut publication).await;
+        publication
     }
 
-    async fn publish_definitions(&mut self, bundle: &str) -> Result<bool, PassError> {
+    async fn publish_configuration(
+        &mut self,
+        kind: ConfigurationKind,
+        configuration: Option<&Configuration>,
+        round: &Round<'_>,
+        publication: &mut Publication,
+    ) -> Result<(), PassError> {
+        let Some(configuration) = configuration else {
+            if round.leaving {
+                return Err(PassError::Leaving(self.settings.registration.namespace.clone()));
+            }
+            info!(configuration = kind.name(), "the webhook configuration is missing and is created");
+            self.objects.create(kind).await?;
+            publication.contended = true;
+            return Ok(());
+        };
+        let plan = configuration.plan(kind, &self.wanted(round));
+        publication.waiting.extend(plan.waiting.iter().cloned());
+        if plan.patch.is_empty() {
+            return Ok(());
+        }
+        // Additions have a pause of their own.
+        let repairs = round.answering.is_empty();
+        if let Some(pause) = self.memory.pause(kind.name(), round.bundle).filter(|_| repairs) {
+            publication.paused = Some((pause, format!("{} is changed again by somebody", kind.name())));
+            return Ok(());
+        }
+        match self.objects.patch_configuration(kind, &plan.patch).await {
+            Ok(true) => {
+                self.announce(kind, configuration, &plan, round.bundle).await;
+                if repairs {
+                    self.memory.remember(kind.name(), round.bundle);
+                } else {
+                    self.memory.added = Some(Instant::now());
+                }
+            }
+            Ok(false) => publication.contended = true,
+            Err(error) if error.is_forbidden() && round.owner.is_some() => {
+                (publication.owner_refused, publication.contended) = (true, true);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn wanted<'a>(&'a self, round: &'a Round<'_>) -> Wanted<'a> {
+        Wanted {
+            settings: &self.settings.registration,
+            gates: &self.settings.gates,
+            served: &self.settings.served,
+            definitions: &round.existing,
+            bundle: round.bundle,
+            answering: round.answering,
+            owner: round.owner,
+        }
+    }
+
+    async fn publish_definitions(&mut self, bundle: &str, publication: &mut Publication) {
         let endpoint = &self.settings.registration.endpoint;
         let planned: Vec<_> = self
             .objects
@@ -329,17 +417,29 @@ impl Publisher {
                 ))
             })
             .collect();
-        let mut complete = true;
         for (name, foreign, patch) in planned {
-            let written = self.objects.patch_definition(&name, &patch).await?;
+            if let Some(pause) = self.memory.pause(&name, bundle) {
+                publication.paused = Some((pause, format!("{name} is changed again by somebody")));
+                continue;
+            }
+            let written = self.objects.patch_definition(&name, &patch).await;
             self.objects.forget(&name);
-            complete &= written;
-            if let Some(reference) = foreign.filter(|_| written) {
+            match written {
+                Ok(true) => self.memory.remember(&name, bundle),
+                Ok(false) => {
+                    publication.contended = true;
+                    continue;
+                }
+                Err(error) => {
+                    publication.failure.get_or_insert(error.into());
+                    continue;
+                }
+            }
+            if let Some(reference) = foreign {
                 let note = "the caBundle of the conversion webhook was not ours; it was repaired".to_owned();
                 self.recorder.record(&reference, Severity::Warning, "Repair", "BundleRepaired", note).await;
             }
         }
-        Ok(complete)
     }
 
     async fn announce(
@@ -372,8 +472,9 @@ impl Publisher {
         !live.is_empty() && live != wanted && self.memory.published.as_deref() != Some(live) && !earlier()
     }
 
-    /// Compares with what somebody else publishes; writes nothing (spec 00 §4.4).
-    fn compare(
+    /// Compares with what somebody else publishes (spec 00 §4.4). Only entries that are missing are
+    /// added, for the issuer to fill in their bundle.
+    async fn compare(
         &mut self,
         configurations: &Configurations,
         versions: &BTreeMap<String, String>,
@@ -381,22 +482,24 @@ impl Publisher {
     ) -> Result<Outcome, PassError> {
         let material = content.material.ok_or_else(|| StoreError::Missing(self.settings.secret.clone()))?;
         let bundle = STANDARD.encode(&material.authorities);
-        let existing = versions.keys().cloned().collect();
-        let wanted = Wanted {
-            settings: &self.settings.registration,
-            gates: &self.settings.gates,
-            served: &self.settings.served,
-            definitions: &existing,
+        let round = Round {
+            existing: versions.keys().cloned().collect(),
             bundle: &bundle,
-            reachable: false,
+            answering: &BTreeSet::new(),
+            owner: None,
+            leaving: false,
         };
         let mut mismatches: Vec<String> =
             self.objects.definitions().filter_map(|definition| definition.mismatch(&bundle)).collect();
+        let mut additions = Vec::new();
         for (kind, configuration) in configurations {
-            match configuration {
-                Some(configuration) => mismatches.extend(configuration.mismatches(*kind, &wanted)),
-                None => mismatches.push(format!("not found {} {}", kind.kind(), kind.name())),
-            }
+            let Some(configuration) = configuration else {
+                mismatches.push(format!("not found {} {}", kind.kind(), kind.name()));
+                continue;
+            };
+            let wanted = self.wanted(&round);
+            mismatches.extend(configuration.mismatches(*kind, &wanted));
+            additions.extend(configuration.plan_external(*kind, &wanted).map(|patch| (*kind, patch)));
         }
         self.serve(&material, mismatches.is_empty())?;
         if mismatches.is_empty() {
@@ -405,6 +508,14 @@ impl Publisher {
             return Ok(Outcome::Settled);
         }
         self.status.send_modify(|status| (status.published, status.registered) = (false, false));
+        for (kind, patch) in additions {
+            if self.memory.pause(kind.name(), &bundle).is_none()
+                && self.objects.patch_configuration(kind, &patch).await?
+            {
+                info!(configuration = kind.name(), "missing entries are added without a caBundle");
+                self.memory.remember(kind.name(), &bundle);
+            }
+        }
         Ok(Outcome::Waiting(mismatches.join("; ")))
     }
 

@@ -17,7 +17,7 @@ pub enum Mode {
     Secret,
     /// We, in files of this machine.
     Files,
-    /// Somebody else, in a Secret; nothing is written.
+    /// Somebody else, in a Secret; only entries that are missing are written.
     External,
 }
 

@@ -24,7 +24,8 @@ use crate::settings::{Mode, Settings};
 enum Signal {
     /// An object with a fixed name changed.
     Object,
-    Definition(Box<Event<PartialObjectMeta<CustomResourceDefinition>>>),
+    Definition(Result<Box<Event<PartialObjectMeta<CustomResourceDefinition>>>, Error>),
+    /// The watch of an object with a fixed name failed.
     Failed(Error),
 }
 
@@ -62,7 +63,7 @@ impl Watches {
         self.definitions.as_ref()
     }
 
-    /// The last failure of a watch, for as long as the definitions are unknown.
+    /// The last failure to list the definitions, for as long as they are unknown.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -83,10 +84,15 @@ impl Watches {
     fn take(&mut self, signal: Signal) -> bool {
         match signal {
             Signal::Object => true,
-            Signal::Definition(event) => self.take_definition(*event),
+            Signal::Definition(Ok(event)) => self.take_definition(*event),
+            Signal::Definition(Err(error)) => {
+                warn!(%error, "the watch of CustomResourceDefinitions failed and will be tried again");
+                self.trouble = Some(error.to_string());
+                // Nothing happens before they are known, so that somebody must say why.
+                self.definitions.is_none()
+            }
             Signal::Failed(error) => {
                 warn!(%error, "a watch failed and will be tried again");
-                self.trouble = Some(error.to_string());
                 false
             }
         }
@@ -150,5 +156,5 @@ fn definitions(client: Client) -> BoxStream<'static, Signal> {
     let config = Config::default().page_size(50);
     let events =
         watcher(Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client), config).default_backoff();
-    events.map(|event| event.map_or_else(Signal::Failed, |event| Signal::Definition(Box::new(event)))).boxed()
+    events.map(|event| Signal::Definition(event.map(Box::new))).boxed()
 }

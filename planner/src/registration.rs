@@ -11,7 +11,7 @@
 //! 1. Entries of the table belong to the server: a third party's change to them is repaired.
 //! 2. Entries of other names stay as somebody made them, if their path is served, and otherwise wait
 //!    in the annotation; only where they call is corrected.
-//! 3. An entry is added only when the caller allows it, after a call through the Service succeeded.
+//! 3. An entry is added only when its path is answered everywhere behind the Service.
 //! 4. Nothing is written where nothing differs; what the API server fills in is no difference.
 
 mod conversion;
@@ -197,8 +197,38 @@ pub struct Wanted<'a> {
     pub definitions: &'a BTreeSet<String>,
     /// The bundle to publish, base64.
     pub bundle: &'a str,
-    /// A call through the Service succeeded: entries may be added (rule 3).
-    pub reachable: bool,
+    /// The paths that every server behind the endpoint answers: their entries may be added (rule 3).
+    pub answering: &'a BTreeSet<String>,
+    /// The install namespace; both configurations go with it.
+    pub owner: Option<&'a Owner>,
+}
+
+/// The Namespace of the installation, as an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl Owner {
+    fn reference(&self) -> String {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Namespace","name":{},"uid":{}}}"#,
+            string(&self.name),
+            string(&self.uid)
+        )
+    }
+}
+
+/// An entry that is to be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The entry's name.
+    pub name: String,
+    /// The path that has to be answered first.
+    pub path: String,
 }
 
 impl Wanted<'_> {
@@ -225,8 +255,8 @@ pub struct Plan {
     pub patch: Patch,
     /// Entries whose bundle was not ours: a foreign or placeholder one is replaced.
     pub foreign_bundles: Vec<String>,
-    /// Entries that wait for a call through the Service.
-    pub waiting: Vec<String>,
+    /// Entries whose path is not known to be answered yet.
+    pub waiting: Vec<Waiting>,
 }
 
 /// A live webhook configuration.
@@ -244,6 +274,16 @@ struct Metadata {
     #[serde(default)]
     uid: String,
     annotations: Option<std::collections::BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
 }
 
 /// An entry that should be live.
@@ -260,6 +300,14 @@ impl Desired {
             Self::Own(webhook) => &webhook.name,
             Self::Foreign { name, .. } => name,
         }
+    }
+
+    fn path(&self) -> &str {
+        let client_config = match self {
+            Self::Own(webhook) => &webhook.client_config,
+            Self::Foreign { client_config, .. } => client_config,
+        };
+        client_config.path().unwrap_or_default()
     }
 }
 
@@ -291,23 +339,48 @@ impl Configuration {
         self.repair(&names, &desired, wanted, &mut plan);
         self.add_missing(&mut names, &desired, wanted, &mut plan);
         self.keep_template(&template(kind, &foreign, wanted.settings), &mut plan.patch);
+        if let Some(owner) = wanted.owner {
+            self.keep_owner(owner, &mut plan.patch);
+        }
         if !plan.patch.is_empty() {
             plan.patch = guarded(&self.metadata.resource_version, plan.patch);
         }
         plan
     }
 
-    /// What is wrong where somebody else publishes (`EnableExternalCerts`).
+    /// Where somebody else publishes (`EnableExternalCerts`): adds the entries of ours that are
+    /// missing, without a bundle, and changes nothing else. `None` where none is missing.
+    pub fn plan_external(&self, kind: ConfigurationKind, wanted: &Wanted<'_>) -> Option<Patch> {
+        let mut names: Vec<String> =
+            self.live().map(|(_, lens)| lens.map(|lens| lens.name).unwrap_or_default()).collect();
+        let desired: Vec<Desired> = entries(kind)
+            .iter()
+            .filter(|entry| wanted.keeps(entry.path))
+            .map(|entry| Desired::Own(Box::new(Webhook::new(kind, entry, wanted.settings, None))))
+            .collect();
+        let answering = desired.iter().map(|desired| desired.path().to_owned()).collect();
+        let mut plan = Plan::default();
+        self.add_missing(&mut names, &desired, &Wanted { answering: &answering, ..*wanted }, &mut plan);
+        (!plan.patch.is_empty()).then(|| guarded(&self.metadata.resource_version, plan.patch))
+    }
+
+    /// What is wrong where somebody else publishes.
     pub fn mismatches(&self, kind: ConfigurationKind, wanted: &Wanted<'_>) -> Vec<String> {
-        self.live()
+        let live = |name: &str| self.live().any(|(_, lens)| lens.is_some_and(|lens| lens.name == name));
+        let missing = entries(kind)
+            .iter()
+            .filter(|entry| wanted.keeps(entry.path) && !live(entry.name))
+            .map(|entry| format!("webhook entry {} is missing", entry.name));
+        let unequal = self
+            .live()
             .filter_map(|(_, lens)| lens)
             .filter(|lens| lens.client_config.path().is_some_and(|path| wanted.keeps(path)))
             .filter(|lens| lens.client_config.ca_bundle.as_deref() != Some(wanted.bundle))
             .map(|lens| {
                 let (kind, name) = (kind.kind(), lens.name);
                 format!("caBundle of webhook {name} in {kind} does not match external caBundle")
-            })
-            .collect()
+            });
+        missing.chain(unequal).collect()
     }
 
     /// The live entries, with what was understood of each.
@@ -401,8 +474,9 @@ impl Configuration {
                 next = position + 1;
                 continue;
             }
-            if !wanted.reachable {
-                plan.waiting.push(desired.name().to_owned());
+            let (name, path) = (desired.name().to_owned(), desired.path().to_owned());
+            if !wanted.answering.contains(&path) {
+                plan.waiting.push(Waiting { name, path });
                 continue;
             }
             if self.webhooks.is_none() && names.is_empty() {
@@ -416,7 +490,7 @@ impl Configuration {
                     plan.patch.add(place.key("clientConfig"), json(client_config));
                 }
             }
-            names.insert(next, desired.name().to_owned());
+            names.insert(next, name);
             next += 1;
         }
     }
@@ -431,6 +505,26 @@ impl Configuration {
             patch.add(annotations, format!("{{\"{WEBHOOK_TEMPLATE}\":{}}}", string(template)));
         } else if self.template() != Some(template) {
             patch.add(annotations.key(WEBHOOK_TEMPLATE), string(template));
+        }
+    }
+
+    /// The configuration is garbage once the install namespace is gone: nobody would answer.
+    fn keep_owner(&self, owner: &Owner, patch: &mut Patch) {
+        let place = Pointer::from_escaped("/metadata/ownerReferences");
+        let Some(references) = &self.metadata.owner_references else {
+            patch.add(place, format!("[{}]", owner.reference()));
+            return;
+        };
+        let same = |live: &OwnerReference| {
+            live.api_version == "v1" && live.kind == "Namespace" && live.name == owner.name
+        };
+        match references.iter().position(same) {
+            None => patch.add(place.end(), owner.reference()),
+            Some(index) if references.get(index).is_some_and(|live| live.uid != owner.uid) => {
+                // Of a namespace of that name that is gone.
+                patch.replace(place.index(index), owner.reference());
+            }
+            Some(_) => {}
         }
     }
 }
@@ -454,7 +548,7 @@ fn desired(kind: ConfigurationKind, foreign: &[(Lens, Raw)], wanted: &Wanted<'_>
 
 /// The full list for the annotation, without bundles of ours.
 fn template(kind: ConfigurationKind, foreign: &[(Lens, Raw)], settings: &Settings) -> String {
-    let own = entries(kind).iter().map(|entry| json(&Webhook::new(kind, entry, settings, None)));
+    let own = entries(kind).iter().map(|entry| json(&Webhook::remembered(kind, entry, settings)));
     let texts: Vec<String> = own.chain(foreign.iter().map(|(_, raw)| raw.get().to_owned())).collect();
     format!("[{}]", texts.join(","))
 }

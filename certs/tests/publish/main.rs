@@ -234,7 +234,7 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
     let reachable = Arc::new(AtomicBool::new(false));
     let probe: Probe = {
         let reachable = Arc::clone(&reachable);
-        Arc::new(move |_| {
+        Arc::new(move |_, _| {
             let answer = reachable.load(Ordering::Relaxed);
             Box::pin(
                 async move { if answer { Ok(()) } else { Err(CallError::TimedOut(Duration::from_secs(1))) } },
@@ -338,6 +338,102 @@ async fn scenario_11_external_certificates_are_only_compared() {
     }
     replica.published().await;
     assert!(connect(replica.listen().await, &material.authorities).await.is_ok());
+
+    // A missing entry is added, without a bundle, and readiness waits for the issuer.
+    bed.patch_webhooks(json!({"webhooks": [{"$patch": "delete", "name": "mpod.kb.io"}]})).await;
+    wait_for("the entry", async || match bed.webhooks().await.remove(0) {
+        webhook if webhook["name"] == "mpod.kb.io" => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    assert_eq!(bed.webhooks().await[0]["clientConfig"].get("caBundle"), None);
+    replica.0.status.wait_for(|status| !status.published).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
+    let bed = Testbed::start().await;
+    let mut replica = bed.replica(bed.settings());
+    replica.registered().await;
+    let configurations = Api::<MutatingWebhookConfiguration>::all(bed.client.clone());
+    let live = configurations.get(MUTATING).await.unwrap();
+    let owner = &live.metadata.owner_references.unwrap()[0];
+    assert_eq!(
+        (owner.kind.as_str(), owner.name.as_str(), owner.controller),
+        ("Namespace", "kruise-system", None)
+    );
+
+    // Somebody disagrees as fast as possible.
+    let end = tokio::time::Instant::now() + Duration::from_secs(5);
+    let mut repairs = 0;
+    while tokio::time::Instant::now() < end {
+        if bed.webhooks().await[0]["failurePolicy"] == "Fail" {
+            repairs += 1;
+            bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "failurePolicy": "Ignore"}]}))
+                .await;
+        }
+    }
+    // The state at the start, two repairs at once, and one each two seconds.
+    assert!((3..=6).contains(&repairs), "{repairs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_ready_endpoint_must_answer_a_path() {
+    let bed = Testbed::start().await;
+    let mut replica = bed.replica(bed.settings());
+    replica.registered().await;
+    let endpoint = bed.settings().registration.endpoint;
+    let probe = certs::through(bed.client.clone(), endpoint);
+    let bundle = bed.bundle().await;
+    let paths = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<BTreeSet<_>>();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kruise-webhook-service", "namespace": "kruise-system"}, "spec": {"ports": [{"name": "https", "port": 443}]}});
+    bed.server.kubectl_with_input(["create", "-f", "-"], &service.to_string()).await.success();
+    let mut ports = Vec::new();
+    for (index, known) in [&["/old", "/new"][..], &["/old"]].into_iter().enumerate() {
+        ports.push(replica.review(known).await);
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": format!("slice-{index}"), "namespace": "kruise-system",
+                "labels": {"kubernetes.io/service-name": "kruise-webhook-service"}},
+            "ports": [{"name": "https", "port": ports[index]}, {"name": "metrics", "port": 1}],
+            "endpoints": [
+                {"addresses": [kit::api_server::host_address()]},
+                {"addresses": ["192.0.2.1"], "conditions": {"ready": false}},
+            ],
+        });
+        bed.server.kubectl_with_input(["create", "-f", "-"], &slice.to_string()).await.success();
+        probe(bundle.clone(), paths(&["/old"])).await.unwrap();
+        let answer = probe(bundle.clone(), paths(&["/old", "/new"])).await;
+        assert_eq!(answer.is_ok(), index == 0, "{answer:?}");
+    }
+    assert!(probe(aged(DAY).authorities, paths(&["/old"])).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_that_cannot_be_watched_are_named() {
+    kit::install_crypto_provider();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            drop(stream.read(&mut [0; 8192]).await);
+            let body =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
+                "message": "not for you", "code": 403, "metadata": {}})
+                .to_string();
+            let head = "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close";
+            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            drop(stream.write_all(answer.as_bytes()).await);
+        }
+    });
+    let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    let settings = Settings::from_environment(|_| None, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let recorder = cluster::events::Recorder::new(client.clone(), "test", None);
+    let mut replica = Replica(certs::start(client, settings, recorder));
+    let named = |status: &certs::Status| status.reason.contains("can't be watched");
+    let status = tokio::time::timeout(Duration::from_secs(10), replica.0.status.wait_for(named));
+    assert!(status.await.unwrap().unwrap().reason.contains("not for you"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

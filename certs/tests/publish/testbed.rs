@@ -169,6 +169,29 @@ impl Replica {
         tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("registered in time").unwrap();
     }
 
+    /// Answers reviews of these paths, and 404 to others; the port.
+    pub(crate) async fn review(&self, known: &'static [&'static str]) -> u16 {
+        let config =
+            rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(self.0.resolver.clone());
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut request = vec![0; 4096];
+                let length = stream.read(&mut request).await.unwrap();
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                let knows = known.iter().any(|path| request.starts_with(&format!("POST {path} ")));
+                let body = if knows { r#"{"response":{"uid":"self-check"}}"# } else { "" };
+                let status = if knows { "200 OK" } else { "404 Not Found" };
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        port
+    }
+
     /// Answers TLS handshakes, and nothing else, with this replica's certificate.
     pub(crate) async fn listen(&self) -> SocketAddr {
         let config =
@@ -193,7 +216,7 @@ impl Replica {
 }
 
 pub(crate) fn always(answer: impl Fn(()) -> Result<(), CallError> + Send + Sync + Copy + 'static) -> Probe {
-    Arc::new(move |_| Box::pin(async move { answer(()) }))
+    Arc::new(move |_, _| Box::pin(async move { answer(()) }))
 }
 
 pub(crate) fn text(secret: &Secret, key: &str) -> String {

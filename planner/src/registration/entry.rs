@@ -139,7 +139,7 @@ impl ClientConfig {
 }
 
 impl Webhook {
-    /// The entry as `settings` want it; without `bundle` as the `template` annotation keeps it.
+    /// The entry as `settings` want it.
     pub(super) fn new(
         kind: ConfigurationKind,
         entry: &Entry,
@@ -172,6 +172,19 @@ impl Webhook {
             side_effects: "None".to_owned(),
             timeout_seconds: i32::from(settings.timeout_seconds.get()),
         }
+    }
+
+    /// The entry as the `template` annotation keeps it: OpenKruise registers from there after a
+    /// rollback, and reviews every operation on its workloads.
+    pub(super) fn remembered(kind: ConfigurationKind, entry: &Entry, settings: &Settings) -> Self {
+        let mut webhook = Self::new(kind, entry, settings, None);
+        if entry.purpose == Purpose::WorkloadProtection {
+            webhook.object_selector = LabelSelector::default();
+            for rule in &mut webhook.rules {
+                rule.operations = ["CREATE", "UPDATE", "DELETE"].map(str::to_owned).to_vec();
+            }
+        }
+        webhook
     }
 
     /// Adds to `patch` the fields in which this entry at `place` differs from `wanted`.

@@ -17,7 +17,8 @@ struct Server {
     gates: FeatureGates,
     served: BTreeSet<String>,
     definitions: BTreeSet<String>,
-    reachable: bool,
+    answering: BTreeSet<String>,
+    owner: Option<Owner>,
     bundle: &'static str,
 }
 
@@ -27,9 +28,10 @@ impl Server {
         Self {
             settings: settings(),
             gates: FeatureGates::default().with(Feature::ResourcesDeletionProtection, true),
+            answering: paths.clone().collect(),
             served: paths.collect(),
             definitions: api::crds::ALL.iter().map(|definition| definition.name()).collect(),
-            reachable: true,
+            owner: None,
             bundle: "QQ==",
         }
     }
@@ -41,7 +43,8 @@ impl Server {
             served: &self.served,
             definitions: &self.definitions,
             bundle: self.bundle,
-            reachable: self.reachable,
+            answering: &self.answering,
+            owner: self.owner.as_ref(),
         };
         Configuration::parse(live).unwrap().plan(kind, &wanted)
     }
@@ -93,10 +96,52 @@ fn an_empty_configuration_gets_every_entry_in_the_order_of_the_table() {
 
 #[test]
 fn entries_wait_until_a_call_through_the_service_succeeded() {
-    let server = Server { reachable: false, ..Server::new() };
+    let server = Server { answering: BTreeSet::new(), ..Server::new() };
     let plan = server.plan(MUTATING, &empty(MUTATING));
     assert_eq!(plan.waiting.len(), 12);
     assert_eq!(names(&server.apply(MUTATING, &empty(MUTATING))), Vec::<String>::new());
+
+    let answering = BTreeSet::from(["/mutate-pod".to_owned()]);
+    let some = Server { answering, ..Server::new() };
+    assert_eq!(names(&some.apply(MUTATING, &empty(MUTATING))), ["mpod.kb.io"]);
+}
+
+#[test]
+fn both_configurations_belong_to_the_install_namespace_and_keep_other_owners() {
+    let owner = Owner { name: "kruise-system".to_owned(), uid: "u2".to_owned() };
+    let server = Server { owner: Some(owner), ..Server::new() };
+    let own = json!({"apiVersion": "v1", "kind": "Namespace", "name": "kruise-system", "uid": "u2"});
+    let stale = json!({"apiVersion": "v1", "kind": "Namespace", "name": "kruise-system", "uid": "u1"});
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": true});
+    for (before, after) in [
+        (Value::Null, json!([own])),
+        (json!([other]), json!([other, own])),
+        (json!([stale, other]), json!([own, other])),
+        (json!([other, own]), json!([other, own])),
+    ] {
+        let live = change(&empty(VALIDATING), |live| {
+            if !before.is_null() {
+                live["metadata"]["ownerReferences"] = before;
+            }
+        });
+        let live: Value = serde_json::from_str(&server.apply(VALIDATING, &live)).unwrap();
+        assert_eq!(live["metadata"]["ownerReferences"], after);
+    }
+}
+
+#[test]
+fn the_template_reviews_every_operation_on_workloads_for_a_rollback() {
+    let live = Server::new().apply(VALIDATING, &empty(VALIDATING));
+    let parsed: Value = serde_json::from_str(&live).unwrap();
+    let template = parsed["metadata"]["annotations"]["template"].as_str().unwrap();
+    let template = json!({"webhooks": serde_json::from_str::<Value>(template).unwrap()}).to_string();
+    for name in ["vcloneset.kb.io", "vstatefulset.kb.io", "vuniteddeployment.kb.io"] {
+        let kept = entry(&template, name);
+        assert_eq!(kept["rules"][0]["operations"], json!(["CREATE", "UPDATE", "DELETE"]), "{name}");
+        assert_eq!(kept["objectSelector"], json!({}), "{name}");
+        assert_eq!(entry(&live, name)["rules"][0]["operations"], json!(["DELETE"]), "{name}");
+    }
+    assert_eq!(entry(&template, "vnamespace.kb.io")["rules"][0]["operations"], json!(["DELETE"]));
 }
 
 #[test]
@@ -336,11 +381,28 @@ fn scenario_11_external_bundles_are_only_compared() {
         served: &server.served,
         definitions: &server.definitions,
         bundle: "Wg==",
-        reachable: false,
+        answering: &BTreeSet::new(),
+        owner: None,
     };
     let configuration = Configuration::parse(&live).unwrap();
     assert_eq!(configuration.mismatches(MUTATING, &wanted).len(), 12);
+    assert_eq!(configuration.plan_external(MUTATING, &wanted), None);
     assert!(configuration.mismatches(MUTATING, &Wanted { bundle: "QQ==", ..wanted }).is_empty());
+
+    // Missing entries are named, and added without a bundle.
+    let without = change(&live, |live| {
+        live["webhooks"][0] = foreign("/unknown", Some("Wg=="));
+        live["webhooks"].as_array_mut().unwrap().pop();
+    });
+    let configuration = Configuration::parse(&without).unwrap();
+    let mismatches = configuration.mismatches(MUTATING, &wanted);
+    assert!(mismatches.contains(&"webhook entry mpod.kb.io is missing".to_owned()), "{mismatches:?}");
+    let patch = configuration.plan_external(MUTATING, &wanted).unwrap();
+    let after = apply(&without, &patch).unwrap();
+    assert_eq!(names(&after).len(), 13);
+    assert_eq!(entry(&after, "mpod.kb.io")["clientConfig"].get("caBundle"), None);
+    assert_eq!(entry(&after, "mine.example.com"), entry(&without, "mine.example.com"));
+    assert_eq!(entry(&after, "mcloneset.kb.io"), entry(&live, "mcloneset.kb.io"));
 }
 
 fn definition(conversion: &Value) -> String {
