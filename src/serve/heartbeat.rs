@@ -73,7 +73,7 @@ mod tests {
         let heartbeat = Heartbeat::start("admission", runtime.handle());
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(heartbeat.last.load(Ordering::Relaxed), 0, "it is not driven yet");
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(1)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
         assert!(heartbeat.last.load(Ordering::Relaxed) >= 5);
     }
 }
