@@ -33,5 +33,8 @@ pub const APPS_GROUP: &str = "apps.kruise.io";
 pub const POLICY_GROUP: &str = "policy.kruise.io";
 /// The install namespace when `POD_NAMESPACE` does not name another (spec 00 §3.4).
 pub const DEFAULT_NAMESPACE: &str = "kruise-system";
+/// The `uid` of the reviews that a replica sends to itself to see whether it answers. They are not counted: the
+/// counts tell whether the API server calls.
+pub const SELF_CHECK_UID: &str = "self-check";
 /// ConfigMap in the install namespace with the allow-lists of spec 00 §2.6.
 pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::SELF_CHECK_UID;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -20,7 +21,6 @@ use crate::connection::{Address, CallError, Peer};
 
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 const CHECK_LIMIT: Duration = Duration::from_secs(2);
-const CHECK_UID: &str = "self-check";
 /// Calls of one probe at the same time.
 const PARALLEL: usize = 8;
 /// Of the Service.
@@ -58,7 +58,7 @@ async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallEr
     let answer = tokio::time::timeout(CHECK_LIMIT, call).await;
     let (status, body) = answer.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))?;
     match serde_json::from_slice::<Answer>(&body) {
-        Ok(answer) if answer.response.uid == CHECK_UID => Ok(()),
+        Ok(answer) if answer.response.uid == SELF_CHECK_UID => Ok(()),
         _ => Err(unexpected(path, format!("{status} from {address}"))),
     }
 }
@@ -156,12 +156,12 @@ fn empty_review() -> String {
     serde_json::json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
-            "uid": CHECK_UID, "operation": "DELETE", "dryRun": true, "name": CHECK_UID, "namespace": "",
+            "uid": SELF_CHECK_UID, "operation": "DELETE", "dryRun": true, "name": SELF_CHECK_UID, "namespace": "",
             "kind": {"group": "", "version": "v1", "kind": "Namespace"},
             "resource": {"group": "", "version": "v1", "resource": "namespaces"},
             "requestKind": {"group": "", "version": "v1", "kind": "Namespace"},
             "requestResource": {"group": "", "version": "v1", "resource": "namespaces"},
-            "userInfo": {"username": CHECK_UID}, "object": null, "oldObject": null,
+            "userInfo": {"username": SELF_CHECK_UID}, "object": null, "oldObject": null,
         },
     })
     .to_string()

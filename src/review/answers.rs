@@ -47,29 +47,26 @@ pub(crate) async fn collect(
     let mut answers = Vec::new();
     for object in objects.iter() {
         let namespace = if object.namespace.is_empty() { default_namespace } else { &object.namespace };
-        answers.push(answer(admission, object, &object.json, namespace, operation).await?);
-        if operation == ReviewedOperation::Create {
-            for pod in pods_of(object, namespace) {
-                let title = format!("{} (Pod of {}/{})", object.source, object.kind, object.name);
-                let pod = Object {
-                    kind: "Pod".to_owned(),
-                    api_version: "v1".to_owned(),
-                    json: pod,
-                    source: title,
-                    ..object.clone()
-                };
-                answers.push(answer(admission, &pod, &pod.json, namespace, operation).await?);
-            }
-        }
-    }
-    // A workload that no webhook looks at is shown by its Pods alone.
-    if operation == ReviewedOperation::Create {
-        let makes_pods = |answer: &Answer| {
-            objects
-                .iter()
-                .any(|object| title(object) == answer.title && !pods_of(object, default_namespace).is_empty())
+        let pods = match operation {
+            ReviewedOperation::Create => pods_of(object, namespace),
+            ReviewedOperation::Update | ReviewedOperation::Delete => Vec::new(),
         };
-        answers.retain(|answer| !answer.patch.is_empty() || answer.denial.is_some() || !makes_pods(answer));
+        let own = answer(admission, object, &object.json, namespace, operation).await?;
+        // A workload that no webhook looks at is shown by its Pods alone.
+        if pods.is_empty() || !own.patch.is_empty() || own.denial.is_some() {
+            answers.push(own);
+        }
+        for pod in pods {
+            let title = format!("{} (Pod of {}/{})", object.source, object.kind, object.name);
+            let pod = Object {
+                kind: "Pod".to_owned(),
+                api_version: "v1".to_owned(),
+                json: pod,
+                source: title,
+                ..object.clone()
+            };
+            answers.push(answer(admission, &pod, &pod.json, namespace, operation).await?);
+        }
     }
     Ok(answers)
 }

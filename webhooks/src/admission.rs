@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use api::SELF_CHECK_UID;
 use api::features::FeatureGates;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
@@ -20,10 +21,6 @@ use crate::metrics::Metrics;
 use crate::protection_log::ProtectionLog;
 use crate::review::{Reply, Request, Review};
 use crate::{pod, protection, sidecarset};
-
-/// The uid of the review that a process sends to itself to see whether it answers. Such reviews are not
-/// counted: the counts tell whether the API server calls.
-pub const SELF_CHECK_UID: &str = "self-check";
 
 /// What the operator settled for admission.
 #[derive(Clone, Debug)]

@@ -15,7 +15,6 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::ServiceExt;
-use webhooks::admission::SELF_CHECK_UID;
 use webhooks::router::{Limits, router};
 use webhooks::{Admission, Endpoint};
 
@@ -302,9 +301,9 @@ async fn reviews_from_ourselves_are_not_counted() {
     let metrics = admission.metrics.clone();
     let router = router(admission, Limits::default());
     let mut request = create_pod(1);
-    request["uid"] = json!(SELF_CHECK_UID);
+    request["uid"] = json!(api::SELF_CHECK_UID);
     let answer = ask(&router, "/mutate-pod", review(&request)).await;
-    assert_eq!(answer["response"]["uid"], SELF_CHECK_UID);
+    assert_eq!(answer["response"]["uid"], api::SELF_CHECK_UID);
     assert_eq!(metrics.reviews_received(), 0);
     ask(&router, "/mutate-pod", review(&create_pod(1))).await;
     assert_eq!(metrics.reviews_received(), 1);
