@@ -5,6 +5,7 @@
 //! ```text
 //!   world       what is known of the cluster, indexed; filled by watches, by files or by tests
 //!   pod         a Pod under review, and the edits made to it
+//!   observed_pod, pod_write  a Pod as controllers remember it, and what they change in it
 //!   sidecarset  matching, injection, defaulting and validation of SidecarSets
 //!   launch_priority, readiness_gate   the other mutations of a Pod
 //!   podtemplate defaulting and validation of Pod templates
@@ -19,7 +20,9 @@ pub mod hash;
 pub mod json_patch;
 pub mod launch_priority;
 pub mod moment;
+pub mod observed_pod;
 pub mod pod;
+pub mod pod_write;
 pub mod podtemplate;
 pub mod protection;
 pub mod quantity;

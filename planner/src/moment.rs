@@ -14,13 +14,18 @@ pub struct Moment {
 impl Moment {
     /// The time as Kubernetes writes it: RFC 3339, UTC, whole seconds.
     pub fn rfc3339(&self) -> String {
-        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        rfc3339(self.now)
     }
 
     /// The random numbers of this decision, always the same for the same seed.
     pub fn random(&self) -> Random {
         Random(self.seed)
     }
+}
+
+/// A time as Kubernetes writes it: RFC 3339, UTC, whole seconds.
+pub fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A small deterministic generator (SplitMix64); not for secrets.
