@@ -52,6 +52,9 @@ pub(crate) struct ServeArguments {
     /// Folder of protection.log
     #[arg(long, default_value = "/log")]
     pub protection_log_path: PathBuf,
+    /// Name users in the metrics of refused deletes; false leaves that label empty
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub user_names_in_metrics: bool,
     /// After the stop signal: how long to go on accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,
@@ -67,12 +70,33 @@ pub(crate) struct ServeArguments {
     /// Namespaces whose objects are never sent to the webhooks, besides kube-system and our own
     #[arg(long, value_delimiter = ',')]
     pub webhook_excluded_namespaces: Vec<String>,
+    /// Warn when no review of a Pod came for this long although Pods were created
+    #[arg(long, default_value = "10m", value_parser = duration)]
+    pub webhook_silence: Duration,
     /// Log lines as `text` or `json`
     #[arg(long, default_value = "text")]
     pub logging_format: String,
     /// Log level: up to 3 tells the important, 4 is normal, 5 and more tells details
     #[arg(long, default_value = "4")]
     pub v: i32,
+    /// CloneSets that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub cloneset_workers: u16,
+    /// Pods that prepare for their deletion do not count when a CloneSet is scaled
+    #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub cloneset_scaling_exclude_preparing_delete: bool,
+    /// SidecarSets that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub sidecarset_workers: u16,
+    /// Pods that the SidecarTerminator looks at at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub sidecarterminator_workers: u16,
+    /// Address of OpenKruise's profiles, which this program does not have
+    #[arg(long, hide = true)]
+    pub pprof_addr: Option<String>,
+    /// As pprof-addr
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean)]
+    pub enable_pprof: Option<bool>,
     #[command(flatten)]
     accepted: AcceptedArguments,
 }
@@ -90,13 +114,13 @@ macro_rules! accepted {
 }
 
 accepted! {
-    pprof_addr enable_pprof leader_election_resource_lock leader_election_retry_period namespace sync_period
+    leader_election_resource_lock leader_election_retry_period namespace sync_period
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
-    advancedcronjob_workers broadcastjob_workers cloneset_workers crr_workers daemonset_workers
+    advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
-    podprobemarker_workers podunavailablebudget_workers resourcedistribution_workers sidecarset_workers
-    sidecarterminator_workers statefulset_workers uniteddeployment_workers workloadspread_workers
-    assign_pods_by_scheduler assign_bcj_pods_by_scheduler cloneset_scaling_exclude_preparing_delete
+    podprobemarker_workers podunavailablebudget_workers resourcedistribution_workers
+    statefulset_workers uniteddeployment_workers workloadspread_workers
+    assign_pods_by_scheduler assign_bcj_pods_by_scheduler
     nodeimage_creation_delay ws_enabled_versioned_status expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
     log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::ServeArguments;
 use crate::review::ReviewArguments;
-use crate::{crds, finalizer, review, serve};
+use crate::{crds, finalizer, manifests, review, serve};
 
 /// Admission and workload system for Kubernetes, compatible with OpenKruise.
 #[derive(Debug, Parser)]
@@ -28,6 +28,8 @@ enum Command {
     Review(ReviewArguments),
     /// Print the CustomResourceDefinitions
     Crds,
+    /// Print what the chart installs, for kubectl apply --server-side -f -
+    Manifests(manifests::ManifestsArguments),
     /// Exit with 1 while workloads exist that an uninstall would take along
     Finalizer(finalizer::FinalizerArguments),
 }
@@ -39,6 +41,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Review(arguments) => review::run(&arguments),
         Command::Crds => crds::print(),
+        Command::Manifests(arguments) => manifests::print(&arguments),
         Command::Finalizer(arguments) => finalizer::run(&arguments),
     }
 }

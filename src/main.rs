@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod crds;
 mod finalizer;
+mod manifests;
 mod offline;
 mod review;
 mod serve;

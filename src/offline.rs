@@ -28,7 +28,7 @@ pub(crate) fn world(objects: &Objects, default_namespace: &str, install_namespac
             warn!(namespace, %error, "a namespace is not usable");
         }
     }
-    objects.fill(&mut world, stored);
+    objects.fill(&mut world, default_namespace, stored);
     world
 }
 

@@ -6,6 +6,7 @@ mod heartbeat;
 mod objects;
 mod readiness;
 mod settings;
+mod silence;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
+use cluster::client::Connector;
 use cluster::events::Recorder;
+use cluster::requests::Requests;
 use cluster::{Lookup, feed};
 use planner::moment::Moment;
 use planner::world::World;
@@ -71,18 +74,21 @@ fn runtime(name: &str) -> anyhow::Result<Runtime> {
 
 async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) -> anyhow::Result<ExitCode> {
     let mut stop = stop_signal()?;
-    let configuration = cluster::client::configuration(settings.kubeconfig.as_deref()).await?;
-    let client = cluster::client::connect(&configuration, "kruise-manager")?;
     let metrics = Metrics::new()?;
+    let configuration = cluster::client::configuration(settings.kubeconfig.as_deref()).await?;
+    let connector = Connector::new(configuration, Requests::register(metrics.registry())?);
+    let client = connector.connect("kruise-manager")?;
 
     let world = World::new(&settings.install_namespace);
-    let index = feed::awaiting(world.clone());
+    let index = feed::awaiting(world.clone(), &settings.gates);
     let mut feeding = {
         let (client, index, namespace) = (client.clone(), index.clone(), settings.install_namespace.clone());
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let mut certificates = certs::start(client.clone(), settings.certificates.clone(), recorder);
+    let reads = certs::Metrics::register(metrics.registry())?;
+    let mut certificates =
+        certs::start(client.clone(), settings.certificates.clone(), recorder.clone(), reads);
 
     let state = Arc::new(Admission {
         gates: settings.gates.clone(),
@@ -94,14 +100,23 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         clock: settings::clock(),
     });
     let server = serve_webhooks(settings, state, &certificates, &metrics)?;
-    let readiness = Readiness::new(index, &certificates);
+    let readiness = Readiness::new(index.clone(), &certificates);
     let heartbeats = [
         Heartbeat::start("admission", admission.handle()),
         Heartbeat::start("controllers", controllers.handle()),
     ];
     let _probes = serve_probes(settings, &metrics, &readiness, heartbeats).await?;
-    let leading =
-        controllers_runtime::start(settings, configuration, &metrics, readiness.clone(), controllers)?;
+    let leading = controllers_runtime::start(
+        settings,
+        connector,
+        &metrics,
+        index.clone(),
+        readiness.clone(),
+        controllers,
+    )?;
+    let controllers = leading.metrics.clone();
+    let listener = silence::Listener { client, index, recorder, metrics: metrics.clone(), controllers };
+    listener.start(settings)?;
     settings.warn_of_traps();
 
     tokio::select! {

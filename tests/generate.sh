@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the generated files: the table of Kubernetes' Go types, and the chart's copy of the CRDs.
+# Makes the generated files: the table of Kubernetes' Go types, the chart's copy of the CRDs, and the rendered
+# chart that `kutter manifests` prints.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,3 +8,4 @@ cd "$(dirname "$0")/.."
 rustfmt --edition 2024 --config-path rustfmt.toml target/table.rs
 mv target/table.rs planner/src/canonical/table.rs
 ./charts/copy-crds.sh
+./charts/render-manifests.sh

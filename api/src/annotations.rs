@@ -58,3 +58,53 @@ pub const PUB_PROTECT_OPERATIONS: &str = "kruise.io/pub-protect-operations";
 
 /// On a PodUnavailableBudget: total replicas to protect.
 pub const PUB_PROTECT_TOTAL_REPLICAS: &str = "pub.kruise.io/protect-total-replicas";
+
+/// On a Pod: the PodUnavailableBudget that protects it; read first.
+pub const RELATED_PUB: &str = "pub.kruise.io/related-pub";
+
+/// As [`RELATED_PUB`], in its older spelling: both are written, this one is read second.
+pub const RELATED_PUB_OLDER: &str = "kruise.io/related-pub";
+
+/// On a Pod of a Kruise workload: `true` has its liveness probes run by the node daemon.
+pub const USING_ENHANCED_LIVENESS: &str = "apps.kruise.io/using-enhanced-liveness";
+
+/// On a Pod: JSON list of the liveness probes that were moved out of its containers.
+pub const CONTAINER_PROBE_CONTEXT: &str = "apps.kruise.io/container-probe-context";
+
+/// On a Pod: JSON list of the probes that a serverless platform runs.
+pub const POD_PROBE: &str = "kruise.io/podprobe";
+
+/// On a Pod: comma-separated names of the PodProbeMarkers behind [`POD_PROBE`].
+pub const POD_PROBE_MARKER_LIST: &str = "kruise.io/podprobemarker-list";
+
+/// On a Pod: JSON of its last update in place (spec 30 §5.3).
+pub const IN_PLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
+
+/// As [`IN_PLACE_UPDATE_STATE`], in its older spelling: read second, never written.
+pub const IN_PLACE_UPDATE_STATE_OLDER: &str = "inplace-update-state";
+
+/// On a Pod: JSON of the change that waits for the end of its grace period (spec 30 §6).
+pub const IN_PLACE_UPDATE_GRACE: &str = "apps.kruise.io/inplace-update-grace";
+
+/// As [`IN_PLACE_UPDATE_GRACE`], in its older spelling: read second, never written.
+pub const IN_PLACE_UPDATE_GRACE_OLDER: &str = "inplace-update-grace";
+
+/// On a Pod: JSON of what the node agent saw of the running containers (spec 30 §8.2).
+pub const RUNTIME_CONTAINERS_META: &str = "apps.kruise.io/runtime-containers-meta";
+
+/// On a Pod: when its label [`LIFECYCLE_STATE`](crate::labels::LIFECYCLE_STATE) changed last, RFC 3339.
+pub const LIFECYCLE_TIMESTAMP: &str = "lifecycle.apps.kruise.io/timestamp";
+
+/// On a ControllerRevision of a CloneSet: the hash of its volume claim templates (spec 30 §2.5).
+pub const CLONESET_CLAIMS_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
+
+/// On a ControllerRevision: `true` where its data has the fields of the template that OpenKruise does not
+/// know, so that their absence there means something. OpenKruise never writes it.
+pub const WHOLE_TEMPLATE: &str = "kutter.io/whole-template";
+
+/// On a Pod: JSON map from SidecarSet to what its sidecars ran before they were updated in place.
+pub const SIDECARSET_IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
+
+/// On a Pod: JSON map from container to the image that a SidecarSet gave it last and the ID of the
+/// container that ran before; once another container runs, the update is done. OpenKruise never writes it.
+pub const SIDECARSET_REPLACED_CONTAINERS: &str = "kutter.io/sidecarset-replaced-containers";

@@ -14,3 +14,13 @@ pub const SIDECARSET_VERSION: &str = "SIDECARSET_VERSION";
 
 /// Hot upgrade: version of its twin, through the downward API.
 pub const SIDECARSET_VERSION_ALT: &str = "SIDECARSET_VERSION_ALT";
+
+/// `true`, in any case, marks a sidecar that is ended when the main containers of its job are done.
+pub const TERMINATE_SIDECAR_WHEN_JOB_EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
+
+/// The image that ends a sidecar in place when the main containers of its job are done.
+pub const TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE: &str =
+    "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
+
+/// `true`, in any case, keeps the exit code of such a sidecar out of the phase of its Pod.
+pub const TERMINATE_SIDECAR_IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";

@@ -18,3 +18,27 @@ pub const SIDECARSET_CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-ve
 /// On a v1alpha1 CloneSet: `true` stands for `spec.scaleStrategy.excludePreparingDelete`.
 pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
     "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
+
+/// On Pods and ReplicaSets of a Deployment: the hash that ends the name of the ReplicaSet.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// On a Pod: where it is in its life, such as `PreparingUpdate` (spec 30 §11).
+pub const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
+
+/// On a Pod: the revision that it is at, as a full name or as the hash that ends it.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+
+/// On a ControllerRevision and an ImagePullJob: the short hash of the revision.
+pub const CONTROLLER_HASH: &str = "controller.kubernetes.io/hash";
+
+/// On a ControllerRevision: `true` once jobs pull its new images ahead of the update.
+pub const PRE_PREDOWNLOAD_CREATED: &str = "apps.kruise.io/pre-predownload-created";
+
+/// On a ControllerRevision: `true` where nothing is pulled ahead of the update.
+pub const IMAGE_PREDOWNLOAD_IGNORED: &str = "apps.kruise.io/image-predownload-ignored";
+
+/// On a Pod, with any value: its workload deletes it, and replaces it unless it scales in.
+pub const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
+
+/// On a Pod of a CloneSet and on its claims: the five characters that end the Pod's name.
+pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";

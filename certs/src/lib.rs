@@ -20,9 +20,11 @@
 //!   [`Status::registered`], since the Service routes to ready replicas only.
 //! - No error ends the process; the reason is in [`Status::reason`].
 
+mod choices;
 mod connection;
 mod material;
 mod memory;
+mod metrics;
 mod objects;
 mod probe;
 mod publisher;
@@ -43,6 +45,7 @@ use tokio::task::JoinHandle;
 
 pub use connection::CallError;
 pub use material::{Material, MaterialError, carry_out, certificates};
+pub use metrics::Metrics;
 pub use objects::ObjectError;
 pub use probe::{Probe, SelfCheck, through};
 pub use resolver::CertificateResolver;
@@ -97,9 +100,9 @@ pub enum OfflineError {
 }
 
 /// Starts the publisher on the current runtime, which must be the one that `client` was made on.
-pub fn start(client: Client, settings: Settings, recorder: Recorder) -> Certificates {
+pub fn start(client: Client, settings: Settings, recorder: Recorder, metrics: Metrics) -> Certificates {
     let probe = through(client.clone(), settings.registration.endpoint.clone());
-    start_with(client, settings, recorder, probe, Arc::new(Timestamp::now))
+    start_with(client, settings, recorder, metrics, probe, Arc::new(Timestamp::now))
 }
 
 /// [`start`] with a probe and a clock of the caller's.
@@ -107,6 +110,7 @@ pub fn start_with(
     client: Client,
     settings: Settings,
     recorder: Recorder,
+    metrics: Metrics,
     probe: Probe,
     clock: Clock,
 ) -> Certificates {
@@ -123,6 +127,7 @@ pub fn start_with(
         bundle,
         status: sender,
         recorder,
+        metrics,
         probe,
         clock,
         memory: Memory::default(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use planner::registration::Choices;
 use planner::rotation::Leaf;
 
 use crate::material::Material;
@@ -20,6 +21,10 @@ pub(crate) struct Memory {
     /// The bundle published last, base64.
     pub(crate) published: Option<String>,
     pub(crate) added: Option<Instant>,
+    /// The users' choices in effect; `None` before the first pass.
+    pub(crate) choices: Option<Choices>,
+    /// Why their present text is not in effect.
+    pub(crate) refusal: Option<String>,
     /// Per object.
     written: BTreeMap<String, Written>,
 }

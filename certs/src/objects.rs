@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use cluster::events::about;
 use futures::future::try_join_all;
 use http::{Request, header};
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference};
 use kube::Client;
 use kube::{Api, ResourceExt};
 use planner::json_patch::Patch;
-use planner::registration::{Configuration, ConfigurationKind, Definition, Owner, RegistrationError};
+use planner::registration::{
+    CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
+};
 use thiserror::Error;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -65,6 +67,23 @@ impl Objects {
             Ok((kind, text.as_deref().map(Configuration::parse).transpose()?))
         }))
         .await
+    }
+
+    /// What users chose, as they wrote it; the sentence of the API server where we may not read it.
+    pub(crate) async fn choices(
+        &self,
+        namespace: &str,
+    ) -> Result<Result<Option<String>, String>, ObjectError> {
+        let maps = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
+        match maps.get_opt(api::CONFIGURATION_CONFIG_MAP).await {
+            Ok(map) => Ok(Ok(map.and_then(|map| map.data?.remove(CHOICES_KEY)))),
+            Err(source) => {
+                let name = api::CONFIGURATION_CONFIG_MAP.to_owned();
+                let error = ObjectError::Api { kind: "ConfigMap", name, source };
+                // Roles may be older than this build.
+                if error.is_forbidden() { Ok(Err(error.to_string())) } else { Err(error) }
+            }
+        }
     }
 
     /// Brings the definitions up to date with the versions that the watch saw. A schema is large:
@@ -163,19 +182,14 @@ impl Objects {
 }
 
 pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> ObjectReference {
-    reference("admissionregistration.k8s.io/v1", kind.kind(), kind.name(), uid)
+    about("admissionregistration.k8s.io/v1", kind.kind(), kind.name(), uid)
+}
+
+pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {
+    let reference = about("v1", "ConfigMap", api::CONFIGURATION_CONFIG_MAP, "");
+    ObjectReference { namespace: Some(namespace.to_owned()), uid: None, ..reference }
 }
 
 pub(crate) fn definition_reference(definition: &Definition) -> ObjectReference {
-    reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition.name(), definition.uid())
-}
-
-fn reference(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api_version.to_owned()),
-        kind: Some(kind.to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
+    about("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition.name(), definition.uid())
 }

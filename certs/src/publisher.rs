@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::material::{self, Material, MaterialError};
 use crate::memory::Memory;
+use crate::metrics::Metrics;
 use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
 use crate::settings::{Mode, Settings};
@@ -85,7 +86,7 @@ struct Publication {
     failure: Option<PassError>,
 }
 
-type Configurations = Vec<(ConfigurationKind, Option<Configuration>)>;
+pub(crate) type Configurations = Vec<(ConfigurationKind, Option<Configuration>)>;
 
 pub(crate) struct Publisher {
     pub(crate) settings: Settings,
@@ -95,6 +96,7 @@ pub(crate) struct Publisher {
     pub(crate) bundle: Arc<ArcSwap<String>>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
     pub(crate) memory: Memory,
@@ -153,10 +155,15 @@ impl Publisher {
     /// Serves what is stored before anything else is looked at: a server that starts beside a stored
     /// certificate and registered webhooks answers at once.
     async fn load(&mut self) -> Result<(), PassError> {
-        if let Some(material) = self.store.read().await?.material {
+        if let Some(material) = self.read().await?.material {
             self.serve(&material, false)?;
         }
         Ok(())
+    }
+
+    async fn read(&self) -> Result<Content, StoreError> {
+        self.metrics.reads.inc();
+        self.store.read().await.inspect_err(|_| self.metrics.read_errors.inc())
     }
 
     async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<Outcome, PassError> {
@@ -171,7 +178,8 @@ impl Publisher {
             // Objects are read before the store: see `planner::rotation`.
             self.objects.refresh(versions).await?;
             let configurations = self.objects.configurations().await?;
-            let content = self.store.read().await?;
+            self.settle_choices(&configurations).await?;
+            let content = self.read().await?;
             if self.settings.mode == Mode::External {
                 return self.compare(&configurations, versions, content).await;
             }
@@ -393,6 +401,7 @@ impl Publisher {
     fn wanted<'a>(&'a self, round: &'a Round<'_>) -> Wanted<'a> {
         Wanted {
             settings: &self.settings.registration,
+            refusal: self.memory.refusal.as_deref(),
             gates: &self.settings.gates,
             served: &self.settings.served,
             definitions: &round.existing,

@@ -1,5 +1,5 @@
-//! What wakes the publisher: the Secret, both configurations, and the definitions of our kinds. Only
-//! metadata is watched, so that neither keys nor schemas lie in memory.
+//! What wakes the publisher: the Secret, both configurations, the ConfigMap of users, and the definitions
+//! of our kinds. Only metadata is watched, so that neither keys nor schemas lie in memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{Config, Error, Event};
@@ -48,6 +48,10 @@ impl Watches {
             object::<ValidatingWebhookConfiguration>(
                 Api::all(client.clone()),
                 ConfigurationKind::Validating.name(),
+            ),
+            object::<ConfigMap>(
+                Api::namespaced(client.clone(), &settings.registration.namespace),
+                api::CONFIGURATION_CONFIG_MAP,
             ),
             definitions(client.clone()),
         ];

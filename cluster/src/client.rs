@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use thiserror::Error;
+
+use crate::requests::Requests;
 
 /// Longest time for a connection to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -49,18 +52,48 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 /// # Errors
 /// The configuration does not make a client, for example for lack of a certificate.
 pub fn connect(configuration: &Config, user_agent: &str) -> Result<Client, ConnectError> {
-    connect_with_patience(configuration, user_agent, SILENCE)
+    let configuration = prepared(configuration, user_agent, SILENCE);
+    Client::try_from(configuration).map_err(ConnectError::Client)
 }
 
-/// As [`connect`], for a client that gives a silent connection up after `patience`.
-///
-/// # Errors
-/// As [`connect`].
-pub fn connect_with_patience(
-    configuration: &Config,
-    user_agent: &str,
-    patience: Duration,
-) -> Result<Client, ConnectError> {
+/// Makes the clients of a process that counts what it asks of the API server.
+#[derive(Clone)]
+pub struct Connector {
+    configuration: Config,
+    requests: Requests,
+}
+
+impl Connector {
+    /// Clients for this API server, whose requests are counted together.
+    pub fn new(configuration: Config, requests: Requests) -> Self {
+        Self { configuration, requests }
+    }
+
+    /// As the free function [`connect`].
+    ///
+    /// # Errors
+    /// The configuration does not make a client.
+    pub fn connect(&self, user_agent: &str) -> Result<Client, ConnectError> {
+        self.connect_with_patience(user_agent, SILENCE)
+    }
+
+    /// A client that gives a silent connection up after `patience`.
+    ///
+    /// # Errors
+    /// The configuration does not make a client.
+    pub fn connect_with_patience(
+        &self,
+        user_agent: &str,
+        patience: Duration,
+    ) -> Result<Client, ConnectError> {
+        let configuration = prepared(&self.configuration, user_agent, patience);
+        let host = configuration.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+        let builder = ClientBuilder::try_from(configuration).map_err(ConnectError::Client)?;
+        Ok(builder.with_layer(&self.requests.layer(host)).build())
+    }
+}
+
+fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Config {
     let mut configuration = configuration.clone();
     // A host that vanishes in the middle of an answer must not hold anybody for ever. Watches hear a
     // bookmark each minute and end after some five, so only a dead connection is silent for longer.
@@ -69,7 +102,7 @@ pub fn connect_with_patience(
     if let Ok(value) = http::HeaderValue::from_str(user_agent) {
         configuration.headers.push((http::header::USER_AGENT, value));
     }
-    Client::try_from(configuration).map_err(ConnectError::Client)
+    configuration
 }
 
 /// The message of the API server where it sent one, else the client's own.

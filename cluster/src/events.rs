@@ -18,6 +18,17 @@ pub enum Severity {
     Warning,
 }
 
+/// A reference to a cluster-wide object, for an Event about it.
+pub fn about(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
 impl Recorder {
     /// A recorder whose Events name `component`; `instance` is usually the Pod.
     pub fn new(client: Client, component: &str, instance: Option<String>) -> Self {

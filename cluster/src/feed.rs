@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::features::{Feature, FeatureGates};
+use api::kinds::{podprobemarker, podunavailablebudget};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::core::ApiResource;
@@ -21,36 +23,60 @@ use tracing::{debug, warn};
 use crate::index::{CacheState, Index};
 use crate::watched::{Key, WatchedObject};
 
-/// Page size of lists: each page is dropped as soon as it is applied.
-const PAGE: u32 = 200;
+/// Page size of lists: each page is dropped as soon as it is applied. Small, since the peak of the memory
+/// is reached while a page is in it several times, as it came and as it is read.
+const PAGE: u32 = 50;
 
 type Events = BoxStream<'static, (Watched, watcher::Result<watcher::Event<WatchedObject>>)>;
 
-/// The kinds that admission reads from its index, and where they are.
-fn watches(client: &Client, install_namespace: &str) -> Vec<(Watched, Api<WatchedObject>, Config)> {
+/// The kinds that admission reads from its index. What belongs to a feature that is off costs nothing.
+fn kinds(gates: &FeatureGates) -> Vec<Watched> {
+    let mut kinds =
+        vec![Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap];
+    if gates.enabled(Feature::PodUnavailableBudgetDeleteGate)
+        || gates.enabled(Feature::PodUnavailableBudgetUpdateGate)
+    {
+        kinds.push(Watched::PodUnavailableBudget);
+    }
+    if gates.enabled(Feature::EnablePodProbeMarkerOnServerless) {
+        kinds.push(Watched::PodProbeMarker);
+    }
+    kinds
+}
+
+/// Where the objects of a kind are, and which of them matter.
+fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<WatchedObject>, Config) {
     let everywhere = |resource: &ApiResource| Api::all_with(client.clone(), resource);
     let installed =
         |resource: &ApiResource| Api::namespaced_with(client.clone(), install_namespace, resource);
     let config = Config::default().page_size(PAGE);
     let configuration = format!("metadata.name={}", api::CONFIGURATION_CONFIG_MAP);
-    vec![
-        (
-            Watched::SidecarSet,
-            everywhere(&resource(api::APPS_GROUP, "v1beta1", "SidecarSet", "sidecarsets")),
-            config.clone(),
-        ),
-        (Watched::Namespace, everywhere(&resource("", "v1", "Namespace", "namespaces")), config.clone()),
-        (
-            Watched::ControllerRevision,
+    match kind {
+        Watched::SidecarSet => {
+            (everywhere(&resource(api::APPS_GROUP, "v1beta1", "SidecarSet", "sidecarsets")), config)
+        }
+        Watched::Namespace => (everywhere(&resource("", "v1", "Namespace", "namespaces")), config),
+        Watched::ControllerRevision => (
             installed(&resource("apps", "v1", "ControllerRevision", "controllerrevisions")),
-            config.clone().labels(api::labels::SIDECARSET_NAME),
+            config.labels(api::labels::SIDECARSET_NAME),
         ),
-        (
-            Watched::ConfigMap,
-            installed(&resource("", "v1", "ConfigMap", "configmaps")),
-            config.fields(&configuration),
+        Watched::ConfigMap => {
+            (installed(&resource("", "v1", "ConfigMap", "configmaps")), config.fields(&configuration))
+        }
+        Watched::PodUnavailableBudget => (
+            everywhere(&resource(
+                api::POLICY_GROUP,
+                "v1beta1",
+                podunavailablebudget::KIND,
+                podunavailablebudget::PLURAL,
+            )),
+            config,
         ),
-    ]
+        Watched::PodProbeMarker => (
+            everywhere(&resource(api::APPS_GROUP, "v1alpha1", podprobemarker::KIND, podprobemarker::PLURAL)),
+            config,
+        ),
+    }
 }
 
 fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
@@ -63,16 +89,16 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource
     }
 }
 
-/// An index that [`run`] will fill.
-pub fn awaiting(world: World) -> Arc<Index> {
-    let kinds = [Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap];
-    Arc::new(Index::awaiting(world, kinds))
+/// An index that [`run`] will fill with what admission reads under these gates.
+pub fn awaiting(world: World, gates: &FeatureGates) -> Arc<Index> {
+    Arc::new(Index::awaiting(world, kinds(gates)))
 }
 
 /// Follows the cluster until the task is dropped. `world` is the (empty) world that `index` shows.
 pub async fn run(client: Client, install_namespace: &str, mut world: World, index: Arc<Index>) {
     let mut events = SelectAll::<Events>::new();
-    for (kind, api, config) in watches(&client, install_namespace) {
+    for kind in index.kinds() {
+        let (api, config) = place(kind, &client, install_namespace);
         events.push(watch(api, config).backoff(Retry::default()).map(move |event| (kind, event)).boxed());
     }
     let mut follower = Follower::default();
@@ -167,7 +193,8 @@ fn apply(world: &mut World, kind: Watched, object: &WatchedObject) {
 fn fail(index: &Index, kind: Watched, error: &watcher::Error) {
     debug!(?kind, %error, "watch failed, will be tried again");
     let watcher::Error::InitialListFailed(cause) = error else { return };
-    let state = match (index.cache_state(kind), cause) {
+    let known = index.cache_state(kind);
+    let state = match (known.clone(), cause) {
         (CacheState::Synced, _) => return,
         (_, kube::Error::Api(status)) if status.code == 404 => CacheState::Absent,
         // The time counts from the first such failure, whatever came in between.
@@ -175,10 +202,30 @@ fn fail(index: &Index, kind: Watched, error: &watcher::Error) {
         (_, cause) if is_conversion(cause) => CacheState::AwaitingConversion(Instant::now()),
         (_, cause) => CacheState::Failing(crate::client::message(cause)),
     };
+    if state != known {
+        warn!(%kind, ?state, "objects are not loaded");
+    }
     index.set_cache_state(kind, state);
 }
 
 /// The API server's words for a conversion webhook that does not answer.
 fn is_conversion(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.message.contains("conversion webhook for"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_that_are_off_cost_no_watch() {
+        let kinds = |flags: &str| kinds(&FeatureGates::parse(flags, "").unwrap());
+        let (budget, marker) = (Watched::PodUnavailableBudget, Watched::PodProbeMarker);
+        assert!(kinds("").contains(&budget) && !kinds("").contains(&marker));
+        assert!(!kinds("PodUnavailableBudgetDeleteGate=false").contains(&budget));
+        let updates = "PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true";
+        assert!(kinds(updates).contains(&budget));
+        assert!(kinds("EnablePodProbeMarkerOnServerless=true").contains(&marker));
+        assert_eq!(kinds("PodWebhook=false,EnablePodProbeMarkerOnServerless=true").len(), 4);
+    }
 }

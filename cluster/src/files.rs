@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use api::kinds::{podprobemarker, podunavailablebudget};
+use api::raw_object::{RawNode, RawObject};
 use planner::world::{Watched, World};
 use serde::Deserialize;
 use serde_json::Value;
@@ -66,6 +68,16 @@ impl Object {
     /// The API group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The object's JSON, with `namespace` where it names none.
+    fn in_namespace(&self, namespace: &str) -> Option<String> {
+        if !self.namespace.is_empty() {
+            return Some(self.json.clone());
+        }
+        let mut object = RawObject::parse(&self.json).ok()?;
+        object.object_mut("metadata")?.insert("namespace", RawNode::string(namespace));
+        Some(RawNode::from(object).to_string())
     }
 }
 
@@ -206,19 +218,35 @@ impl Objects {
             .count()
     }
 
-    /// Puts what admission reads into `world`. `convert` brings a SidecarSet into the form in which
-    /// the API server would store it: converted and defaulted.
-    pub fn fill(&self, world: &mut World, convert: impl Fn(&Object) -> Option<String>) {
+    /// Puts what admission reads into `world`. `default_namespace` is that of objects which name none;
+    /// `convert` brings a SidecarSet into the form in which the API server would store it: converted and
+    /// defaulted.
+    pub fn fill(
+        &self,
+        world: &mut World,
+        default_namespace: &str,
+        convert: impl Fn(&Object) -> Option<String>,
+    ) {
         for object in &self.0 {
             let kind = match (object.group(), object.kind.as_str()) {
                 (api::APPS_GROUP, "SidecarSet") => Watched::SidecarSet,
                 ("", "Namespace") => Watched::Namespace,
                 ("apps", "ControllerRevision") => Watched::ControllerRevision,
                 ("", "ConfigMap") => Watched::ConfigMap,
+                // What is read of these two is the same in all their versions.
+                (api::POLICY_GROUP, podunavailablebudget::KIND) => Watched::PodUnavailableBudget,
+                (api::APPS_GROUP, podprobemarker::KIND) => Watched::PodProbeMarker,
                 _ => continue,
             };
-            let stored =
-                if kind == Watched::SidecarSet { convert(object) } else { Some(object.json.clone()) };
+            let stored = match kind {
+                Watched::SidecarSet => convert(object),
+                Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
+                    object.in_namespace(default_namespace)
+                }
+                Watched::Namespace | Watched::ControllerRevision | Watched::ConfigMap => {
+                    Some(object.json.clone())
+                }
+            };
             let Some(stored) = stored else { continue };
             if let Err(error) = world.apply(kind, &stored) {
                 warn!(source = object.source, name = object.name, %error, "an object is not usable");

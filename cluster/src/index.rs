@@ -47,6 +47,11 @@ impl Index {
         Self { world: ArcSwap::from_pointee(world), caches: watch::Sender::new(caches) }
     }
 
+    /// The kinds whose caches it waits for.
+    pub fn kinds(&self) -> Vec<Watched> {
+        self.caches.borrow().keys().copied().collect()
+    }
+
     /// The cluster as last published.
     pub fn world(&self) -> Arc<World> {
         self.world.load_full()

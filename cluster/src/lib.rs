@@ -17,6 +17,7 @@ pub mod files;
 pub mod index;
 pub mod list;
 pub mod lookup;
+pub mod requests;
 pub mod watched;
 pub mod write;
 

@@ -1,6 +1,8 @@
 //! Questions to the cluster that the index does not answer: bounded in time, and asked once for all
 //! who ask at the same time.
 
+mod protected;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use kube::Client;
+use planner::observed_pod::ObservedPod;
 use planner::protection::CustomResources;
 use planner::world::Namespace;
 use serde::Deserialize;
@@ -23,6 +26,8 @@ use crate::list::{List, query};
 const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
 /// Longest time for the lists behind a `Cascading` namespace.
 const LIST_PATIENCE: Duration = Duration::from_secs(8);
+/// Longest time for a Pod that a CloneSet names for deletion.
+const POD_PATIENCE: Duration = Duration::from_secs(2);
 /// Objects per page of a list.
 const PAGE: usize = 500;
 
@@ -228,5 +233,34 @@ impl Live {
             .body(Vec::new())
             .map_err(|error| LookupError(error.to_string()))?;
         self.client.request(request).await.map_err(|error| LookupError(crate::client::message(&error)))
+    }
+}
+
+impl Lookup {
+    /// The Pod `name` of `namespace`; `None` where there is none.
+    ///
+    /// # Errors
+    /// The API server did not answer in time, or refuses: whether the Pod exists is not known.
+    pub async fn pod(&self, namespace: &str, name: &str) -> Result<Option<ObservedPod>, LookupError> {
+        let text = match &*self.0 {
+            Source::Cluster(live) => {
+                let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+                timeout(POD_PATIENCE, crate::write::get(&live.client, &path))
+                    .await
+                    .map_err(|_| LookupError(format!("no answer from the API server within {POD_PATIENCE:?}")))?
+                    .map_err(|error| LookupError(crate::client::message(&error)))?
+            }
+            Source::Files(objects) => {
+                let found = objects.iter().find(|object| {
+                    object.kind == "Pod"
+                        && object.group().is_empty()
+                        && object.name == name
+                        && object.namespace == namespace
+                });
+                found.map(|object| object.json.clone())
+            }
+        };
+        let pod = text.map(|text| ObservedPod::read(&text)).transpose();
+        pod.map_err(|error| LookupError(error.to_string()))
     }
 }

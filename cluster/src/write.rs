@@ -50,6 +50,14 @@ pub async fn create(client: &Client, path: &str, body: String) -> Result<String,
     send(client, Method::POST, path, "application/json", body).await
 }
 
+/// Deletes the object at `path` in the state that the options name, as `preconditions` of `DeleteOptions`.
+///
+/// # Errors
+/// The API server refuses (409 where it is in another state) or can't be reached.
+pub async fn delete(client: &Client, path: &str, options: String) -> Result<String, kube::Error> {
+    send(client, Method::DELETE, path, "application/json", options).await
+}
+
 /// Reads the object or list at `path`; `None` where there is none.
 ///
 /// # Errors

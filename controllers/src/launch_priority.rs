@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::pods::Pods;
 use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError};
+use crate::{Context, ReconcileError, triggers};
 
 const SETTINGS: Settings = Settings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
@@ -22,19 +22,21 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 /// we write must not keep us at it.
 const MAX_STEPS: usize = 4;
 
-/// Reconciles the Pods whose keys arrive.
-pub async fn run(context: Context, pods: Arc<Pods>, keys: mpsc::UnboundedReceiver<Key>) {
+/// Reconciles the Pods that wait. Ends never.
+pub async fn run(context: Context, pods: Arc<Pods>) {
+    let (sender, keys) = mpsc::unbounded_channel();
+    let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
     let client = context.client.clone();
-    queue::run(SETTINGS, &context.metrics, keys, move |key| {
+    let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
         let (client, pods) = (client.clone(), pods.clone());
         async move { reconcile(&client, &pods, &key).await }
-    })
-    .await;
+    });
+    tokio::join!(waiting, queue);
 }
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
-    let Some(pod) = pods.get(key) else { return Ok(Next::Done) };
-    advance(client, &PodFacts::read(pod.get())?).await
+    let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
+    advance(client, &PodFacts::read(pod.json())?).await
 }
 
 /// Carries steps out until the Pod has to wait. A write that finds another state than the one it was

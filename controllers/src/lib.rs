@@ -1,14 +1,21 @@
 //! The controllers: they run on the replica that holds the Lease.
 //!
 //! ```text
-//!   Pod watch --> pods (those that wait for something) --keys--> queue --> pod_readiness
-//!                                                        \-----> queue --> launch_priority
+//!   Pod watch --> pods --(old, new)--> triggers --keys--> queue --> pod_readiness, launch_priority
+//!   SidecarSet watch ------> stores --(old, new)---^  \---> queue --> sidecarset, sidecar_terminator
+//!   ControllerRevision watch --^                                        |
+//!        ^----- what own writes returned ------- carry_out <-- plan ----'
 //!   CRDs of ours, now and then --------------------------------> storage_version
 //! ```
 //!
 //! Keys go through queues that keep each key once and never block who feeds them; a reconcile that
 //! fails or panics is tried again with growing pauses and disturbs no other object.
 
+pub mod carry_out;
+pub mod cloneset;
+mod controller_revisions;
+mod course;
+pub mod created_pods;
 #[cfg(test)]
 mod fake;
 pub mod launch_priority;
@@ -16,14 +23,22 @@ pub mod metrics;
 pub mod pod_readiness;
 pub mod pods;
 pub mod queue;
+pub mod sidecar_terminator;
+pub mod sidecarset;
 pub mod storage_version;
+pub mod store;
+mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::features::{Feature, FeatureGates};
+use cluster::Index;
 use cluster::election::Election;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use tokio::sync::{mpsc, watch};
+use planner::observed_pod::ObservedPod;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
@@ -42,6 +57,26 @@ pub enum ReconcileError {
     /// An object of the API server is not what its kind says.
     #[error("an object is not understood: {0}")]
     Object(#[from] serde_json::Error),
+    /// What the object asks for can't be recorded.
+    #[error("no ControllerRevision can be made: {0}")]
+    Record(#[from] planner::canonical::CanonicalError),
+    /// A Pod's Node is not there.
+    #[error("node {0:?} does not exist")]
+    NoNode(String),
+    /// A ControllerRevision that was just written is not what is wanted.
+    #[error("the ControllerRevision that was written is not the one that is wanted: somebody else writes them too")]
+    Unsettled,
+    /// What was planned could not be carried out.
+    #[error("{0}")]
+    Action(String),
+    /// Some Pods could not be brought on; the others were.
+    #[error("{failed} Pods failed, the first: {first}")]
+    Pods {
+        /// How many.
+        failed: usize,
+        /// Namespace, name and problem of the first of them.
+        first: String,
+    },
 }
 
 /// What the controllers need to run.
@@ -51,6 +86,27 @@ pub struct Context {
     pub client: Client,
     /// Where they count.
     pub metrics: Arc<Metrics>,
+    /// What admission knows of the cluster: they read Namespaces there.
+    pub index: Arc<Index>,
+    /// How they run.
+    pub settings: Arc<Settings>,
+}
+
+/// How the controllers run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which of them run, and how.
+    pub gates: FeatureGates,
+    /// Where ControllerRevisions of cluster-wide objects are.
+    pub install_namespace: String,
+    /// CloneSets that are reconciled at a time.
+    pub cloneset_workers: usize,
+    /// Pods that prepare for their deletion do not count when CloneSets are scaled.
+    pub cloneset_scaling_exclude_preparing_delete: bool,
+    /// SidecarSets that are reconciled at a time.
+    pub sidecarset_workers: usize,
+    /// Pods that the SidecarTerminator looks at at a time.
+    pub sidecarterminator_workers: usize,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -118,15 +174,33 @@ async fn supervise(start: impl Fn() -> JoinSet<()>) {
 }
 
 fn start(context: &Context) -> JoinSet<()> {
-    let pods = Arc::new(Pods::default());
-    let (readiness_keys, readiness_queue) = mpsc::unbounded_channel();
-    let (launch_keys, launch_queue) = mpsc::unbounded_channel();
+    let terminator = context.settings.gates.enabled(Feature::SidecarTerminator);
+    let pods = Arc::new(Pods::new(terminator).telling(context.metrics.created_pods.clone()));
     let mut tasks = JoinSet::new();
-    tasks.spawn(pods::watch(context.client.clone(), pods.clone(), readiness_keys, launch_keys));
-    tasks.spawn(pod_readiness::run(context.clone(), pods.clone(), readiness_queue));
-    tasks.spawn(launch_priority::run(context.clone(), pods, launch_queue));
+    tasks.spawn(pods::watch(context.client.clone(), pods.clone()));
+    tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
+    tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
+    tasks.spawn(sidecarset::run(context.clone(), pods.clone()));
+    tasks.spawn(cloneset::run(context.clone(), pods.clone()));
+    if terminator {
+        tasks.spawn(sidecar_terminator::run(context.clone(), pods));
+    }
     tasks.spawn(storage_version::run(context.client.clone()));
     tasks
+}
+
+/// A Pod as Events refer to it.
+fn pod_reference(pod: &ObservedPod) -> ObjectReference {
+    let metadata = &pod.metadata;
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(metadata.namespace.to_string()),
+        name: Some(metadata.name.to_string()),
+        uid: Some(metadata.uid.to_string()),
+        resource_version: Some(metadata.resource_version.to_string()),
+        ..ObjectReference::default()
+    }
 }
 
 /// The clock of the controllers: the one place where they read it.
@@ -196,7 +270,20 @@ mod tests {
     #[tokio::test]
     async fn controllers_without_an_election_lead() {
         let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
-        let context = Context { client, metrics: Arc::new(metrics()) };
+        let settings = Settings {
+            gates: FeatureGates::default(),
+            install_namespace: "kruise-system".to_owned(),
+            cloneset_workers: 1,
+            cloneset_scaling_exclude_preparing_delete: false,
+            sidecarset_workers: 1,
+            sidecarterminator_workers: 1,
+        };
+        let context = Context {
+            client,
+            metrics: Arc::new(metrics()),
+            index: Arc::new(Index::fixed(planner::world::World::new("kruise-system"))),
+            settings: Arc::new(settings),
+        };
         let running = tokio::spawn(run_unelected(context.clone()));
         while !context.metrics.leads() {
             assert!(!running.is_finished());

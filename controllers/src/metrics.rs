@@ -1,11 +1,18 @@
 //! What controllers count, under the names that dashboards know (spec 00 §3.6).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+use crate::created_pods::CreatedPods;
+
 /// Counters, gauges and histograms of all controllers of a process.
 pub struct Metrics {
+    /// When Pods were last created; kept on the replica that leads.
+    pub created_pods: Arc<CreatedPods>,
     lease: String,
     leader: IntGauge,
     leader_status: IntGaugeVec,
@@ -17,6 +24,9 @@ pub struct Metrics {
     depth: IntGaugeVec,
     adds: IntCounterVec,
     retries: IntCounterVec,
+    waited: HistogramVec,
+    worked: HistogramVec,
+    unfinished: GaugeVec,
     longest: GaugeVec,
 }
 
@@ -49,7 +59,13 @@ impl Metrics {
     pub fn register(registry: &Registry, lease: &str) -> prometheus::Result<Self> {
         let controller = &["controller"];
         let queue = &["name", "controller"];
+        // From 10 nanoseconds to 1000 seconds, as client-go has them.
+        let durations = |name: &str, help: &str| {
+            let buckets = prometheus::exponential_buckets(1e-8, 10.0, 12)?;
+            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), queue)
+        };
         let metrics = Self {
+            created_pods: Arc::default(),
             lease: lease.to_owned(),
             leader: IntGauge::new("kruise_manager_is_leader", "1 on the replica that leads")?,
             leader_status: IntGaugeVec::new(
@@ -82,6 +98,15 @@ impl Metrics {
             depth: IntGaugeVec::new(Opts::new("workqueue_depth", "Keys that wait"), queue)?,
             adds: IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys added"), queue)?,
             retries: IntCounterVec::new(Opts::new("workqueue_retries_total", "Keys tried again"), queue)?,
+            waited: durations(
+                "workqueue_queue_duration_seconds",
+                "How long keys waited before their reconcile",
+            )?,
+            worked: durations("workqueue_work_duration_seconds", "Duration of reconciles, by queue")?,
+            unfinished: GaugeVec::new(
+                Opts::new("workqueue_unfinished_work_seconds", "Ages of all reconciles under way together"),
+                queue,
+            )?,
             longest: GaugeVec::new(
                 Opts::new(
                     "workqueue_longest_running_processor_seconds",
@@ -100,6 +125,9 @@ impl Metrics {
         registry.register(Box::new(metrics.depth.clone()))?;
         registry.register(Box::new(metrics.adds.clone()))?;
         registry.register(Box::new(metrics.retries.clone()))?;
+        registry.register(Box::new(metrics.waited.clone()))?;
+        registry.register(Box::new(metrics.worked.clone()))?;
+        registry.register(Box::new(metrics.unfinished.clone()))?;
         registry.register(Box::new(metrics.longest.clone()))?;
         metrics.set_leader(false);
         Ok(metrics)
@@ -116,8 +144,8 @@ impl Metrics {
         self.leader.set(1);
     }
 
-    #[cfg(test)]
-    pub(crate) fn leads(&self) -> bool {
+    /// Whether this replica runs the controllers.
+    pub fn leads(&self) -> bool {
         self.leader.get() == 1
     }
 
@@ -133,17 +161,32 @@ impl Metrics {
         self.retries.with_label_values(&[controller, controller]).inc();
     }
 
-    pub(crate) fn finished(&self, controller: &str, result: Result, seconds: f64) {
+    pub(crate) fn taken(&self, controller: &str, waited: Duration) {
+        self.waited.with_label_values(&[controller, controller]).observe(waited.as_secs_f64());
+    }
+
+    pub(crate) fn finished(&self, controller: &str, result: Result, worked: Duration) {
+        let seconds = worked.as_secs_f64();
         self.reconciles.with_label_values(&[controller, result.label()]).inc();
         self.seconds.with_label_values(&[controller]).observe(seconds);
+        self.worked.with_label_values(&[controller, controller]).observe(seconds);
         if result == Result::Error {
             self.errors.with_label_values(&[controller]).inc();
         }
     }
 
-    pub(crate) fn observe(&self, controller: &str, waiting: usize, active: usize, longest_seconds: f64) {
-        self.depth.with_label_values(&[controller, controller]).set(waiting as i64);
-        self.active.with_label_values(&[controller]).set(active as i64);
-        self.longest.with_label_values(&[controller, controller]).set(longest_seconds);
+    /// Records how many keys wait, and the ages of the reconciles under way.
+    pub(crate) fn observe(&self, controller: &str, waiting: usize, ages: impl Iterator<Item = Duration>) {
+        let (mut active, mut sum, mut longest) = (0, Duration::ZERO, Duration::ZERO);
+        for age in ages {
+            active += 1;
+            sum = sum.saturating_add(age);
+            longest = longest.max(age);
+        }
+        let queue = &[controller, controller];
+        self.depth.with_label_values(queue).set(waiting as i64);
+        self.active.with_label_values(&[controller]).set(active);
+        self.unfinished.with_label_values(queue).set(sum.as_secs_f64());
+        self.longest.with_label_values(queue).set(longest.as_secs_f64());
     }
 }

@@ -11,23 +11,27 @@ use tokio::sync::mpsc;
 
 use crate::pods::Pods;
 use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError, now};
+use crate::{Context, ReconcileError, now, triggers};
 
 const SETTINGS: Settings = Settings { name: "pod-readiness-controller", workers: 3 };
 
-/// Reconciles the Pods whose keys arrive.
-pub async fn run(context: Context, pods: Arc<Pods>, keys: mpsc::UnboundedReceiver<Key>) {
+/// Reconciles the Pods that wait. Ends never.
+pub async fn run(context: Context, pods: Arc<Pods>) {
+    let (sender, keys) = mpsc::unbounded_channel();
+    let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
     let client = context.client.clone();
-    queue::run(SETTINGS, &context.metrics, keys, move |key| {
+    let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
         let (client, pods) = (client.clone(), pods.clone());
         async move { reconcile(&client, &pods, &key).await }
-    })
-    .await;
+    });
+    tokio::join!(waiting, queue);
 }
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
-    let Some(pod) = pods.get(key) else { return Ok(Next::Done) };
-    let Some(patch) = readiness_gate::initial_condition(pod.get(), now().now)? else { return Ok(Next::Done) };
+    let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
+    let Some(patch) = readiness_gate::initial_condition(pod.json(), now().now)? else {
+        return Ok(Next::Done);
+    };
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.0, key.1);
     match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.

@@ -1,88 +1,193 @@
-//! The Pods that wait for a controller: all are watched, only those are kept.
+//! The Pods that some controller needs: all are watched and read once, only those are kept, and of them
+//! only what some rule reads.
+//!
+//! Kept are Pods
+//! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
+//! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
+//! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
+//! - that wait for a condition or for the start of a container, whole, until they do not wait any more
+//!   ([`Pods::waiting`]).
+//!
+//! The invariants are those of [`crate::store`].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use api::Raw;
+use api::conditions::KRUISE_POD_READY;
+use api::environment::CONTAINER_BARRIER;
 use cluster::watched::{Key, WatchedObject};
-use futures::StreamExt;
-use kube::core::ApiResource;
-use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::launch_priority::release::PodFacts;
-use planner::readiness_gate;
-use tokio::sync::mpsc::UnboundedSender;
-use tracing::debug;
+use planner::observed_pod::ObservedPod;
+use planner::sidecar_terminator;
+use planner::sidecarset::rollout::injected;
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::now;
+use crate::created_pods::CreatedPods;
+use crate::store::follow::{Sink, follow, readable, resource};
+use crate::store::{Change, Kept, Store};
 
-/// Pods that wait for a condition or for the start of a container, as last seen.
-#[derive(Default)]
-pub struct Pods(Mutex<BTreeMap<Key, Raw>>);
+mod trim;
+
+/// The Pods.
+pub struct Pods {
+    kept: Store<ObservedPod>,
+    waiting: Store<WatchedObject>,
+    terminator: bool,
+    created: Arc<CreatedPods>,
+}
+
+/// What Pods are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// The UID of an owner.
+    Owner(Box<str>),
+    /// The name of a SidecarSet whose sidecars were injected.
+    SidecarSet(Box<str>),
+}
+
+impl Kept for ObservedPod {
+    type Group = Group;
+
+    fn key(&self) -> Key {
+        (self.metadata.namespace.to_string(), self.metadata.name.to_string())
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let owners = self.metadata.owner_references.iter();
+        let owners = owners.map(|owner| Group::Owner(owner.uid.as_str().into()));
+        owners.chain(injected(self).map(|name| Group::SidecarSet(name.into()))).collect()
+    }
+}
 
 impl Pods {
-    /// The Pod as last seen, if it still waits for something.
-    pub fn get(&self, key: &Key) -> Option<Raw> {
-        self.lock().get(key).cloned()
+    /// No Pods yet. `terminator` says whether Pods are kept for the SidecarTerminator.
+    pub fn new(terminator: bool) -> Self {
+        Self { kept: Store::default(), waiting: Store::default(), terminator, created: Arc::default() }
     }
 
-    // The map is held for single operations only, never over an await.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Raw>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells `created` of every Pod.
+    #[must_use]
+    pub fn telling(self, created: Arc<CreatedPods>) -> Self {
+        Self { created, ..self }
+    }
+
+    /// A Pod by namespace and name.
+    pub fn get(&self, key: &Key) -> Option<Arc<ObservedPod>> {
+        self.kept.get(key)
+    }
+
+    /// The Pods with this owner among their owners, in no particular order.
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::Owner(uid.into()))
+    }
+
+    /// The Pods that have sidecars of this SidecarSet, in no particular order.
+    pub fn injected_by(&self, sidecar_set: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::SidecarSet(sidecar_set.into()))
+    }
+
+    /// Every change of a kept Pod from now on, after one for each that is there.
+    pub fn subscribe(&self) -> UnboundedReceiver<Change<ObservedPod>> {
+        self.kept.subscribe()
+    }
+
+    /// Waits until all Pods were listed once.
+    pub async fn synced(&self) {
+        self.kept.synced().await;
+    }
+
+    /// Takes in a Pod that a write of our own returned: nobody plans on an older state from now on.
+    ///
+    /// # Errors
+    /// The text is no Pod.
+    pub fn written(&self, json: &str) -> Result<ObservedPod, serde_json::Error> {
+        let mut pod = ObservedPod::read(json)?;
+        if self.is_needed(&pod) {
+            trim::trim(&mut pod);
+            self.kept.written(pod.clone());
+        }
+        Ok(pod)
+    }
+
+    /// Takes in that a delete of our own took the Pod away at once: nobody plans on it from now on.
+    pub fn deleted(&self, key: &Key, resource_version: &str) {
+        self.kept.delete(key, resource_version);
+    }
+
+    /// The Pods that wait for their first condition or for the release of a container, whole.
+    pub fn waiting(&self) -> &Store<WatchedObject> {
+        &self.waiting
+    }
+
+    fn is_needed(&self, pod: &ObservedPod) -> bool {
+        let mut owners = pod.metadata.owner_references.iter();
+        injected(pod).next().is_some()
+            || owners.any(|owner| owner.group() == api::APPS_GROUP)
+            || (self.terminator && sidecar_terminator::is_due(pod))
     }
 }
 
-/// Keeps `pods` current and sends the key of every Pod that a controller must look at. Ends never.
-pub async fn watch(
-    client: Client,
-    pods: std::sync::Arc<Pods>,
-    readiness: UnboundedSender<Key>,
-    launch: UnboundedSender<Key>,
-) {
-    let resource = ApiResource {
-        group: String::new(),
-        version: "v1".to_owned(),
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        plural: "pods".to_owned(),
-    };
-    let api: Api<WatchedObject> = Api::all_with(client, &resource);
-    let mut events = watcher(api, Config::default().page_size(100)).default_backoff().boxed();
-    let mut listed = BTreeSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(pod)) => {
-                listed.insert(pod.key());
-                see(&pods, &pod, &readiness, &launch);
+/// Whether the Pod lacks its first condition, or has containers that wait for their release.
+fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
+    let lacks_condition = pod.metadata.deletion_timestamp.is_none()
+        && pod.has_readiness_gate(KRUISE_POD_READY)
+        && pod.condition(KRUISE_POD_READY).is_none();
+    let mut containers = pod.spec.containers.iter();
+    lacks_condition
+        || containers.any(|container| container.variable(CONTAINER_BARRIER).is_some())
+            && PodFacts::read(object.json())
+                .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty())
+}
+
+impl Sink for Pods {
+    fn list_begins(&self) {
+        self.kept.list_begins();
+        self.waiting.list_begins();
+    }
+
+    fn see(&self, object: WatchedObject) {
+        let (key, version) = (object.key(), object.resource_version().to_owned());
+        let pod = readable(&object, ObservedPod::read);
+        if let Some(created) = pod.as_ref().and_then(|pod| pod.metadata.creation_timestamp) {
+            self.created.see(&key.0, created);
+        }
+        if pod.as_ref().is_some_and(|pod| waits(pod, &object)) {
+            self.waiting.apply(object);
+        } else {
+            self.waiting.delete(&key, &version);
+        }
+        match pod.filter(|pod| self.is_needed(pod)) {
+            Some(mut pod) => {
+                trim::trim(&mut pod);
+                self.kept.apply(pod);
             }
-            Ok(Event::InitDone) => {
-                let listed = std::mem::take(&mut listed);
-                pods.lock().retain(|key, _| listed.contains(key));
-            }
-            Ok(Event::Apply(pod)) => see(&pods, &pod, &readiness, &launch),
-            Ok(Event::Delete(pod)) => drop(pods.lock().remove(&pod.key())),
-            Err(error) => debug!(%error, "the watch of Pods failed, will be tried again"),
+            None => self.kept.delete(&key, &version),
         }
     }
+
+    fn gone(&self, object: &WatchedObject) {
+        let (key, version) = (object.key(), object.resource_version());
+        self.kept.delete(&key, version);
+        self.waiting.delete(&key, version);
+    }
+
+    fn list_ends(&self) {
+        self.kept.list_ends();
+        self.waiting.list_ends();
+    }
 }
 
-fn see(pods: &Pods, pod: &WatchedObject, readiness: &UnboundedSender<Key>, launch: &UnboundedSender<Key>) {
-    let key = pod.key();
-    let needs_condition = matches!(readiness_gate::initial_condition(pod.json(), now().now), Ok(Some(_)));
-    let needs_release = PodFacts::read(pod.json())
-        .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty());
-    if !needs_condition && !needs_release {
-        pods.lock().remove(&key);
-        return;
-    }
-    pods.lock().insert(key.clone(), pod.raw().clone());
-    // A closed queue means that this task is about to be stopped as well.
-    if needs_condition {
-        drop(readiness.send(key.clone()));
-    }
-    if needs_release {
-        drop(launch.send(key));
-    }
+/// Keeps `pods` current. Ends never.
+pub async fn watch(client: Client, pods: Arc<Pods>) {
+    let api: Api<WatchedObject> = Api::all_with(client, &resource("", "v1", "Pod", "pods"));
+    follow(api, Config::default(), &*pods).await;
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
 use crate::metrics::{self, Metrics};
@@ -21,6 +21,8 @@ use crate::metrics::{self, Metrics};
 const BASE_DELAY: Duration = Duration::from_millis(5);
 /// Longest pause after a failure.
 const MAX_DELAY: Duration = Duration::from_secs(1000);
+/// How old the measures of reconciles under way may be.
+const OBSERVATION: Duration = Duration::from_secs(1);
 
 /// What a reconcile asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,8 @@ pub struct Settings {
 
 struct Queue<K> {
     ready: VecDeque<K>,
-    waiting: BTreeSet<K>,
+    /// The keys of `ready`, and since when they wait.
+    waiting: BTreeMap<K, Instant>,
     running: BTreeMap<Id, (K, Instant)>,
     again: BTreeSet<K>,
     /// When a key is due, and the same by time. A key has one due time at most: the latest reconcile
@@ -69,12 +72,17 @@ pub async fn run<K, F, E>(
     let mut open = true;
     while open || !queue.is_idle() {
         while workers.len() < settings.workers
-            && let Some(key) = queue.take()
+            && let Some((key, waited)) = queue.take()
         {
+            metrics.taken(settings.name, waited);
             let id = workers.spawn(reconcile(key.clone())).id();
             queue.running.insert(id, (key, Instant::now()));
         }
-        metrics.observe(settings.name, queue.ready.len(), workers.len(), queue.longest().as_secs_f64());
+        metrics.observe(
+            settings.name,
+            queue.ready.len(),
+            queue.running.values().map(|(_, since)| since.elapsed()),
+        );
         let wake = queue.delayed.first().map(|(due, _)| *due);
         tokio::select! {
             key = keys.recv(), if open => match key {
@@ -86,6 +94,8 @@ pub async fn run<K, F, E>(
             },
             Some(finished) = workers.join_next_with_id() => queue.finish(settings, metrics, finished),
             () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => queue.wake(Instant::now()),
+            // Work that hangs wakes nobody, and must show all the same.
+            () = sleep(OBSERVATION), if !workers.is_empty() => {}
         }
     }
 }
@@ -94,7 +104,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
     fn new() -> Self {
         Self {
             ready: VecDeque::new(),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             again: BTreeSet::new(),
             due: BTreeMap::new(),
@@ -110,18 +120,20 @@ impl<K: Clone + Debug + Ord> Queue<K> {
     fn add(&mut self, key: K) {
         if self.running.values().any(|(running, _)| *running == key) {
             self.again.insert(key);
-        } else if self.waiting.insert(key.clone()) {
+        } else if !self.waiting.contains_key(&key) {
+            self.waiting.insert(key.clone(), Instant::now());
             self.ready.push_back(key);
         }
     }
 
-    fn take(&mut self) -> Option<K> {
+    /// The next key, and how long it has waited.
+    fn take(&mut self) -> Option<(K, Duration)> {
         let key = self.ready.pop_front()?;
-        self.waiting.remove(&key);
+        let waited = self.waiting.remove(&key).map(|since| since.elapsed()).unwrap_or_default();
         if let Some(due) = self.due.remove(&key) {
             self.delayed.remove(&(due, key.clone()));
         }
-        Some(key)
+        Some((key, waited))
     }
 
     /// Makes `key` due; called only after [`Self::take`], which has forgotten any earlier time.
@@ -138,10 +150,6 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             self.due.remove(&key);
             self.add(key);
         }
-    }
-
-    fn longest(&self) -> Duration {
-        self.running.values().map(|(_, since)| since.elapsed()).max().unwrap_or_default()
     }
 
     fn finish<E: Display>(
@@ -181,7 +189,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
                 metrics::Result::Error
             }
         };
-        metrics.finished(settings.name, result, since.elapsed().as_secs_f64());
+        metrics.finished(settings.name, result, since.elapsed());
         if self.again.remove(&key) {
             self.add(key);
         }
@@ -319,6 +327,39 @@ mod tests {
         };
         tokio::join!(queue, changes);
         assert_eq!(count.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_of_waiting_and_working_are_measured_while_the_work_goes_on() {
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::register(&registry, "test").unwrap();
+        let value = |name: &str| {
+            let families = registry.gather();
+            let family = families.iter().find(|family| family.name() == name).unwrap();
+            let metric = &family.get_metric()[0];
+            metric.get_gauge().get_value() + metric.get_histogram().get_sample_sum()
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        sender.send(1).unwrap();
+        sender.send(2).unwrap();
+        drop(sender);
+        let work = async |_: i32| {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Ok::<_, String>(Next::Done)
+        };
+        let queue = run(Settings { workers: 1, ..SETTINGS }, &metrics, receiver, work);
+        // Timers are exact to a few milliseconds.
+        let near =
+            |name: &str, wanted: f64| assert!((value(name) - wanted).abs() < 0.1, "{name}: {}", value(name));
+        let observer = async {
+            tokio::time::sleep(Duration::from_millis(5500)).await;
+            near("workqueue_longest_running_processor_seconds", 5.0);
+            near("workqueue_unfinished_work_seconds", 5.0);
+            near("workqueue_depth", 1.0);
+        };
+        tokio::join!(queue, observer);
+        near("workqueue_queue_duration_seconds", 10.0);
+        near("workqueue_work_duration_seconds", 20.0);
     }
 
     #[test]

@@ -28,6 +28,20 @@ pub fn fnv1_32(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(0x811c_9dc5, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte))
 }
 
+/// The hash that Kubernetes' helper gives for a list of bytes: FNV-1a of 32 bits over Go's way to print the
+/// list (spec 30 §8.3).
+pub fn deep_hash(text: &str) -> u32 {
+    let mut printed = "([]uint8)[".to_owned();
+    for (index, byte) in text.bytes().enumerate() {
+        if index > 0 {
+            printed.push(' ');
+        }
+        printed.push_str(&byte.to_string());
+    }
+    printed.push(']');
+    printed.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
 /// The two hashes of a SidecarSet: the values of the annotations `kruise.io/sidecarset-hash` and
 /// `kruise.io/sidecarset-hash-without-image`.
 #[derive(Clone, Debug, PartialEq, Eq)]

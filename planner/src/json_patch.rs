@@ -2,8 +2,9 @@
 //!
 //! Values are raw JSON text, so that nothing which passes through is re-encoded.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use crate::json::first_special;
 
 mod apply;
 
@@ -27,10 +28,17 @@ impl Pointer {
     /// This pointer followed by an object key.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        let mut text = String::with_capacity(self.0.len() + key.len() + 1);
+        let mut text = String::with_capacity(self.0.len() + key.len() + 8);
         text.push_str(&self.0);
         text.push('/');
-        text.push_str(&escape(key));
+        let mut rest = key;
+        while let Some(position) = rest.bytes().position(|byte| matches!(byte, b'~' | b'/')) {
+            let (plain, special) = rest.split_at_checked(position).unwrap_or_default();
+            text.push_str(plain);
+            text.push_str(if special.starts_with('~') { "~0" } else { "~1" });
+            rest = special.get(1..).unwrap_or_default();
+        }
+        text.push_str(rest);
         Self(text)
     }
 
@@ -50,10 +58,6 @@ impl Pointer {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-fn escape(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
 }
 
 /// One step of a [`Patch`]. Values are JSON text.
@@ -146,48 +150,38 @@ impl Operation {
 
 /// `text` as a JSON string, quotes included.
 pub fn string(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
+    let mut json = String::new();
     write_string(&mut json, text);
     json
 }
 
 /// Appends `text` to `json` as a JSON string, quotes included.
 pub fn write_string(json: &mut String, text: &str) {
+    // With room for the quotes of JSON within JSON, which annotations hold.
+    json.reserve(text.len() + text.len() / 8 + 2);
     json.push('"');
     let mut rest = text;
-    while let Some(position) = first_special(rest.as_bytes()) {
-        let (plain, special) = rest.split_at(position);
+    while let Some((plain, special)) = first_special(rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+    {
         json.push_str(plain);
-        let mut letters = special.chars();
-        match letters.next() {
-            Some('"') => json.push_str("\\\""),
-            Some('\\') => json.push_str("\\\\"),
-            Some('\n') => json.push_str("\\n"),
-            Some('\r') => json.push_str("\\r"),
-            Some('\t') => json.push_str("\\t"),
+        let (special, behind) = special.split_at_checked(1).unwrap_or_default();
+        match special {
+            "\"" => json.push_str("\\\""),
+            "\\" => json.push_str("\\\\"),
+            "\n" => json.push_str("\\n"),
+            "\r" => json.push_str("\\r"),
+            "\t" => json.push_str("\\t"),
             // Writing to a String cannot fail.
-            Some(control) => drop(write!(json, "\\u{:04x}", u32::from(control))),
-            None => {}
+            control => {
+                for byte in control.bytes() {
+                    let _ = write!(json, "\\u{byte:04x}");
+                }
+            }
         }
-        rest = letters.as_str();
+        rest = behind;
     }
     json.push_str(rest);
     json.push('"');
-}
-
-/// Where the first byte is that must be escaped. Whole blocks are tested at once, since most text has
-/// nothing to escape.
-fn first_special(bytes: &[u8]) -> Option<usize> {
-    const BLOCK: usize = 32;
-    let is_special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    let mut start = 0;
-    for block in bytes.chunks(BLOCK) {
-        if block.iter().fold(false, |found, byte| found | is_special(*byte)) {
-            return block.iter().position(|byte| is_special(*byte)).map(|position| start + position);
-        }
-        start += block.len();
-    }
-    None
 }
 
 #[cfg(test)]

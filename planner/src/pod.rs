@@ -12,17 +12,24 @@
 //! 3. The answer depends on the Pod, the world, the gates and the moment, and on nothing else.
 
 use api::features::FeatureGates;
+use serde::Deserialize;
 
+use crate::json::{self, Spanned};
 use crate::moment::{Moment, Random};
-use crate::sidecarset::explanation::Explanation;
 use crate::verdict::{Denial, Verdict};
 use crate::world::{Namespace, World};
-use crate::{launch_priority, readiness_gate, sidecarset};
+use crate::{
+    enhanced_liveness, launch_priority, pod_probe_marker, podunavailablebudget, readiness_gate, sidecarset,
+};
 
 pub(crate) mod draft;
+pub mod explanation;
 pub(crate) mod lens;
 
 pub(crate) use draft::Draft;
+use draft::not_a_pod;
+use explanation::Explanation;
+use lens::{Object, PodLens};
 
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +44,25 @@ pub enum Operation {
     Connect,
 }
 
-/// An admission request for a Pod.
+/// What the rules read of a Pod.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pod<'a>(#[serde(borrow)] PodText<'a>);
+
+type PodText<'a> = Spanned<'a, Object<PodLens<'a>>>;
+
+impl<'a> Pod<'a> {
+    /// Reads a Pod that is a document by itself.
+    ///
+    /// # Errors
+    /// A denial with code 400 for whatever is not a Pod.
+    pub fn read(text: &'a str) -> Result<Self, Denial> {
+        json::from_str(text).map_err(|error| not_a_pod(&error))
+    }
+}
+
+/// An admission request for a Pod, which comes as JSON text or read already.
 #[derive(Clone, Copy, Debug)]
-pub struct PodReview<'a> {
+pub struct PodReview<'a, O = &'a str> {
     /// What is asked for.
     pub operation: Operation,
     /// Nothing will be stored. No step of today has effects that a dry run would have to skip.
@@ -50,8 +73,15 @@ pub struct PodReview<'a> {
     pub resource: &'a str,
     /// The request's namespace.
     pub namespace: &'a str,
-    /// The Pod as JSON text.
-    pub object: &'a str,
+    /// The Pod.
+    pub object: O,
+}
+
+impl<'a> PodReview<'a> {
+    fn of<O>(&self, object: O) -> PodReview<'a, O> {
+        let Self { operation, dry_run, subresource, resource, namespace, .. } = *self;
+        PodReview { operation, dry_run, subresource, resource, namespace, object }
+    }
 }
 
 /// What a review comes to.
@@ -108,13 +138,19 @@ pub(crate) struct Context<'a> {
 type Step = fn(&mut Draft<'_>, &mut Context<'_>) -> Result<(), Halt>;
 
 /// The steps of spec 10 §2 in its order: injected sidecars take part in the launch order, and the test
-/// for a single container counts them.
-const STEPS: &[Step] = &[readiness_gate::mutate, sidecarset::injection::mutate, launch_priority::mutate];
+/// for a single container counts them; their liveness probes move too, and markers may be meant for them.
+/// What WorkloadSpread does to a Pod belongs behind the readiness gate, since it may change labels that
+/// SidecarSets select; what PersistentPodState does belongs behind the budget's mark.
+const STEPS: &[Step] = &[
+    readiness_gate::mutate,
+    sidecarset::injection::mutate,
+    launch_priority::mutate,
+    podunavailablebudget::mark::mutate,
+    enhanced_liveness::mutate,
+    pod_probe_marker::mutate,
+];
 
-/// Decides a review.
-///
-/// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
-/// world holds goes first.
+/// Decides a review of a Pod that is text.
 pub fn mutate(
     review: &PodReview<'_>,
     world: &World,
@@ -122,13 +158,28 @@ pub fn mutate(
     gates: &FeatureGates,
     moment: Moment,
 ) -> Outcome {
-    decide(
-        review,
-        &mut Context { world, gates, namespace, moment, random: moment.random(), explanations: None },
-    )
+    match Pod::read(review.object) {
+        Ok(pod) => decide(&review.of(&pod), world, namespace, gates, moment),
+        Err(denial) => Outcome::Decided(denial.into()),
+    }
 }
 
-/// Decides a review as [`mutate`] does, and tells for every SidecarSet whether it was injected, or why not.
+/// Decides a review.
+///
+/// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
+/// world holds goes first.
+pub fn decide(
+    review: &PodReview<'_, &Pod<'_>>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> Outcome {
+    run(review, &mut Context { world, gates, namespace, moment, random: moment.random(), explanations: None })
+}
+
+/// Decides a review as [`mutate`] does, and tells what every object that might concern the Pod is to it, and
+/// why.
 pub fn explain(
     review: &PodReview<'_>,
     world: &World,
@@ -138,12 +189,16 @@ pub fn explain(
 ) -> (Outcome, Vec<Explanation>) {
     let explanations = Some(Vec::new());
     let mut context = Context { world, gates, namespace, moment, random: moment.random(), explanations };
-    let outcome = decide(review, &mut context);
+    let outcome = match Pod::read(review.object) {
+        Ok(pod) => run(&review.of(&pod), &mut context),
+        Err(denial) => Outcome::Decided(denial.into()),
+    };
     (outcome, context.explanations.unwrap_or_default())
 }
 
-fn decide(review: &PodReview<'_>, context: &mut Context<'_>) -> Outcome {
-    let mut draft = match Draft::read(review.object, review.namespace) {
+fn run(review: &PodReview<'_, &Pod<'_>>, context: &mut Context<'_>) -> Outcome {
+    // Copied rather than taken: whoever has to find out the Namespace asks again.
+    let mut draft = match Draft::new(review.object.0.clone(), review.namespace) {
         Ok(draft) => draft,
         Err(denial) => return Outcome::Decided(denial.into()),
     };

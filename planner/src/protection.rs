@@ -19,12 +19,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::json;
 use crate::verdict::Denial;
 
 mod crd;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
+
+pub use warnings::{NAMESPACED, Namespaced, left_behind, name, unknown_value};
 
 /// Opens every refusal of a protected object; part of the observable text (spec 50 §5).
 const FORBIDDEN: &str = "forbidden by ResourcesProtectionDeletion for";
@@ -250,7 +254,7 @@ fn decide<'a, S: Deserialize<'a>>(
     if !object.get().starts_with('{') {
         return Err(unreadable(&"it is not a JSON object"));
     }
-    let object: Object<S> = serde_json::from_str(object.get()).map_err(|error| unreadable(&error))?;
+    let object: Object<S> = json::from_str(object.get()).map_err(|error| unreadable(&error))?;
     if let Some(found) = object.kind.as_deref().filter(|found| !found.is_empty() && *found != kind.name()) {
         return Err(unreadable(&format_args!("it is a {found}")));
     }

@@ -13,8 +13,7 @@ use crate::pod::{Context, Draft, Halt};
 
 /// Appends the gate to Pods of our own workloads, or to all with gate `KruisePodReadinessGate`.
 pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
-    let ours = draft.controller_group.as_deref() == Some(api::APPS_GROUP);
-    if !ours && !context.gates.enabled(Feature::KruisePodReadinessGate) {
+    if !draft.is_of_kruise_workload() && !context.gates.enabled(Feature::KruisePodReadinessGate) {
         return Ok(());
     }
     let gates = draft.readiness_gates;

@@ -14,6 +14,7 @@
 //! 3. An entry is added only when its path is answered everywhere behind the Service.
 //! 4. Nothing is written where nothing differs; what the API server fills in is no difference.
 
+mod choices;
 mod conversion;
 mod entry;
 mod table;
@@ -26,10 +27,12 @@ use std::num::NonZeroU8;
 use api::Raw;
 use api::annotations::WEBHOOK_TEMPLATE;
 use api::features::{Feature, FeatureGates};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::json_patch::{Patch, Pointer, string};
+use crate::selector::Selector;
+pub use choices::{CHOICES_IN_EFFECT, CHOICES_KEY, CHOICES_REFUSED, Choices, ChoicesError};
 pub use conversion::Definition;
 use conversion::guarded;
 use entry::{ClientConfig, Lens, Webhook, json};
@@ -38,6 +41,9 @@ pub use table::{Entry, Purpose, entries};
 /// On all Pods of the installation: admission leaves them alone, so that a server which is down can
 /// come back.
 pub const COMPONENT: &str = "kutter.io/component";
+
+/// The entry that new Pods come by.
+const POD_ENTRY: &str = "mpod.kb.io";
 
 /// Why an object of the API server could not be understood.
 #[derive(Debug, Error)]
@@ -97,7 +103,7 @@ impl ConfigurationKind {
 }
 
 /// What the API server does when a webhook doesn't answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FailurePolicy {
     /// Refuses the request.
     Fail,
@@ -153,7 +159,7 @@ impl Endpoint {
     }
 }
 
-/// What users may choose about the entries.
+/// What decides the entries' form: what the server was started with, and what users chose since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The install namespace: its Pods are never reviewed.
@@ -168,6 +174,8 @@ pub struct Settings {
     pub timeout_seconds: NonZeroU8,
     /// Further namespaces whose Pods and protected objects are not reviewed; `kube-system` in the chart.
     pub excluded_namespaces: Vec<String>,
+    /// What users chose while the server runs; it wins.
+    pub choices: Choices,
 }
 
 impl Settings {
@@ -180,6 +188,7 @@ impl Settings {
             protection_failure_policy: FailurePolicy::Fail,
             timeout_seconds: NonZeroU8::MIN.saturating_add(9),
             excluded_namespaces: Vec::new(),
+            choices: Choices::default(),
         }
     }
 }
@@ -187,8 +196,10 @@ impl Settings {
 /// What the entries depend on besides what is live.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// What users chose.
+    /// The form of the entries.
     pub settings: &'a Settings,
+    /// Why the users' present choices are not in effect.
+    pub refusal: Option<&'a str>,
     /// Feature gates.
     pub gates: &'a FeatureGates,
     /// The paths that this server answers.
@@ -338,7 +349,13 @@ impl Configuration {
         let mut names = self.remove_unwanted(&desired, &mut plan.patch);
         self.repair(&names, &desired, wanted, &mut plan);
         self.add_missing(&mut names, &desired, wanted, &mut plan);
-        self.keep_template(&template(kind, &foreign, wanted.settings), &mut plan.patch);
+        let template = template(kind, &foreign, wanted.settings);
+        let annotations = [
+            (WEBHOOK_TEMPLATE, Some(template)),
+            (CHOICES_IN_EFFECT, wanted.settings.choices.annotation()),
+            (CHOICES_REFUSED, wanted.refusal.map(str::to_owned)),
+        ];
+        self.keep_annotations(&annotations, &mut plan.patch);
         if let Some(owner) = wanted.owner {
             self.keep_owner(owner, &mut plan.patch);
         }
@@ -393,7 +410,8 @@ impl Configuration {
     /// without bundle was just applied by somebody, and wins (spec 00, sharp edge 8).
     fn foreign(&self, kind: ConfigurationKind) -> Vec<(Lens, Raw)> {
         let of_table = |lens: &Lens| entries(kind).iter().any(|entry| entry.name == lens.name);
-        let template = self.template().and_then(|text| serde_json::from_str::<Vec<Raw>>(text).ok());
+        let template =
+            self.annotation(WEBHOOK_TEMPLATE).and_then(|text| serde_json::from_str::<Vec<Raw>>(text).ok());
         let mut foreign: Vec<(Lens, Raw)> = Vec::new();
         for raw in template.into_iter().flatten() {
             if let Ok(lens) = serde_json::from_str::<Lens>(raw.get())
@@ -495,16 +513,37 @@ impl Configuration {
         }
     }
 
-    fn template(&self) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.get(WEBHOOK_TEMPLATE).map(String::as_str)
+    /// The namespaces of which every new Pod must come to us; `None` where Pods are not registered, or more
+    /// than the namespace decides.
+    pub fn namespaces_of_reviewed_pods(&self) -> Option<Selector> {
+        let webhooks = self.webhooks.iter().flatten();
+        let mut webhooks = webhooks.filter_map(|raw| serde_json::from_str::<Webhook>(raw.get()).ok());
+        webhooks.find(|webhook| webhook.name == POD_ENTRY)?.whole_namespaces()
     }
 
-    fn keep_template(&self, template: &str, patch: &mut Patch) {
+    /// The users' choices that were in effect when this was written; `None` where there are none.
+    pub fn choices(&self) -> Option<Choices> {
+        serde_json::from_str(self.annotation(CHOICES_IN_EFFECT)?).ok()
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Sets these annotations, and removes those without a value.
+    fn keep_annotations(&self, wanted: &[(&str, Option<String>)], patch: &mut Patch) {
         let annotations = Pointer::from_escaped("/metadata/annotations");
         if self.metadata.annotations.is_none() {
-            patch.add(annotations, format!("{{\"{WEBHOOK_TEMPLATE}\":{}}}", string(template)));
-        } else if self.template() != Some(template) {
-            patch.add(annotations.key(WEBHOOK_TEMPLATE), string(template));
+            patch.add(annotations.clone(), "{}");
+        }
+        for (key, wanted) in wanted {
+            match (wanted, self.annotation(key)) {
+                (Some(wanted), live) if live != Some(wanted) => {
+                    patch.add(annotations.key(key), string(wanted));
+                }
+                (None, Some(_)) => patch.remove(annotations.key(key)),
+                _ => {}
+            }
         }
     }
 

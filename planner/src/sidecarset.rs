@@ -7,6 +7,7 @@
 //!   calculator    the expression language of resource policies
 //!   explanation   why a SidecarSet was injected or not
 //!   defaulting, validation   the SidecarSet's own webhooks
+//!   rollout, history   updates of running Pods, and the revisions they come from
 //! ```
 
 pub(crate) mod build;
@@ -14,11 +15,13 @@ pub mod calculator;
 pub(crate) mod contribution;
 pub mod defaulting;
 pub mod explanation;
+pub mod history;
 pub mod index;
 pub mod injection;
 pub(crate) mod matching;
 pub(crate) mod merge_patch;
 pub(crate) mod records;
 pub(crate) mod resources;
+pub mod rollout;
 pub(crate) mod sources;
 pub mod validation;

@@ -21,15 +21,21 @@ use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE};
 use api::meta::LabelSelector;
 use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
+use serde::de::Error as _;
 use thiserror::Error;
 
 use crate::json_patch;
 use crate::pod::lens::Object;
+use crate::pod_probe_marker::Marker;
+use crate::podunavailablebudget::budget::Budget;
+use crate::selector::SelectorError;
 use crate::sidecarset::defaulting::default;
 use crate::sidecarset::index::{Entry, Index};
 
+pub(crate) mod namespaced;
 pub mod revision;
 
+use namespaced::Namespaced;
 pub use revision::Revision;
 use revision::Revisions;
 
@@ -47,6 +53,10 @@ pub enum Watched {
     ControllerRevision,
     /// The ConfigMap `kruise-configuration` of the install namespace.
     ConfigMap,
+    /// PodUnavailableBudgets, in v1beta1.
+    PodUnavailableBudget,
+    /// PodProbeMarkers.
+    PodProbeMarker,
 }
 
 impl fmt::Display for Watched {
@@ -56,6 +66,8 @@ impl fmt::Display for Watched {
             Self::Namespace => "Namespace",
             Self::ControllerRevision => "ControllerRevision",
             Self::ConfigMap => "ConfigMap",
+            Self::PodUnavailableBudget => "PodUnavailableBudget",
+            Self::PodProbeMarker => "PodProbeMarker",
         })
     }
 }
@@ -115,6 +127,8 @@ pub struct World {
     namespaces: Arc<HashMap<String, Arc<Namespace>>>,
     revisions: Arc<Revisions>,
     configuration: Arc<BTreeMap<String, String>>,
+    budgets: Arc<Namespaced<Budget>>,
+    markers: Arc<Namespaced<Marker>>,
 }
 
 impl World {
@@ -127,6 +141,8 @@ impl World {
             namespaces: Arc::default(),
             revisions: Arc::default(),
             configuration: Arc::default(),
+            budgets: Arc::default(),
+            markers: Arc::default(),
         }
     }
 
@@ -158,6 +174,16 @@ impl World {
                 })
             }
             Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
+            Watched::PodUnavailableBudget => {
+                let budget = Budget::read(name, object);
+                let problem = unusable(budget.as_ref().ok().and_then(Budget::problem));
+                Namespaced::apply(&mut self.budgets, namespace, name, budget).and(problem)
+            }
+            Watched::PodProbeMarker => {
+                let marker = Marker::read(name, object);
+                let problem = unusable(marker.as_ref().ok().and_then(Marker::problem));
+                Namespaced::apply(&mut self.markers, namespace, name, marker).and(problem)
+            }
         };
         applied.map_err(|source| WorldError { kind, name: name.to_owned(), source })
     }
@@ -177,6 +203,8 @@ impl World {
                 self.configuration = Arc::default();
             }
             Watched::ControllerRevision | Watched::ConfigMap => {}
+            Watched::PodUnavailableBudget => Arc::make_mut(&mut self.budgets).remove(namespace, name),
+            Watched::PodProbeMarker => Arc::make_mut(&mut self.markers).remove(namespace, name),
         }
     }
 
@@ -226,6 +254,16 @@ impl World {
         self.configuration.get(key).map(String::as_str)
     }
 
+    /// The PodUnavailableBudgets of a namespace; the first that matches a Pod protects it.
+    pub fn budgets(&self, namespace: &str) -> &[Budget] {
+        self.budgets.of(namespace)
+    }
+
+    /// The PodProbeMarkers of a namespace by name.
+    pub fn markers(&self, namespace: &str) -> &[Marker] {
+        self.markers.of(namespace)
+    }
+
     fn is_configuration(&self, namespace: &str, name: &str) -> bool {
         namespace == &*self.install_namespace && name == CONFIGURATION_CONFIG_MAP
     }
@@ -265,6 +303,12 @@ fn completed(set: SidecarSet, object: &str) -> SidecarSet {
         }
         None => set,
     }
+}
+
+/// A selector that can't be used is told like an object that can't be read, but the object is kept.
+fn unusable(problem: Option<&SelectorError>) -> Result<(), serde_json::Error> {
+    let told = |problem| serde_json::Error::custom(format_args!("spec.selector: {problem}"));
+    problem.map_or(Ok(()), |problem| Err(told(problem)))
 }
 
 /// What says which object it is.

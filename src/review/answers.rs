@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Context;
 use cluster::files::{Object, Objects};
 use planner::json_patch::{self, Patch};
+use planner::pod::explanation::Explanation;
 use planner::pod::{self, Outcome, PodReview};
 use planner::registration::{self, ConfigurationKind};
-use planner::sidecarset::explanation::Explanation;
 use planner::verdict::{Denial, Verdict};
 use planner::world::Namespace;
 use webhooks::{Admission, Deadline, Endpoint};
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     pub warnings: Vec<String>,
     /// Which webhook refused it, and why.
     pub denial: Option<(&'static str, Denial)>,
-    /// Why each SidecarSet was injected or not; for Pods.
+    /// What each object that might concern a Pod is to it, and why.
     pub explanations: Vec<Explanation>,
 }
 
@@ -47,11 +47,14 @@ pub(crate) async fn collect(
     let mut answers = Vec::new();
     for object in objects.iter() {
         let namespace = if object.namespace.is_empty() { default_namespace } else { &object.namespace };
-        let pods = match operation {
-            ReviewedOperation::Create => pods_of(object, namespace),
-            ReviewedOperation::Update | ReviewedOperation::Delete => Vec::new(),
-        };
         let own = answer(admission, object, &object.json, namespace, operation).await?;
+        let pods = match operation {
+            // What is refused makes no Pods.
+            ReviewedOperation::Create if own.denial.is_none() => {
+                pods_of(&Object { json: own.after.clone(), ..object.clone() }, namespace)
+            }
+            _ => Vec::new(),
+        };
         // A workload that no webhook looks at is shown by its Pods alone.
         if pods.is_empty() || !own.patch.is_empty() || own.denial.is_some() {
             answers.push(own);

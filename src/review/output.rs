@@ -31,7 +31,7 @@ pub(crate) fn print(answers: &[Answer], format: Format) -> anyhow::Result<()> {
             for answer in allowed {
                 writeln!(output, "---\n# {}", answer.title)?;
                 for explanation in &answer.explanations {
-                    writeln!(output, "# SidecarSet {}: {}", explanation.sidecar_set, explanation.reason)?;
+                    writeln!(output, "# {explanation}")?;
                 }
                 write!(output, "{}", yaml(&answer.after)?)?;
             }

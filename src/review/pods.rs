@@ -11,14 +11,19 @@ struct Workload {
     template: &'static [&'static str],
     owner: (&'static str, &'static str),
     numbered: bool,
+    /// Its Pods carry a hash with which the name of their owner ends too.
+    hashed: bool,
 }
 
+/// Stands for the hash of a template.
+const HASH: &str = "0000000000";
+
 const fn workload(group: &'static str, kind: &'static str, owner: (&'static str, &'static str)) -> Workload {
-    Workload { group, kind, template: &["spec", "template"], owner, numbered: false }
+    Workload { group, kind, template: &["spec", "template"], owner, numbered: false, hashed: false }
 }
 
 const WORKLOADS: &[Workload] = &[
-    workload("apps", "Deployment", ("apps/v1", "ReplicaSet")),
+    Workload { hashed: true, ..workload("apps", "Deployment", ("apps/v1", "ReplicaSet")) },
     workload("apps", "ReplicaSet", ("apps/v1", "ReplicaSet")),
     workload("apps", "DaemonSet", ("apps/v1", "DaemonSet")),
     Workload { numbered: true, ..workload("apps", "StatefulSet", ("apps/v1", "StatefulSet")) },
@@ -81,11 +86,19 @@ fn pod(workload: &Workload, object: &Object, namespace: &str) -> Option<String> 
     let name = if workload.numbered { format!("{}-0", object.name) } else { format!("{}-", object.name) };
     metadata.insert(if workload.numbered { "name" } else { "generateName" }, RawNode::string(&name));
     metadata.insert("namespace", RawNode::string(namespace));
+    let mut owner_name = object.name.clone();
+    if workload.hashed {
+        owner_name.push('-');
+        owner_name.push_str(HASH);
+        metadata.edit_object("labels", |labels| {
+            labels.insert(api::labels::POD_TEMPLATE_HASH, RawNode::string(HASH))
+        });
+    }
     let (api_version, kind) = workload.owner;
     let owner = serde_json::json!([{
         "apiVersion": api_version,
         "kind": kind,
-        "name": object.name,
+        "name": owner_name,
         "uid": "00000000-0000-0000-0000-000000000000",
         "controller": true,
     }]);
@@ -121,6 +134,17 @@ mod tests {
                 r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"db-0","namespace":"shop","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"db","uid":"00000000-0000-0000-0000-000000000000","controller":true}]},"spec":{"containers":[],"new":1.50}}"#
             ]
         );
+    }
+
+    #[test]
+    fn pods_of_a_deployment_belong_to_a_replica_set_of_its_name() {
+        let [pod] = &pods(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: []}}}\n",
+        )[..] else {
+            panic!("not one Pod")
+        };
+        assert!(pod.contains(r#""labels":{"pod-template-hash":"0000000000"}"#), "{pod}");
+        assert!(pod.contains(r#""kind":"ReplicaSet","name":"web-0000000000""#), "{pod}");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use cluster::client::ConnectError;
+use cluster::Index;
+use cluster::client::{ConnectError, Connector};
 use cluster::election;
 use controllers::Context;
 use controllers::metrics::Metrics as ControllerMetrics;
-use kube::{Client, Config};
+use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -18,6 +19,8 @@ use super::settings::Settings;
 
 /// The controllers under way.
 pub(crate) struct Leading {
+    /// What they count.
+    pub metrics: Arc<ControllerMetrics>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -36,22 +39,25 @@ impl Leading {
 /// Starts the controllers on `runtime`; they begin once this replica has published its certificates.
 pub(crate) fn start(
     settings: &Settings,
-    configuration: Config,
+    connector: Connector,
     metrics: &Metrics,
+    index: Arc<Index>,
     readiness: Readiness,
     runtime: &Runtime,
 ) -> anyhow::Result<Leading> {
     let lease = settings.election.clone();
     let metrics = Arc::new(ControllerMetrics::register(metrics.registry(), &lease.name)?);
+    let controllers = settings.controllers.clone();
     let (elected, webhooks_only) = (settings.elected, settings.webhooks_only);
     let (stop, mut stopped) = oneshot::channel();
+    let counted = metrics.clone();
     let task = runtime.spawn(async move {
         let work = async {
             if webhooks_only {
                 return std::future::pending().await;
             }
             readiness.initialized().await;
-            match connect(&configuration, &lease) {
+            match connect(&connector, &lease) {
                 Ok(clients) => clients,
                 Err(error) => {
                     error!("the controllers have no client: {error:#}");
@@ -63,7 +69,7 @@ pub(crate) fn start(
             _ = &mut stopped => return,
             clients = work => clients,
         };
-        let context = Context { client, metrics };
+        let context = Context { client, metrics, index, settings: controllers };
         if !elected {
             info!("controllers start without an election");
             tokio::select! {
@@ -85,15 +91,13 @@ pub(crate) fn start(
             }
         }
     });
-    Ok(Leading { stop, task })
+    Ok(Leading { metrics: counted, stop, task })
 }
 
 /// A client for the controllers, and one for the Lease that gives up soon enough for a leader that is cut
 /// off to know it before its Lease ends.
-fn connect(configuration: &Config, lease: &election::Settings) -> Result<(Client, Client), ConnectError> {
-    let client = cluster::client::connect(configuration, "kruise-manager/controllers")?;
-    let patience = lease.renew_deadline / 2;
-    let lease_client =
-        cluster::client::connect_with_patience(configuration, "kruise-manager/lease", patience)?;
+fn connect(connector: &Connector, lease: &election::Settings) -> Result<(Client, Client), ConnectError> {
+    let client = connector.connect("kruise-manager/controllers")?;
+    let lease_client = connector.connect_with_patience("kruise-manager/lease", lease.renew_deadline / 2)?;
     Ok((client, lease_client))
 }

@@ -24,11 +24,16 @@ pub(crate) struct Settings {
     pub protection_log_path: PathBuf,
     pub initialize_timeout: Duration,
     pub drain: Duration,
+    /// How long no review of a Pod may come although Pods are created.
+    pub silence: Duration,
     pub webhooks_only: bool,
     pub elected: bool,
     pub election: election::Settings,
     pub certificates: certs::Settings,
+    pub controllers: Arc<controllers::Settings>,
     allow_privileged: bool,
+    user_names_in_metrics: bool,
+    profiles_wanted: bool,
 }
 
 /// Lines on standard error, as text or JSON.
@@ -64,6 +69,14 @@ impl Settings {
         let lease_namespace =
             Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
         let replica = environment("POD_NAME", &environment("HOSTNAME", "kutter"));
+        let controllers = controllers::Settings {
+            gates: gates.clone(),
+            install_namespace: install_namespace.clone(),
+            cloneset_workers: arguments.cloneset_workers.into(),
+            cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
+            sidecarset_workers: arguments.sidecarset_workers.into(),
+            sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
+        };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),
             gates,
@@ -73,6 +86,7 @@ impl Settings {
             protection_log_path: arguments.protection_log_path.clone(),
             initialize_timeout: arguments.webhook_initialize_timeout,
             drain: arguments.drain_duration,
+            silence: arguments.webhook_silence,
             webhooks_only: arguments.webhooks_only,
             elected: arguments.enable_leader_election,
             election: election::Settings {
@@ -83,7 +97,10 @@ impl Settings {
                 lease_duration: arguments.leader_election_lease_duration,
                 renew_deadline: arguments.leader_election_renew_deadline,
             },
+            controllers: Arc::new(controllers),
             allow_privileged: arguments.allow_privileged,
+            user_names_in_metrics: arguments.user_names_in_metrics,
+            profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
             certificates,
             install_namespace,
         })
@@ -91,11 +108,17 @@ impl Settings {
 
     /// What admission is told.
     pub(crate) fn admission(&self) -> webhooks::Settings {
-        webhooks::Settings { allow_privileged: self.allow_privileged, ..webhooks::Settings::default() }
+        webhooks::Settings {
+            allow_privileged: self.allow_privileged,
+            user_names_in_metrics: self.user_names_in_metrics,
+        }
     }
 
-    /// Tells of combinations that surprise.
+    /// Tells of arguments and combinations that surprise.
     pub(crate) fn warn_of_traps(&self) {
+        if self.profiles_wanted {
+            warn!("--enable-pprof and --pprof-addr have no effect: this program serves no /debug/pprof");
+        }
         if self.gates.enabled(Feature::ResourcesDeletionProtection)
             && !self.gates.enabled(Feature::DeletionProtectionForCRDCascadingGate)
         {

@@ -159,3 +159,72 @@ async fn the_definitions_are_those_of_the_program() {
     assert_eq!(rendered.len(), 18);
     assert_eq!(rendered, printed);
 }
+
+/// One source of truth: what `kutter manifests` prints is what the chart renders, without Helm's own marks.
+#[tokio::test]
+async fn the_manifests_of_the_program_are_those_of_the_chart() {
+    let values = [
+        "installation.namespace=elsewhere",
+        "manager.image.repository=registry.example.com/kutter",
+        "manager.image.tag=7",
+        "manager.replicas=3",
+    ];
+    let mut rendered: Vec<Value> = render(&values)
+        .into_iter()
+        .filter(|object| object["metadata"]["annotations"].get("helm.sh/hook").is_none())
+        .collect();
+    for object in &mut rendered {
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+        {
+            annotations.remove("helm.sh/resource-policy");
+        }
+        for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+            if let Some(manager) = object.pointer_mut(&format!("{labels}/app.kubernetes.io~1managed-by")) {
+                assert_eq!(manager.take(), "Helm");
+                *manager = "kubectl".into();
+            }
+        }
+    }
+    let mut printed = documents(&product::run(&ELSEWHERE).await.success());
+    let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+    rendered.sort_by_key(key);
+    printed.sort_by_key(key);
+    assert_eq!(printed.iter().map(key).collect::<Vec<_>>(), rendered.iter().map(key).collect::<Vec<_>>());
+    for (printed, rendered) in printed.iter().zip(&rendered) {
+        assert_eq!(printed, rendered, "run `make generate`");
+    }
+}
+
+const ELSEWHERE: [&str; 8] = [
+    "manifests",
+    "--crds",
+    "--namespace",
+    "elsewhere",
+    "--image",
+    "registry.example.com/kutter:7",
+    "--replicas",
+    "3",
+];
+
+/// `kutter manifests --crds | kubectl apply --server-side -f -`, and again.
+#[tokio::test]
+async fn the_manifests_can_be_applied_as_they_are() {
+    let server = kit::ApiServer::start(kit::Options::default()).await;
+    for arguments in [&["manifests", "--crds"][..], &["manifests", "--crds"], &ELSEWHERE] {
+        let manifests = product::run(arguments).await.success();
+        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &manifests).await.success();
+    }
+    for namespace in ["kruise-system", "elsewhere"] {
+        let replicas = [
+            "get",
+            "deployment",
+            "kruise-controller-manager",
+            "-n",
+            namespace,
+            "-o",
+            "jsonpath={.spec.replicas}",
+        ];
+        let wanted = if namespace == "elsewhere" { "3" } else { "2" };
+        assert_eq!(server.kubectl(replicas).await.success(), wanted);
+    }
+}

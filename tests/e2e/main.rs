@@ -10,15 +10,22 @@
 
 mod certificates;
 mod chart;
+mod cloneset;
+mod cloneset_admission;
 mod conversion;
 mod injection;
 mod launch_priority;
 mod outage;
+mod pod_steps;
 mod product;
 mod protection;
 mod readiness;
 mod registration;
 mod review;
 mod service;
+mod settings;
+mod sidecar_terminator;
 mod sidecarset;
+mod silence;
+mod sidecarset_rollout;
 mod support;

@@ -181,10 +181,10 @@ async fn cached_answers_outlive_the_api_server(
 
     let mark = audit.mark();
     server.restart().await;
+    in_use(server).await;
     shop.settle().await;
     shop.stock([shop.sidecar_set("late").container("late", "busybox:1.36")]).await;
     assert_eq!(injected().await, ["late", "log", "main"]);
-    in_use(server).await;
     wait_for("the Lease", async || {
         let metrics = product.metrics().await;
         if metrics.contains("kruise_manager_is_leader 1") { Ok(()) } else { Err(product.log()) }

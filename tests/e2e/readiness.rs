@@ -166,3 +166,22 @@ async fn reviews_are_answered_in_their_version() {
     }
     assert_eq!(product.liveness().await.unwrap(), (200, "ok".to_owned()));
 }
+
+/// Spec 00 §3.6: the names that dashboards know.
+#[tokio::test(flavor = "multi_thread")]
+async fn dashboards_find_their_metrics() {
+    let (server, product) = shared().await;
+    let metrics = product.metrics().await;
+    let host = server.config().cluster_url.authority().unwrap().to_string();
+    for line in [
+        format!("rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"GET\"}} "),
+        "certwatcher_read_certificate_total ".to_owned(),
+        "certwatcher_read_certificate_errors_total 0".to_owned(),
+        "controller_runtime_webhook_requests_total{code=\"200\"".to_owned(),
+        "leader_election_master_status{name=\"kruise-manager\"} ".to_owned(),
+        "kutter_webhook_silent 0".to_owned(),
+        "process_resident_memory_bytes ".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|found| found.starts_with(&line)), "{line} is not in\n{metrics}");
+    }
+}

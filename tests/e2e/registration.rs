@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::product::{self, NAMESPACE, Options, Product};
 use crate::service::{self, Endpoint, SERVICE};
-use crate::support::{Stored, call, create, direct_as, in_use, names};
+use crate::support::{Stored, call, create, direct_as, in_use, names, reached};
 
 /// Paths of both configurations.
 pub const CONFIGURATIONS: [&str; 2] = [
@@ -123,8 +123,9 @@ async fn versions(client: &Client) -> Vec<Value> {
 }
 
 /// One replica behind the Service.
-struct Replica {
-    product: Product,
+pub struct Replica {
+    /// The program.
+    pub product: Product,
     endpoint: Endpoint,
 }
 
@@ -135,13 +136,21 @@ impl Replica {
         Self { product, endpoint }
     }
 
-    async fn ready(server: &ApiServer, options: Options) -> Self {
+    /// A replica that is ready.
+    pub async fn ready(server: &ApiServer, options: Options) -> Self {
         let mut replica = Self::start(server, options).await;
         replica.product.wait_ready().await;
         replica
     }
 
-    async fn stop(self) {
+    /// The replica, out of the Service: nobody calls it any more.
+    pub async fn unrouted(self) -> Product {
+        self.endpoint.leave().await;
+        self.product
+    }
+
+    /// Stops it in order.
+    pub async fn stop(self) {
         assert!(self.product.stop().await.success());
         self.endpoint.leave().await;
     }
@@ -277,6 +286,7 @@ async fn gates_take_entries_away_and_bring_them_back(server: &ApiServer) {
     let namespace = object("v1", "Namespace", "unprotected");
     let namespace =
         Stored::create(&client, namespace.label("policy.kruise.io/delete-protection", "Always")).await;
+    reached(&namespace).await;
     namespace.deleted().await;
     replica.stop().await;
 
@@ -365,8 +375,13 @@ async fn outside_the_cluster_urls_are_registered(server: &ApiServer) {
     // Conversion comes that way too.
     let namespace = server.namespace("outside").await;
     let set = kit::builders::workload("apps.kruise.io/v1alpha1", "CloneSet", "web").in_namespace(&namespace);
-    let (code, answer) =
-        create(&client, set.matching("app", "web").container("main", "nginx:1.25"), "").await;
-    assert_eq!(code, 201, "{answer:#}");
+    let set = set.matching("app", "web").container("main", "nginx:1.25").build();
+    wait_for("the API server to take the definition in", async || {
+        match create(&client, set.clone(), "").await {
+            (201, _) => Ok(()),
+            (_, answer) => Err(answer),
+        }
+    })
+    .await;
     assert!(product.stop().await.success());
 }

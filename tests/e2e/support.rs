@@ -186,6 +186,16 @@ pub async fn in_use(server: &ApiServer) {
     .await;
 }
 
+/// Waits until the program is asked about a delete of this labelled object, and allows it: the API server
+/// learns of endpoints later than we do. For programs without the webhooks that [`in_use`] calls.
+pub async fn reached(object: &Stored) {
+    wait_for("the Service to lead to the program", async || match object.delete_dry().await {
+        (200 | 202, _) => Ok(()),
+        (_, answer) => Err(answer),
+    })
+    .await;
+}
+
 /// The shared API server with the program in use.
 pub async fn shared() -> (&'static ApiServer, &'static Product) {
     static IN_USE: OnceCell<()> = OnceCell::const_new();

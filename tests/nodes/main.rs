@@ -12,5 +12,6 @@
 mod life;
 mod replicas;
 mod rights;
+mod sidecarset;
 mod site;
 mod work;

@@ -58,6 +58,22 @@ async fn unused(site: &Site, used: &BTreeSet<Right>) -> Vec<Right> {
     idle
 }
 
+/// Brings a SidecarSet to a new revision, back to the first one, and to a limit of one revision.
+async fn roll_back_and_forth(site: &Site, set: &str) {
+    let images = |image: &str| json!([{"op": "replace", "path": "/spec/containers/0/image", "value": image}]);
+    let limit = json!([{"op": "add", "path": "/spec/revisionHistoryLimit", "value": 1}]);
+    for patch in [images("busybox:1.35"), images("busybox:1.36"), limit] {
+        let patch = format!("--patch={patch}");
+        site.server().kubectl(["patch", "sidecarset", set, "--type=json", &patch]).await.success();
+        wait_within(Duration::from_secs(60), "the SidecarSet to be looked at", async || {
+            let set = site.get(&format!("sidecarset {set}")).await;
+            let observed = set["status"]["observedGeneration"] == set["metadata"]["generation"];
+            if observed { Ok(()) } else { Err(set["status"].clone()) }
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let Some(site) = Site::enter().await else { return };
@@ -77,6 +93,16 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     site.kubectl(&format!("wait pod/waiting -n {namespace} --for=condition=Ready --timeout=90s"))
         .await
         .success();
+    roll_back_and_forth(&site, &format!("set-{namespace}")).await;
+    let job = pod("job")
+        .in_namespace(&namespace)
+        .with("/spec/restartPolicy", "Never")
+        .container("main", "busybox:1.36")
+        .having("command", json!(["true"]))
+        .container("agent", "busybox:1.36")
+        .having("command", json!(["sleep", "infinity"]))
+        .having("env", json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]));
+    objects::create(&client, job).await.unwrap();
     // Counted are Pods, and where there are none, claims.
     let empty = site.server().namespace("empty").await;
     for name in [&namespace, &empty] {

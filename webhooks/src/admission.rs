@@ -11,8 +11,11 @@ use cluster::index::CacheState;
 use cluster::{Index, Lookup};
 use futures::FutureExt;
 use planner::moment::Moment;
+use planner::pod::Pod;
+use planner::protection::Kind;
 use planner::verdict::Verdict;
 use planner::world::Watched;
+use serde_json::value::RawValue;
 use tracing::{debug, error, info};
 
 use crate::deadline::Deadline;
@@ -20,7 +23,7 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
 use crate::protection_log::ProtectionLog;
 use crate::review::{Reply, Request, Review};
-use crate::{pod, protection, sidecarset};
+use crate::{cloneset, pod, protection, sidecarset};
 
 /// What the operator settled for admission.
 #[derive(Clone, Debug)]
@@ -72,19 +75,38 @@ impl Admission {
     /// Any bytes get an answer; a review whose uid can be read is answered with that uid; a panic in a
     /// rule refuses this review with code 500 and harms no other.
     pub async fn admit(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
-        let (ours, reply) = match Review::parse(review) {
+        if endpoint == Endpoint::MutatePod
+            && let Ok(review) = Review::<Pod<'_>>::parse(review)
+            && let Some(pod) = &review.request.object
+        {
+            return self.answer(endpoint, &review, pod::mutate(self, &review.request, pod, deadline)).await;
+        }
+        match Review::<&RawValue>::parse(review) {
             Ok(review) => {
-                let verdict = self.contained(self.decide(endpoint, &review.request, deadline)).await;
-                report(endpoint, &review.request, &verdict);
-                let uid = &*review.request.uid;
-                (uid == SELF_CHECK_UID, Reply::new(Some(review.version), uid, &verdict))
+                // In a box, so that the common answer to Pods stays a small future.
+                let decision = Box::pin(self.decide(endpoint, &review.request, deadline));
+                self.answer(endpoint, &review, decision).await
             }
             Err(unreadable) => {
                 debug!(webhook = endpoint.path(), message = unreadable.denial.message, "unreadable review");
-                (false, unreadable.into())
+                self.metrics.count_review(endpoint.path(), unreadable.denial.code);
+                unreadable.into()
             }
-        };
-        if !ours {
+        }
+    }
+
+    /// Awaits the decision, counts it and writes the answer.
+    async fn answer<O>(
+        &self,
+        endpoint: Endpoint,
+        review: &Review<'_, O>,
+        decision: impl Future<Output = Verdict>,
+    ) -> Reply {
+        let verdict = self.contained(decision).await;
+        report(endpoint, &review.request, &verdict);
+        let uid = &*review.request.uid;
+        let reply = Reply::new(Some(review.version), uid, &verdict);
+        if uid != SELF_CHECK_UID {
             self.metrics.count_review(endpoint.path(), reply.code);
         }
         reply
@@ -92,7 +114,7 @@ impl Admission {
 
     /// What the rules behind `endpoint` say to an AdmissionReview, without the form of an answer.
     pub async fn verdict(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Verdict {
-        match Review::parse(review) {
+        match Review::<&RawValue>::parse(review) {
             Ok(review) => self.contained(self.decide(endpoint, &review.request, deadline)).await,
             Err(unreadable) => unreadable.denial.into(),
         }
@@ -100,9 +122,16 @@ impl Admission {
 
     async fn decide(&self, endpoint: Endpoint, request: &Request<'_>, deadline: Deadline) -> Verdict {
         match endpoint {
-            Endpoint::MutatePod => pod::mutate(self, request, deadline).await,
+            Endpoint::MutatePod => match Pod::read(request.object.map_or("null", RawValue::get)) {
+                Ok(pod) => pod::mutate(self, request, &pod, deadline).await,
+                Err(denial) => denial.into(),
+            },
             Endpoint::MutateSidecarSet => sidecarset::mutate(request),
             Endpoint::ValidateSidecarSet => sidecarset::validate(self, request),
+            Endpoint::MutateCloneSet => cloneset::mutate(self, request),
+            Endpoint::Protect(Kind::CloneSet) if cloneset::is_write(request) => {
+                cloneset::validate(self, request, deadline).await
+            }
             Endpoint::Protect(kind) => protection::validate(self, kind, request, deadline).await,
         }
     }
@@ -133,7 +162,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
-fn report(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
+fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
     let (webhook, uid, operation) = (endpoint.path(), &*request.uid, &*request.operation);
     match verdict {
         Verdict::Allow { edits, .. } => {

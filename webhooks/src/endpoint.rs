@@ -12,8 +12,10 @@ pub enum Endpoint {
     MutateSidecarSet,
     /// Validation of SidecarSets.
     ValidateSidecarSet,
-    /// Deletion protection of one kind. Creates and updates of the Kruise workloads are not decided by
-    /// this version.
+    /// Defaulting of CloneSets.
+    MutateCloneSet,
+    /// Deletion protection of one kind. The path of CloneSets validates their creates and updates too;
+    /// those of the other Kruise workloads are not decided by this version.
     Protect(Kind),
 }
 
@@ -23,6 +25,7 @@ impl Endpoint {
         Self::MutatePod,
         Self::MutateSidecarSet,
         Self::ValidateSidecarSet,
+        Self::MutateCloneSet,
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),
@@ -41,6 +44,7 @@ impl Endpoint {
             Self::MutatePod => "/mutate-pod",
             Self::MutateSidecarSet => "/mutate-apps-kruise-io-sidecarset",
             Self::ValidateSidecarSet => "/validate-apps-kruise-io-sidecarset",
+            Self::MutateCloneSet => "/mutate-apps-kruise-io-cloneset",
             Self::Protect(Kind::Namespace) => "/validate-namespace",
             Self::Protect(Kind::CustomResourceDefinition) => "/validate-customresourcedefinition",
             Self::Protect(Kind::Service) => "/validate-service",

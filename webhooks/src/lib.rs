@@ -6,6 +6,7 @@
 //!          |- admission  review bytes in, review bytes out; contains panics; usable without HTTP
 //!          |    |- pod          /mutate-pod
 //!          |    |- sidecarset   /mutate- and /validate-apps-kruise-io-sidecarset
+//!          |    |- cloneset     /mutate- and /validate-apps-kruise-io-cloneset
 //!          |    `- protection   deletes, ten kinds
 //!          `- convert    /convert
 //!   probes     health, readiness and metrics over plain HTTP
@@ -30,6 +31,7 @@ pub mod router;
 pub mod server;
 
 mod body;
+mod cloneset;
 mod convert;
 mod pod;
 mod protection;

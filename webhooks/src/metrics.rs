@@ -144,12 +144,13 @@ impl Metrics {
         self.overloads.get()
     }
 
-    /// Reviews received on any path, other than those that this process sent to itself. When this stays
-    /// at zero although objects are created, the API server does not reach this process.
-    pub fn reviews_received(&self) -> u64 {
+    /// Reviews received on `path`, other than those that this process sent to itself. When this stays the
+    /// same although objects are created, the API server does not reach this process.
+    pub fn reviews_received(&self, path: &str) -> u64 {
         let families = self.reviews.collect();
         let counters = families.iter().flat_map(|family| family.get_metric());
-        counters.map(|metric| metric.get_counter().get_value() as u64).sum()
+        let here = counters.filter(|metric| metric.get_label().iter().any(|label| label.value() == path));
+        here.map(|metric| metric.get_counter().get_value() as u64).sum()
     }
 
     pub(crate) fn path(&self, path: &'static str) -> PathMetrics {
@@ -217,6 +218,6 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        assert_eq!(metrics.reviews_received(), 1);
+        assert_eq!((metrics.reviews_received("/mutate-pod"), metrics.reviews_received("/convert")), (1, 0));
     }
 }

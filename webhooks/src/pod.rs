@@ -1,7 +1,9 @@
 //! `/mutate-pod` (spec 10 §1).
 
+use api::features::Feature;
+use cluster::index::CacheState;
 use planner::moment::Moment;
-use planner::pod::{self, Operation, Outcome, PodReview};
+use planner::pod::{self, Operation, Outcome, Pod, PodReview};
 use planner::verdict::Verdict;
 use planner::world::{Namespace, Watched};
 
@@ -11,10 +13,18 @@ use crate::review::Request;
 
 /// Decides from the index alone; only where the answer hangs on a Namespace that the index lacks it
 /// asks the cluster, once and briefly.
-pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
+pub(crate) async fn mutate<O>(
+    admission: &Admission,
+    request: &Request<'_, O>,
+    pod: &Pod<'_>,
+    deadline: Deadline,
+) -> Verdict {
     if !admission.index.can_answer(Watched::SidecarSet) {
         // A Pod must not slip in without its sidecars because a cache is not there yet (decision 1).
         return not_loaded(Watched::SidecarSet, &admission.index.cache_state(Watched::SidecarSet));
+    }
+    if let Some(refused) = markers(admission) {
+        return refused;
     }
     let Some(operation) = operation(&request.operation) else {
         return Verdict::deny(400, format!("unknown operation {:?}", request.operation));
@@ -25,13 +35,14 @@ pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadlin
         subresource: &request.sub_resource,
         resource: &request.resource.resource,
         namespace: &request.namespace,
-        object: request.object.map_or("null", |object| object.get()),
+        object: pod,
     };
     let moment = (admission.clock)();
     if let Outcome::Decided(verdict) = decide(admission, &review, None, moment) {
         return verdict;
     }
-    let lookup = admission.lookup.namespace(&request.namespace);
+    // In a box, since it is rare: it would make the future of every review larger.
+    let lookup = Box::pin(admission.lookup.namespace(&request.namespace));
     let namespace = match deadline.within("reading the Namespace", lookup).await {
         Ok(Ok(namespace)) => namespace,
         // Letting the Pod through here could leave it without its sidecars.
@@ -50,14 +61,26 @@ pub(crate) async fn mutate(admission: &Admission, request: &Request<'_>, deadlin
     }
 }
 
+/// The refusal while PodProbeMarkers are needed but not known (spec 10 §2). Where there is no such kind,
+/// there are no markers. Budgets are never waited for: their controller marks the Pod later.
+fn markers(admission: &Admission) -> Option<Verdict> {
+    if !admission.gates.enabled(Feature::EnablePodProbeMarkerOnServerless) {
+        return None;
+    }
+    match admission.index.cache_state(Watched::PodProbeMarker) {
+        CacheState::Synced | CacheState::Absent => None,
+        state => Some(not_loaded(Watched::PodProbeMarker, &state)),
+    }
+}
+
 /// Takes a fresh snapshot each time: what arrived during a lookup counts.
 fn decide(
     admission: &Admission,
-    review: &PodReview<'_>,
+    review: &PodReview<'_, &Pod<'_>>,
     namespace: Option<&Namespace>,
     moment: Moment,
 ) -> Outcome {
-    pod::mutate(review, &admission.index.world(), namespace, &admission.gates, moment)
+    pod::decide(review, &admission.index.world(), namespace, &admission.gates, moment)
 }
 
 fn operation(name: &str) -> Option<Operation> {

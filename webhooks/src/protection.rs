@@ -1,7 +1,9 @@
 //! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals
 //! (spec 50). The decision itself is [`planner::protection`].
 
-use planner::protection::{Assessment, Kind, Need, Refusal, assess};
+use api::features::Feature;
+use planner::json_patch::Patch;
+use planner::protection::{self, Assessment, Kind, Need, Refusal, assess};
 use planner::verdict::Verdict;
 
 use crate::admission::Admission;
@@ -29,7 +31,7 @@ pub(crate) async fn validate(
     let mut assessment = assess(kind, version, request.old_object, &admission.gates);
     loop {
         assessment = match assessment {
-            Assessment::Allowed => return Verdict::allow(),
+            Assessment::Allowed => return allowed(admission, kind, request, deadline).await,
             Assessment::Invalid(denial) => return denial.into(),
             Assessment::Refused(refusal) => {
                 record(admission, kind, request, &refusal);
@@ -54,6 +56,25 @@ fn other_operation(kind: Kind, request: &Request<'_>) -> Verdict {
         400,
         format!("{operation} of {} is not served by this version: only DELETE is", kind.name()),
     )
+}
+
+/// Passes, and tells of what the client may not expect (spec 50, sharp edges 9 and 10).
+async fn allowed(admission: &Admission, kind: Kind, request: &Request<'_>, deadline: Deadline) -> Verdict {
+    let mut warnings = Vec::new();
+    if let Some(object) = request.old_object
+        && admission.gates.enabled(Feature::ResourcesDeletionProtection)
+    {
+        warnings.extend(protection::unknown_value(object));
+        if kind == Kind::Namespace
+            && let Some(namespace) = protection::name(object)
+        {
+            let listing = admission.lookup.protected_objects(&namespace);
+            let found = deadline.within("listing protected objects", listing).await.unwrap_or_default();
+            let objects = found.iter().map(|(kind, object)| (*kind, object.as_raw_value()));
+            warnings.extend(protection::left_behind(objects, &admission.gates));
+        }
+    }
+    Verdict::Allow { edits: Patch::default(), warnings }
 }
 
 async fn count(admission: &Admission, need: &Need, deadline: Deadline) -> Result<usize, String> {

@@ -1,13 +1,19 @@
 //! AdmissionReview: read without a value tree, written by hand into one buffer.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::Simd;
+use base64::engine::general_purpose::PAD;
+use planner::json;
 use planner::json_patch::write_string;
 use planner::verdict::{Denial, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+/// Base64 by vector instructions where the processor has them.
+static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::standard(PAD));
 
 /// The version of `admission.k8s.io` in which a review came and is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +41,11 @@ impl ReviewVersion {
     }
 }
 
-/// `request` of an AdmissionReview; objects stay raw.
+/// `request` of an AdmissionReview. Objects stay raw, but `object` may be read together with the review
+/// around it as an `O`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request<'a> {
+pub(crate) struct Request<'a, O = &'a RawValue> {
     /// Echoed in the answer. Required: every API server sends it.
     #[serde(borrow)]
     pub(crate) uid: Cow<'a, str>,
@@ -54,8 +61,7 @@ pub(crate) struct Request<'a> {
     pub(crate) operation: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) user_info: UserInfo<'a>,
-    #[serde(borrow)]
-    pub(crate) object: Option<&'a RawValue>,
+    pub(crate) object: Option<O>,
     #[serde(borrow)]
     pub(crate) old_object: Option<&'a RawValue>,
     pub(crate) dry_run: Option<bool>,
@@ -85,13 +91,13 @@ pub(crate) struct UserInfo<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Envelope<'a> {
+struct Envelope<'a, O> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
+    #[serde(borrow, bound(deserialize = "O: Deserialize<'de>"))]
+    request: Option<Request<'a, O>>,
 }
 
 /// What can still be said of a review that does not parse as a whole.
@@ -110,9 +116,9 @@ struct RequestHeader {
 }
 
 /// A review that could be read.
-pub(crate) struct Review<'a> {
+pub(crate) struct Review<'a, O = &'a RawValue> {
     pub(crate) version: ReviewVersion,
-    pub(crate) request: Request<'a>,
+    pub(crate) request: Request<'a, O>,
 }
 
 /// A review, or something that should have been one, with the answer to give.
@@ -131,7 +137,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl<'a> Review<'a> {
+impl<'a, O: Deserialize<'a>> Review<'a, O> {
     /// Reads an AdmissionReview in one pass; strings and objects borrow from `body`.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
         if body.is_empty() {
@@ -140,7 +146,7 @@ impl<'a> Review<'a> {
         let text = std::str::from_utf8(body).map_err(|error| {
             Unreadable::anonymous(400, format!("the AdmissionReview is not UTF-8: {error}"))
         })?;
-        let envelope: Envelope<'a> = serde_json::from_str(text).map_err(|error| {
+        let envelope: Envelope<'a, O> = json::from_str(text).map_err(|error| {
             Unreadable::with_header(text, format!("the AdmissionReview cannot be read: {error}"))
         })?;
         let Envelope { api_version, kind, request } = envelope;
@@ -168,7 +174,7 @@ impl Unreadable {
     /// Finds out who asked, where the rest does not parse.
     fn with_header(text: &str, message: String) -> Self {
         let denial = Denial { code: 400, message };
-        let Ok(header) = serde_json::from_str::<Header<'_>>(text) else {
+        let Ok(header) = json::from_str::<Header<'_>>(text) else {
             return Self { version: None, uid: String::new(), denial };
         };
         let api_version = header.api_version.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
@@ -189,7 +195,11 @@ impl Reply {
 
     /// The answer to a review of `version` with `uid`.
     pub(crate) fn new(version: Option<ReviewVersion>, uid: &str, verdict: &Verdict) -> Self {
-        let mut json = String::with_capacity(256);
+        let patch = match verdict {
+            Verdict::Allow { edits, .. } if !edits.is_empty() => edits.to_json(),
+            Verdict::Allow { .. } | Verdict::Deny(_) => String::new(),
+        };
+        let mut json = String::with_capacity(384 + patch.len() * 4 / 3);
         json.push('{');
         if let Some(version) = version {
             json.push_str("\"kind\":\"AdmissionReview\",\"apiVersion\":\"");
@@ -199,13 +209,11 @@ impl Reply {
         json.push_str("\"response\":{\"uid\":");
         write_string(&mut json, uid);
         let code = match verdict {
-            Verdict::Allow { edits, warnings } => {
+            Verdict::Allow { warnings, .. } => {
                 json.push_str(",\"allowed\":true,\"status\":{\"metadata\":{},\"code\":200}");
-                if !edits.is_empty() {
-                    let patch = edits.to_json();
-                    json.reserve(patch.len() * 4 / 3 + 64);
+                if !patch.is_empty() {
                     json.push_str(",\"patch\":\"");
-                    STANDARD.encode_string(patch, &mut json);
+                    BASE64.encode_string(patch, &mut json);
                     json.push_str("\",\"patchType\":\"JSONPatch\"");
                 }
                 write_warnings(&mut json, warnings);
@@ -249,7 +257,7 @@ mod tests {
     use super::*;
 
     fn unreadable(body: &str) -> Value {
-        match Review::parse(body.as_bytes()) {
+        match Review::<&RawValue>::parse(body.as_bytes()) {
             Ok(_) => panic!("{body} was read"),
             Err(unreadable) => serde_json::from_slice(&Reply::from(unreadable).body).unwrap(),
         }
@@ -259,7 +267,7 @@ mod tests {
     fn strings_and_objects_are_borrowed() {
         let body = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":
             {"uid":"u","operation":"DELETE","object":null,"oldObject":{"a":1.50},"options":{},"dryRun":true}}"#;
-        let Ok(review) = Review::parse(body.as_bytes()) else { panic!("not read") };
+        let Ok(review) = Review::<&RawValue>::parse(body.as_bytes()) else { panic!("not read") };
         assert_eq!(review.version, ReviewVersion::V1beta1);
         assert!(matches!(review.request.uid, Cow::Borrowed("u")));
         assert!(matches!(review.request.operation, Cow::Borrowed("DELETE")));
@@ -313,7 +321,7 @@ mod tests {
         let verdict = Verdict::Allow { edits, warnings: vec!["one".to_owned(), "two \"2\"".to_owned()] };
         let reply = Reply::new(Some(ReviewVersion::V1), "u\"1", &verdict);
         let answer: Value = serde_json::from_slice(&reply.body).unwrap();
-        let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+        let patch = BASE64.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
         assert_eq!(patch, br#"[{"op":"add","path":"/a","value":1.50}]"#);
         assert_eq!(answer["response"]["warnings"], json!(["one", "two \"2\""]));
         assert_eq!(answer["response"]["uid"], "u\"1");

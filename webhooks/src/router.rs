@@ -107,7 +107,7 @@ impl Shared {
         let in_flight = metrics.enter();
         let answer = match route {
             Route::Admit(endpoint) => self.admit(endpoint, request).await,
-            Route::Convert => self.convert(request).await,
+            Route::Convert => Box::pin(self.convert(request)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded| {
             self.admission.metrics.overloads.inc();

@@ -430,7 +430,7 @@ async fn definitions_that_cannot_be_watched_are_named() {
     let client = kube::Client::try_from(config).unwrap();
     let settings = Settings::from_environment(|_| None, FeatureGates::default(), BTreeSet::new()).unwrap();
     let recorder = cluster::events::Recorder::new(client.clone(), "test", None);
-    let mut replica = Replica(certs::start(client, settings, recorder));
+    let mut replica = Replica(certs::start(client, settings, recorder, testbed::metrics()));
     let named = |status: &certs::Status| status.reason.contains("can't be watched");
     let status = tokio::time::timeout(Duration::from_secs(10), replica.0.status.wait_for(named));
     assert!(status.await.unwrap().unwrap().reason.contains("not for you"));

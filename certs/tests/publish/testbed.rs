@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::{CallError, Certificates, Clock, Material, Probe, Settings, carry_out};
+use certs::{CallError, Certificates, Clock, Material, Metrics, Probe, Settings, carry_out};
 use cluster::events::Recorder;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -38,6 +38,11 @@ pub(crate) const SERVED: [&str; 5] = [
     "/validate-service",
     "/validate-pod",
 ];
+
+/// Counters of one replica.
+pub(crate) fn metrics() -> Metrics {
+    Metrics::register(&prometheus::Registry::new()).unwrap()
+}
 
 /// An API server with the definitions and the install namespace.
 pub(crate) struct Testbed {
@@ -70,7 +75,7 @@ impl Testbed {
 
     pub(crate) fn replica_with(&self, settings: Settings, probe: Probe, clock: Clock) -> Replica {
         let recorder = Recorder::new(self.client.clone(), "test", None);
-        Replica(certs::start_with(self.client.clone(), settings, recorder, probe, clock))
+        Replica(certs::start_with(self.client.clone(), settings, recorder, metrics(), probe, clock))
     }
 
     pub(crate) fn secrets(&self) -> Api<Secret> {

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::lens::{ContainerLens, Object, PodLens, Text, text_or_empty};
-use crate::json_patch::{Patch, Pointer, write_string};
+use super::PodText;
+use super::lens::{ContainerLens, Object, Text, text_or_empty};
+use crate::json::Spanned;
+use crate::json_patch::{self, ApplyError, Patch, Pointer, write_string};
 use crate::verdict::{Denial, Verdict};
 
 const ANNOTATIONS: &str = "/metadata/annotations";
@@ -46,6 +48,15 @@ pub(crate) struct Container<'a> {
     pub(crate) restarts_always: bool,
 }
 
+/// The owner that manages the Pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller<'a> {
+    /// Its API group; empty for the core group.
+    pub(crate) group: Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+}
+
 /// A finished container that a step adds to the Pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Addition {
@@ -56,6 +67,8 @@ pub(crate) struct Addition {
     pub(crate) text: String,
     /// In front of the Pod's own containers instead of behind them.
     pub(crate) before: bool,
+    /// An init container that runs beside the others.
+    pub(crate) native: bool,
 }
 
 /// The Pod under review.
@@ -65,8 +78,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) generate_name: Cow<'a, str>,
     pub(crate) namespace: Cow<'a, str>,
     pub(crate) labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// API group of the controller owner; `None` without such an owner.
-    pub(crate) controller_group: Option<Cow<'a, str>>,
+    pub(crate) controller: Option<Controller<'a>>,
     pub(crate) init_containers: Vec<Container<'a>>,
     pub(crate) containers: Vec<Container<'a>>,
     /// The JSON lists of these names in `spec`, as they came.
@@ -74,6 +86,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) image_pull_secrets: Option<&'a str>,
     pub(crate) readiness_gates: Option<&'a str>,
     pub(crate) warnings: Vec<String>,
+    object: &'a str,
     annotations: Annotations<'a>,
     present: Present,
     patch: Patch,
@@ -96,13 +109,15 @@ struct Annotations<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Reads a Pod. `namespace` is that of the request, for Pods that do not name theirs.
+    /// A draft of a Pod. `namespace` is that of the request, for Pods that do not name theirs.
     ///
     /// # Errors
-    /// A denial with code 400 for whatever is not a Pod.
-    pub(crate) fn read(object: &'a str, namespace: &'a str) -> Result<Self, Denial> {
-        let Object(pod): Object<PodLens<'a>> =
-            serde_json::from_str(object).map_err(|error| not_a_pod(&error))?;
+    /// A denial with code 400 for an object of another kind.
+    pub(crate) fn new(
+        Spanned { text: object, value }: PodText<'a>,
+        namespace: &'a str,
+    ) -> Result<Self, Denial> {
+        let Object(pod) = value;
         let kind = text_or_empty(pod.kind);
         let api_version = text_or_empty(pod.api_version);
         if !matches!((&*api_version, &*kind), ("" | "v1", "" | "Pod")) {
@@ -125,13 +140,18 @@ impl<'a> Draft<'a> {
             generate_name: text_or_empty(metadata.generate_name),
             namespace: if own_namespace.is_empty() { Cow::Borrowed(namespace) } else { own_namespace },
             labels: metadata.labels.unwrap_or_default().0,
-            controller_group: controller.map(|owner| group_of(owner.api_version)),
+            controller: controller.map(|owner| Controller {
+                group: group_of(owner.api_version),
+                kind: text_or_empty(owner.kind),
+                name: text_or_empty(owner.name),
+            }),
             init_containers: containers(spec.init_containers),
             containers: containers(spec.containers),
             volumes: spec.volumes.map(RawValue::get),
             image_pull_secrets: spec.image_pull_secrets.map(RawValue::get),
             readiness_gates: spec.readiness_gates.map(RawValue::get),
             warnings: Vec::new(),
+            object,
             annotations: Annotations {
                 original: metadata.annotations.map(|pairs| pairs.0),
                 changed: BTreeMap::new(),
@@ -139,6 +159,22 @@ impl<'a> Draft<'a> {
             present,
             patch: Patch::default(),
         })
+    }
+
+    /// True for a Pod whose controller is one of our workloads.
+    pub(crate) fn is_of_kruise_workload(&self) -> bool {
+        self.controller.as_ref().is_some_and(|controller| controller.group == api::APPS_GROUP)
+    }
+
+    /// The Pod with all edits so far but those of annotations. It is written anew as a whole: for steps
+    /// that concern few Pods.
+    pub(crate) fn current(&self) -> Result<String, ApplyError> {
+        json_patch::apply(self.object, &self.patch)
+    }
+
+    /// Removes what is at `path`.
+    pub(crate) fn remove(&mut self, path: Pointer) {
+        self.patch.remove(path);
     }
 
     /// The value of an annotation as it is now.
@@ -196,8 +232,13 @@ impl<'a> Draft<'a> {
         };
         let (mut front, mut behind) = (Vec::new(), Vec::new());
         let (mut front_texts, mut behind_texts) = (Vec::new(), Vec::new());
-        for Placed { addition: Addition { name, env, text, before }, replaces } in additions {
-            let container = Container { name: name.into(), env: Some(env.into()), ..Container::default() };
+        for Placed { addition: Addition { name, env, text, before, native }, replaces } in additions {
+            let container = Container {
+                name: name.into(),
+                env: Some(env.into()),
+                restarts_always: native,
+                ..Container::default()
+            };
             match replaces.and_then(|index| containers.get_mut(index).map(|replaced| (index, replaced))) {
                 Some((index, replaced)) => {
                     *replaced = container;
@@ -302,7 +343,7 @@ impl Annotations<'_> {
     }
 }
 
-fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
+pub(super) fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
     Denial { code: 400, message: format!("the object of the request can't be read as a Pod: {problem}") }
 }
 

@@ -10,6 +10,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::json::{self, Spanned};
+
 /// Text borrowed from the document wherever it holds no escapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
@@ -84,7 +86,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 }
 
 /// A Pod.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodLens<'a> {
     #[serde(borrow)]
@@ -98,7 +100,7 @@ pub(crate) struct PodLens<'a> {
 }
 
 /// A Pod's `metadata`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MetadataLens<'a> {
     #[serde(borrow)]
@@ -116,16 +118,20 @@ pub(crate) struct MetadataLens<'a> {
 }
 
 /// An owner reference.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OwnerLens<'a> {
     #[serde(borrow)]
     pub(crate) api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) name: Option<Text<'a>>,
     pub(crate) controller: Option<bool>,
 }
 
 /// A Pod's `spec`; lists of which only some rules need the elements stay text.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SpecLens<'a> {
     #[serde(borrow)]
@@ -141,7 +147,7 @@ pub(crate) struct SpecLens<'a> {
 }
 
 /// A container of a Pod.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContainerLens<'a> {
     #[serde(borrow)]
@@ -185,7 +191,7 @@ impl Named<'_> {
             #[serde(borrow)]
             value: Option<Text<'a>>,
         }
-        let lens: Lens<'_> = serde_json::from_str(self.text)?;
+        let lens: Lens<'_> = json::from_str(self.text)?;
         Ok(lens.value.map(|value| value.0))
     }
 }
@@ -197,21 +203,7 @@ pub(crate) fn named(list: &str) -> Result<Vec<Named<'_>>, serde_json::Error> {
         #[serde(borrow)]
         name: Option<Text<'a>>,
     }
-    let read = |text| {
-        if let Some(name) = leading_name(text) {
-            return Ok(Named { name: name.into(), text });
-        }
-        let Object(lens) = serde_json::from_str::<Object<Lens<'_>>>(text)?;
-        Ok(Named { name: text_or_empty(lens.name), text })
-    };
-    texts(list)?.into_iter().map(read).collect()
-}
-
-/// The name of an object that is spelt as Go spells it, name first: to find it there costs a tenth of
-/// reading the object.
-fn leading_name(object: &str) -> Option<&str> {
-    let (name, _) = object.strip_prefix("{\"name\":\"")?.split_once('"')?;
-    (!name.contains('\\')).then_some(name)
+    elements(list, |lens: Lens<'_>, text| Named { name: text_or_empty(lens.name), text })
 }
 
 /// Reads the JSON list under `volumeMounts` or `volumeDevices`.
@@ -247,17 +239,11 @@ pub(crate) fn condition_types(list: &str) -> Result<Vec<Cow<'_, str>>, serde_jso
     elements(list, |lens: Lens<'_>, _| text_or_empty(lens.condition_type))
 }
 
-/// Reads each element of a list through a lens, with its text.
+/// Reads each element of a list through a lens, with its text. A `null` list is an empty one.
 fn elements<'a, L: Deserialize<'a>, T>(
     list: &'a str,
     build: impl Fn(L, &'a str) -> T,
 ) -> Result<Vec<T>, serde_json::Error> {
-    let read = |text| serde_json::from_str::<Object<L>>(text).map(|Object(lens)| build(lens, text));
-    texts(list)?.into_iter().map(read).collect()
-}
-
-/// The texts of a list's elements. A `null` list is an empty one.
-fn texts(list: &str) -> Result<Vec<&str>, serde_json::Error> {
-    let texts: Option<Vec<&RawValue>> = serde_json::from_str(list)?;
-    Ok(texts.into_iter().flatten().map(RawValue::get).collect())
+    let elements: Option<Vec<Spanned<'a, Object<L>>>> = json::from_str(list)?;
+    Ok(elements.into_iter().flatten().map(|element| build(element.value.0, element.text)).collect())
 }

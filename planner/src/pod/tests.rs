@@ -6,6 +6,8 @@ use super::*;
 use crate::sidecarset::explanation::Reason;
 use crate::world::Watched;
 
+mod steps;
+
 fn decide(review: &PodReview<'_>) -> Outcome {
     let cluster = Cluster::new()
         .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
@@ -234,9 +236,14 @@ fn explain_tells_every_reason_and_decides_as_mutate_does() {
     let (outcome, mut explanations) =
         explain(&review, &cluster.world, None, &cluster.gates, cluster.moment());
     assert_eq!(outcome, mutate(&review, &cluster.world, None, &cluster.gates, cluster.moment()));
-    explanations.sort_by(|left, right| left.sidecar_set.cmp(&right.sidecar_set));
-    let told: Vec<_> =
-        explanations.into_iter().map(|explanation| (explanation.sidecar_set, explanation.reason)).collect();
+    explanations.sort_by_key(ToString::to_string);
+    let told: Vec<_> = explanations
+        .into_iter()
+        .map(|explanation| match explanation {
+            Explanation::SidecarSet { name, reason } => (name, reason),
+            other => panic!("{other}"),
+        })
+        .collect();
     let expected = [
         ("base", Reason::ReplacedByCanary { canary: "canary".to_owned() }),
         (
@@ -348,7 +355,14 @@ proptest! {
     fn arbitrary_objects_never_panic_in_the_world(object in any_json(), spec in any_json()) {
         let mut cluster = Cluster::new();
         let set = json!({"metadata": {"name": "s"}, "spec": spec});
-        for kind in [Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap] {
+        for kind in [
+            Watched::SidecarSet,
+            Watched::Namespace,
+            Watched::ControllerRevision,
+            Watched::ConfigMap,
+            Watched::PodUnavailableBudget,
+            Watched::PodProbeMarker,
+        ] {
             let _ = cluster.world.apply(kind, &object.to_string());
             let _ = cluster.world.apply(kind, &set.to_string());
         }

@@ -309,3 +309,52 @@ proptest! {
         prop_assert_eq!(refused, value == "Always" || (value == "Cascading" && replicas > 0));
     }
 }
+
+#[test]
+fn a_label_that_means_nothing_is_told() {
+    let told = |value: &str| unknown_value(&raw(&labelled(value)));
+    assert_eq!(
+        told("always").as_deref(),
+        Some("label policy.kruise.io/delete-protection=always protects nothing: write Always or Cascading")
+    );
+    assert!(told("").is_some());
+    assert_eq!((told("Always"), told("Cascading")), (None, None));
+    assert_eq!(unknown_value(&raw(&json!({"metadata": {"labels": {"app": "web"}}}))), None);
+    assert_eq!(unknown_value(&raw(&json!([]))), None);
+}
+
+#[test]
+fn only_objects_that_are_really_kept_are_left_behind() {
+    let of = |kind: Kind| *NAMESPACED.iter().find(|one| one.kind == kind).unwrap();
+    let told = |objects: &[(Kind, serde_json::Value)], gates: &FeatureGates| {
+        let objects: Vec<_> = objects.iter().map(|(kind, object)| (of(*kind), raw(object))).collect();
+        left_behind(objects.iter().map(|(kind, object)| (*kind, &**object)), gates)
+    };
+    let nothing = [
+        (Kind::Deployment, workload("Cascading", Some(0))),
+        (Kind::Service, labelled("Cascading")),
+        (Kind::Ingress, labelled("always")),
+    ];
+    assert_eq!(told(&nothing, &all_on()), None);
+    let always = [(Kind::Service, labelled("Always"))];
+    assert_eq!(told(&always, &gates("")), None);
+    assert_eq!(
+        told(&always, &all_on()).as_deref(),
+        Some(
+            "the namespace will stay Terminating: policy.kruise.io/delete-protection keeps Service shop until that \
+             label is removed"
+        )
+    );
+    let many: Vec<_> = (0..5).map(|_| (Kind::CloneSet, workload("Cascading", Some(2)))).collect();
+    let text = told(&many, &all_on()).unwrap();
+    assert!(text.contains("keeps CloneSet shop, CloneSet shop, CloneSet shop and 2 more until"), "{text}");
+}
+
+#[test]
+fn every_kind_in_namespaces_can_be_found() {
+    let found: Vec<Kind> = NAMESPACED.iter().map(|one| one.kind).collect();
+    let cluster_wide = [Kind::Namespace, Kind::CustomResourceDefinition];
+    for kind in Kind::ALL {
+        assert_eq!(found.contains(kind), !cluster_wide.contains(kind), "{kind:?}");
+    }
+}

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::table::{Entry, Purpose};
 use super::{COMPONENT, ConfigurationKind, Endpoint, Settings};
 use crate::json_patch::{Patch, Pointer};
+use crate::selector::Selector;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -152,15 +153,20 @@ impl Webhook {
             Purpose::Protection => settings.protection_failure_policy,
             Purpose::WorkloadProtection | Purpose::OwnKind => super::FailurePolicy::Fail,
         };
+        let choice = settings.choices.of(entry.name);
+        let (mut namespaces, mut objects) =
+            (namespace_selector(entry.purpose, settings), object_selector(entry.purpose));
+        choice.narrow_namespaces(&mut namespaces);
+        choice.narrow_objects(&mut objects);
         Self {
             name: entry.name.to_owned(),
             admission_review_versions: owned(&["v1", "v1beta1"]),
             client_config: ClientConfig::new(&settings.endpoint, entry.path, bundle),
-            failure_policy: policy.as_str().to_owned(),
+            failure_policy: choice.failure_policy.unwrap_or(policy).as_str().to_owned(),
             match_conditions: Vec::new(),
             match_policy: equivalent(),
-            namespace_selector: namespace_selector(entry.purpose, settings),
-            object_selector: object_selector(entry.purpose),
+            namespace_selector: namespaces,
+            object_selector: objects,
             reinvocation_policy: (kind == ConfigurationKind::Mutating).then(|| "Never".to_owned()),
             rules: vec![Rule {
                 api_groups: owned(&[entry.group]),
@@ -170,7 +176,7 @@ impl Webhook {
                 ..Rule::default()
             }],
             side_effects: "None".to_owned(),
-            timeout_seconds: i32::from(settings.timeout_seconds.get()),
+            timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(settings.timeout_seconds.get())),
         }
     }
 
@@ -185,6 +191,14 @@ impl Webhook {
             }
         }
         webhook
+    }
+
+    /// The namespaces of which every Pod comes here, those of our own installation aside; `None` where more
+    /// than the namespace decides.
+    pub(super) fn whole_namespaces(&self) -> Option<Selector> {
+        let whole =
+            equal(&self.object_selector, &object_selector(Purpose::Pods)) && self.match_conditions.is_empty();
+        whole.then(|| Selector::compile(&self.namespace_selector).ok()).flatten()
     }
 
     /// Adds to `patch` the fields in which this entry at `place` differs from `wanted`.

@@ -42,6 +42,7 @@ const V1: &[&str] = &["v1"];
 const V1_BETA: &[&str] = &["v1", "v1beta1"];
 const CREATE: &[&str] = &["CREATE"];
 const CREATE_UPDATE: &[&str] = &["CREATE", "UPDATE"];
+const CREATE_UPDATE_DELETE: &[&str] = &["CREATE", "UPDATE", "DELETE"];
 const UPDATE_DELETE: &[&str] = &["UPDATE", "DELETE"];
 const DELETE: &[&str] = &["DELETE"];
 
@@ -113,7 +114,10 @@ const VALIDATING: &[Entry] = &[
     protection("vbuiltindeployment.kb.io", "/validate-apps-deployment", "apps", "deployments", V1),
     protection("vbuiltinreplicaset.kb.io", "/validate-apps-replicaset", "apps", "replicasets", V1),
     protection("vbuiltinstatefulset.kb.io", "/validate-apps-statefulset", "apps", "statefulsets", V1),
-    workload("vcloneset.kb.io", "/validate-apps-kruise-io-cloneset", "clonesets"),
+    Entry {
+        operations: CREATE_UPDATE_DELETE,
+        ..own("vcloneset.kb.io", "/validate-apps-kruise-io-cloneset", "clonesets")
+    },
     protection(
         "vcustomresourcedefinition.kb.io",
         "/validate-customresourcedefinition",

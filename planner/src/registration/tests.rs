@@ -20,6 +20,7 @@ struct Server {
     answering: BTreeSet<String>,
     owner: Option<Owner>,
     bundle: &'static str,
+    refusal: Option<&'static str>,
 }
 
 impl Server {
@@ -33,12 +34,14 @@ impl Server {
             definitions: api::crds::ALL.iter().map(|definition| definition.name()).collect(),
             owner: None,
             bundle: "QQ==",
+            refusal: None,
         }
     }
 
     fn plan(&self, kind: ConfigurationKind, live: &str) -> Plan {
         let wanted = Wanted {
             settings: &self.settings,
+            refusal: self.refusal,
             gates: &self.gates,
             served: &self.served,
             definitions: &self.definitions,
@@ -135,7 +138,7 @@ fn the_template_reviews_every_operation_on_workloads_for_a_rollback() {
     let parsed: Value = serde_json::from_str(&live).unwrap();
     let template = parsed["metadata"]["annotations"]["template"].as_str().unwrap();
     let template = json!({"webhooks": serde_json::from_str::<Value>(template).unwrap()}).to_string();
-    for name in ["vcloneset.kb.io", "vstatefulset.kb.io", "vuniteddeployment.kb.io"] {
+    for name in ["vstatefulset.kb.io", "vuniteddeployment.kb.io"] {
         let kept = entry(&template, name);
         assert_eq!(kept["rules"][0]["operations"], json!(["CREATE", "UPDATE", "DELETE"]), "{name}");
         assert_eq!(kept["objectSelector"], json!({}), "{name}");
@@ -274,14 +277,15 @@ fn selectors_are_those_of_the_table() {
         json!([{"key": "kutter.io/component", "operator": "DoesNotExist"}])
     );
     let protected = json!([{"key": "policy.kruise.io/delete-protection", "operator": "Exists"}]);
-    for name in
-        ["vnamespace.kb.io", "vcustomresourcedefinition.kb.io", "vcloneset.kb.io", "vstatefulset.kb.io"]
-    {
+    for name in ["vnamespace.kb.io", "vcustomresourcedefinition.kb.io", "vstatefulset.kb.io"] {
         assert_eq!(entry(&validating, name)["objectSelector"]["matchExpressions"], protected, "{name}");
         assert_eq!(entry(&validating, name)["rules"][0]["operations"], json!(["DELETE"]), "{name}");
         assert_eq!(entry(&validating, name)["namespaceSelector"], json!({}), "{name}");
     }
     assert_eq!(entry(&validating, "vsidecarset.kb.io")["objectSelector"], json!({}));
+    let reviewed = entry(&validating, "vcloneset.kb.io");
+    assert_eq!(reviewed["rules"][0]["operations"], json!(["CREATE", "UPDATE", "DELETE"]));
+    assert_eq!(reviewed["objectSelector"], json!({}));
 }
 
 #[test]
@@ -376,6 +380,7 @@ fn scenario_11_external_bundles_are_only_compared() {
     let server = Server::new();
     let live = server.apply(MUTATING, &empty(MUTATING));
     let wanted = Wanted {
+        refusal: None,
         settings: &server.settings,
         gates: &server.gates,
         served: &server.served,
@@ -476,4 +481,90 @@ fn external_conversion_bundles_are_compared_in_the_words_of_the_spec() {
 fn a_host_that_is_an_ipv6_address_is_bracketed() {
     let endpoint = Endpoint::Host { host: "fd00::5".to_owned(), port: 9876 };
     assert_eq!(endpoint.url("/convert"), "https://[fd00::5]:9876/convert");
+}
+
+/// Users' pain 20: each choice changes its fields of its entries, is visible, and goes without a trace.
+#[test]
+fn each_choice_of_users_changes_its_entries_and_nothing_else() {
+    let server = Server::new();
+    let live = server.apply(MUTATING, &empty(MUTATING));
+    let own = json!({"key": "control-plane", "operator": "DoesNotExist"});
+    let excluding = |more: &[&str]| {
+        let names = [&["kube-system", "kruise-system"], more].concat();
+        json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names})
+    };
+    let component = json!({"key": "kutter.io/component", "operator": "DoesNotExist"});
+    let expressions = |list: Value| json!({"matchExpressions": list});
+    for (choice, field, value) in [
+        ("{failurePolicy: Ignore}", "failurePolicy", json!("Ignore")),
+        ("{timeoutSeconds: 5}", "timeoutSeconds", json!(5)),
+        (
+            "{namespaces: {exclude: [batch, kube-system]}}",
+            "namespaceSelector",
+            expressions(json!([own, excluding(&["batch"])])),
+        ),
+        (
+            "{namespaces: {include: [shop]}}",
+            "namespaceSelector",
+            expressions(json!([own, excluding(&[]),
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["shop"]}])),
+        ),
+        (
+            "{namespaceSelector: {matchLabels: {inject: 'true'}}}",
+            "namespaceSelector",
+            expressions(
+                json!([own, excluding(&[]), {"key": "inject", "operator": "In", "values": ["true"]}]),
+            ),
+        ),
+        (
+            "{objectSelector: {matchExpressions: [{key: app, operator: Exists}]}}",
+            "objectSelector",
+            expressions(json!([component, {"key": "app", "operator": "Exists"}])),
+        ),
+    ] {
+        let mut chosen = Server::new();
+        let text = format!("webhooks: {{mpod.kb.io: {choice}}}");
+        chosen.settings.choices = Choices::parse(&text).unwrap();
+        let changed = chosen.apply(MUTATING, &live);
+        assert_eq!(entry(&changed, "mpod.kb.io")[field], value, "{choice}");
+        assert_eq!(Configuration::parse(&changed).unwrap().choices(), Some(chosen.settings.choices.clone()));
+        let others_are_same = names(&live)
+            .iter()
+            .filter(|name| *name != "mpod.kb.io")
+            .all(|name| entry(&live, name) == entry(&changed, name));
+        assert!(others_are_same, "{choice}");
+        assert_eq!(server.apply(MUTATING, &changed), live, "{choice}");
+    }
+}
+
+#[test]
+fn a_refused_choice_is_visible_until_it_is_mended() {
+    let mut server = Server::new();
+    let live = server.apply(MUTATING, &empty(MUTATING));
+    server.refusal = Some("Webhook_Settings: nonsense");
+    let refused = server.apply(MUTATING, &live);
+    let parsed: Value = serde_json::from_str(&refused).unwrap();
+    assert_eq!(
+        parsed["metadata"]["annotations"]["kutter.io/webhook-settings-refused"],
+        "Webhook_Settings: nonsense"
+    );
+    server.refusal = None;
+    assert_eq!(server.apply(MUTATING, &refused), live);
+}
+
+#[test]
+fn it_is_known_which_new_pods_must_come() {
+    let mut server = Server::new();
+    let scope = |live: &str| Configuration::parse(live).unwrap().namespaces_of_reviewed_pods();
+    assert_eq!(scope(&empty(MUTATING)), None);
+    let live = server.apply(MUTATING, &empty(MUTATING));
+    let labels = |name: &str| {
+        std::collections::BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())])
+    };
+    let namespaces = scope(&live).unwrap();
+    assert!(namespaces.matches(&labels("shop")));
+    assert!(!namespaces.matches(&labels("kube-system")) && !namespaces.matches(&labels("kruise-system")));
+    server.settings.choices =
+        Choices::parse("webhooks: {mpod.kb.io: {objectSelector: {matchLabels: {a: b}}}}").unwrap();
+    assert_eq!(scope(&server.apply(MUTATING, &live)), None, "not every Pod comes");
 }

@@ -1,10 +1,10 @@
 //! Puts the containers of a SidecarSet together for one Pod (spec 10 §5.5, §5.9).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use api::annotations::{SIDECARSET_VERSION_ALT_PREFIX, SIDECARSET_VERSION_PREFIX};
 use api::environment::{SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
+use foldhash::HashSet;
 
 use super::contribution::{Elements, Sidecar};
 use super::resources;
@@ -19,7 +19,7 @@ pub(crate) struct Builder<'d> {
     pub(crate) draft: &'d Draft<'d>,
     pub(crate) sources: Sources<'d>,
     /// Names of all sidecars of the pass, as in their SidecarSets and as in the Pod.
-    pub(crate) sidecars: &'d HashSet<Cow<'d, str>>,
+    pub(crate) sidecars: &'d [Cow<'d, str>],
 }
 
 impl Builder<'_> {
@@ -32,18 +32,18 @@ impl Builder<'_> {
         for transfer in &sidecar.transfers {
             transferred.extend(self.sources.transferred(transfer)?);
         }
-        let (mut mounts, mut devices) =
-            (sidecar.volume_mounts.text.to_string(), sidecar.volume_devices.text.to_string());
+        let mut mounts = Cow::Borrowed(&*sidecar.volume_mounts.text);
+        let mut devices = Cow::Borrowed(&*sidecar.volume_devices.text);
         if sidecar.shares_mounts || sidecar.shares_devices {
             let own = sidecar.volume_mounts.keys.iter().chain(&sidecar.volume_devices.keys);
             let mut paths: HashSet<&str> = own.map(AsRef::as_ref).collect();
             if sidecar.shares_mounts {
                 let shared = self.sources.shared_mounts()?;
                 transferred.extend(&shared.env);
-                share(&mut mounts, &mut paths, &shared.mounts);
+                share(mounts.to_mut(), &mut paths, &shared.mounts);
             }
             if sidecar.shares_devices {
-                share(&mut devices, &mut paths, self.sources.shared_devices()?);
+                share(devices.to_mut(), &mut paths, self.sources.shared_devices()?);
             }
         }
         let env = environment(&sidecar.env, &transferred);
@@ -51,12 +51,12 @@ impl Builder<'_> {
         let parts = Parts { sidecar, resources, mounts: &mounts, devices: &devices };
         let image = sidecar.image.as_deref();
         let Some(idle_image) = sidecar.idle_image.as_deref() else {
-            return Ok(vec![parts.container(sidecar.name.to_string(), image, format!("[{env}]"))]);
+            return Ok(vec![parts.container(String::from(&*sidecar.name), image, list(&[&env]))]);
         };
         let twin = |number: u8, image| {
             let name = format!("{}-{number}", sidecar.name);
             let versions = version_variables(&name);
-            parts.container(name, image, format!("[{env},{versions}]"))
+            parts.container(name, image, list(&[&env, ",", &versions]))
         };
         Ok(vec![twin(1, image), twin(2, Some(idle_image))])
     }
@@ -135,8 +135,17 @@ impl Parts<'_> {
             }
         }
         push_all(&mut text, &["\"env\":", &env, "}"]);
-        Addition { name, env, text, before: self.sidecar.before }
+        Addition { name, env, text, before: self.sidecar.before, native: self.sidecar.native }
     }
+}
+
+/// A JSON list of what the pieces hold together.
+fn list(pieces: &[&str]) -> String {
+    let mut list = String::with_capacity(pieces.iter().map(|piece| piece.len()).sum::<usize>() + 2);
+    list.push('[');
+    push_all(&mut list, pieces);
+    list.push(']');
+    list
 }
 
 fn push_all(text: &mut String, pieces: &[&str]) {

@@ -1,6 +1,7 @@
 //! What a SidecarSet adds to Pods, prepared when the SidecarSet is indexed, so that a review only has to
 //! put texts together. Fields that this build does not know stay in those texts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use api::Raw;
@@ -146,7 +147,9 @@ impl Contribution {
                 Sidecar::prepare(container, field == "initContainers", &volumes)
                     .map_err(|error| format!("spec.{field}: container {}: {error}", container.name()))
             };
-            containers.iter().map(sidecar).collect::<Result<Vec<_>, _>>()
+            let mut sidecars = containers.iter().map(sidecar).collect::<Result<Vec<_>, _>>()?;
+            sidecars.shrink_to_fit();
+            Ok::<_, String>(sidecars)
         };
         Ok(Self {
             init_containers: prepare("initContainers", &spec.init_containers)?,
@@ -173,7 +176,8 @@ impl Contribution {
 }
 
 impl AnnotationPatch {
-    fn prepare(patch: &PatchPodMetadata) -> Option<Self> {
+    /// Reads an entry; `None` where its policy is none that is known.
+    pub(crate) fn prepare(patch: &PatchPodMetadata) -> Option<Self> {
         let policy = match patch.patch_policy.as_str() {
             "" | "Retain" => PatchPolicy::Retain,
             "Overwrite" => PatchPolicy::Overwrite,
@@ -227,11 +231,12 @@ impl Sidecar {
     }
 
     /// The names under which it appears in a Pod: its own, or those of the two twins.
-    pub(crate) fn names_in_pod(&self) -> Vec<String> {
-        match self.idle_image {
-            Some(_) => vec![format!("{}-1", self.name), format!("{}-2", self.name)],
-            None => vec![self.name.to_string()],
-        }
+    pub(crate) fn names_in_pod(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let (name, twins) = match self.idle_image {
+            Some(_) => (None, Some([format!("{}-1", self.name), format!("{}-2", self.name)])),
+            None => (Some(Cow::Borrowed(&*self.name)), None),
+        };
+        name.into_iter().chain(twins.into_iter().flatten().map(Cow::Owned))
     }
 }
 

@@ -2,15 +2,6 @@
 
 use std::fmt;
 
-/// What became of one SidecarSet in a review.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// The SidecarSet's name.
-    pub sidecar_set: String,
-    /// What became of it.
-    pub reason: Reason,
-}
-
 /// What became of a SidecarSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {

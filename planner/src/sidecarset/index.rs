@@ -1,12 +1,16 @@
 //! SidecarSets as the Pod webhook looks for them: first by namespace, then by one label that a Pod must
 //! have, so that a review costs what its few candidates cost, however many SidecarSets there are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::Raw;
 use api::labels::NAMESPACE_NAME;
 use api::meta::LabelSelector;
-use api::sidecarset::SidecarSet;
+use api::sidecarset::{SidecarSet, Spec};
+use foldhash::HashMap;
+
+use serde_json::value::RawValue;
 
 use super::contribution::Contribution;
 use crate::selector::{Labels, Requirement, Selector, SelectorError};
@@ -14,7 +18,8 @@ use crate::selector::{Labels, Requirement, Selector, SelectorError};
 /// A SidecarSet, read and prepared once.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The object, without what no rule reads. Where its containers can't be read, these are missing.
+    /// The object, without what no rule reads: of containers the text, which is in the contribution. Where
+    /// its containers can't be read, these are missing.
     pub object: SidecarSet,
     /// What it adds to Pods, or why that can't be known.
     pub contribution: Result<Contribution, String>,
@@ -25,7 +30,7 @@ pub struct Entry {
 }
 
 /// `spec.selector`, compiled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodSelector {
     /// Unset or empty: matches no Pod.
     Nothing,
@@ -48,8 +53,9 @@ pub(crate) enum NamespaceSelector {
 
 impl Entry {
     /// Prepares a SidecarSet. `problem` says why its containers could not be read, if so.
-    pub(crate) fn new(object: SidecarSet, problem: Option<String>) -> Self {
+    pub(crate) fn new(mut object: SidecarSet, problem: Option<String>) -> Self {
         let contribution = problem.map_or_else(|| Contribution::prepare(&object.spec), Err);
+        shrink(&mut object.spec);
         Self {
             contribution,
             pods: PodSelector::compile(object.spec.selector.as_ref()),
@@ -71,7 +77,7 @@ impl Entry {
 }
 
 impl PodSelector {
-    fn compile(selector: Option<&LabelSelector>) -> Self {
+    pub(crate) fn compile(selector: Option<&LabelSelector>) -> Self {
         let Some(selector) = selector else { return Self::Nothing };
         match Selector::compile(selector) {
             Ok(selector) if selector.is_empty() => Self::Nothing,
@@ -82,6 +88,11 @@ impl PodSelector {
                 Self::Broken { error, sound: Selector::compile(&sound).unwrap_or_default() }
             }
         }
+    }
+
+    /// Why it can't be used, if so.
+    pub(crate) fn problem(&self) -> Option<&SelectorError> {
+        if let Self::Broken { error, .. } = self { Some(error) } else { None }
     }
 
     /// What a Pod must meet in any case.
@@ -101,6 +112,16 @@ impl NamespaceSelector {
             Some(Err(_)) => Self::Broken,
         }
     }
+}
+
+/// Drops the containers' texts and the room of lists that grew: thousands of SidecarSets are kept.
+fn shrink(spec: &mut Spec) {
+    let null = Raw::from(RawValue::NULL);
+    for containers in [&mut spec.init_containers, &mut spec.containers] {
+        containers.shrink_to_fit();
+        containers.iter_mut().for_each(|container| container.raw = null.clone());
+    }
+    spec.volumes.shrink_to_fit();
 }
 
 /// The namespaces that a selector names, by the rule of spec 10 §5.1.2.

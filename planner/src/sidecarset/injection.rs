@@ -13,9 +13,9 @@
 //! world does not matter.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 use api::features::Feature;
+use foldhash::{HashSet, HashSetExt as _};
 
 use super::build::Builder;
 use super::contribution::{PreparedVolume, Sidecar};
@@ -71,21 +71,20 @@ fn reason(choice: &Chosen<'_>) -> Reason {
     if choice.contribution.has_no_containers() {
         return Reason::OnlyAnnotations;
     }
-    let containers = choice.contribution.sidecars().flat_map(Sidecar::names_in_pod).collect();
+    let containers = choice.contribution.sidecars().flat_map(Sidecar::names_in_pod);
+    let containers = containers.map(Cow::into_owned).collect();
     Reason::Injected { containers, revision: choice.revision.to_owned() }
 }
 
 fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt> {
     let mut built = Built::default();
-    let mut sidecars = HashSet::new();
-    let mut replaced = HashSet::new();
+    let mut sidecars: Vec<Cow<'_, str>> = Vec::new();
+    let mut replaced: Vec<Cow<'_, str>> = Vec::new();
     for choice in chosen {
-        for sidecar in choice.contribution.sidecars() {
-            sidecars.insert(Cow::Borrowed(&*sidecar.name));
-            sidecars.extend(sidecar.names_in_pod().into_iter().map(Cow::Owned));
-        }
-        let containers = choice.contribution.containers.iter();
-        replaced.extend(containers.flat_map(Sidecar::names_in_pod).map(Cow::Owned));
+        let contribution = choice.contribution;
+        sidecars.extend(contribution.sidecars().map(|sidecar| Cow::Borrowed(&*sidecar.name)));
+        sidecars.extend(contribution.sidecars().flat_map(Sidecar::names_in_pod));
+        replaced.extend(contribution.containers.iter().flat_map(Sidecar::names_in_pod));
     }
     let builder = Builder { draft, sources: Sources::new(draft, &replaced), sidecars: &sidecars };
     for choice in chosen.iter().filter(|choice| !choice.contribution.has_no_containers()) {
@@ -125,29 +124,28 @@ fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
         ContainerList::Init => &draft.init_containers,
         ContainerList::App => &draft.containers,
     };
-    let present: HashMap<&str, usize> =
-        containers.iter().enumerate().map(|(index, container)| (&*container.name, index)).collect();
     let mut warnings = Vec::new();
     let mut additions: Vec<Placed> = Vec::with_capacity(sidecars.len());
-    let mut known: HashMap<String, (usize, &str)> = HashMap::new();
+    let mut owners: Vec<&str> = Vec::with_capacity(sidecars.len());
     for Owned { addition, owner } in sidecars {
-        let name = addition.name.clone();
-        if let Some((position, other)) = known.insert(name.clone(), (additions.len(), owner)) {
+        let name = &addition.name;
+        // Sidecars are few: looking through them costs less than an index of them.
+        let known = additions.iter_mut().zip(&mut owners).find(|(placed, _)| placed.addition.name == *name);
+        if let Some((placed, other)) = known {
             // Two of one name would make the Pod invalid: the later takes the place of the earlier.
             warnings.push(format!(
                 "container {name:?} of SidecarSet {owner} replaces that of SidecarSet {other}"
             ));
-            if let Some(placed) = additions.get_mut(position) {
-                placed.addition = Addition { before: placed.addition.before, ..addition };
-            }
-            known.insert(name, (position, owner));
+            placed.addition = Addition { before: placed.addition.before, ..addition };
+            *other = owner;
             continue;
         }
-        let replaces = present.get(name.as_str()).copied();
+        let replaces = containers.iter().rposition(|container| container.name == *name);
         if replaces.and_then(|index| containers.get(index)).is_some_and(|container| !is_injected(container)) {
             warnings.push(format!("container {name:?} of the Pod is replaced by that of SidecarSet {owner}"));
         }
         additions.push(Placed { addition, replaces });
+        owners.push(owner);
     }
     draft.warnings.append(&mut warnings);
     draft.merge(list, additions);
@@ -167,18 +165,19 @@ fn add_volumes(draft: &mut Draft<'_>, volumes: &[(&PreparedVolume, &str)]) -> Re
     let list = draft.volumes;
     let present =
         named(list.unwrap_or("null")).map_err(|error| Halt::bad_request(format!("spec.volumes: {error}")))?;
-    let mut known: HashMap<&str, (&str, Option<&str>)> =
-        present.iter().map(|volume| (&*volume.name, (volume.text, None))).collect();
+    // Names, texts and owners of all volumes, the Pod's first.
+    let mut known: Vec<(&str, &str, Option<&str>)> =
+        present.iter().map(|volume| (&*volume.name, volume.text, None)).collect();
     let mut added = Vec::new();
     for (volume, owner) in volumes {
         let (name, text) = (&*volume.name, volume.text.get());
-        match known.get(name) {
+        match known.iter().rfind(|(known, _, _)| *known == name) {
             None => {
-                known.insert(name, (text, Some(owner)));
+                known.push((name, text, Some(owner)));
                 added.push(text.to_owned());
             }
-            Some((winner, _)) if same_json(winner, text) => {}
-            Some((_, winner)) => {
+            Some((_, winner, _)) if same_json(winner, text) => {}
+            Some((_, _, winner)) => {
                 let winner =
                     winner.map_or_else(|| "the Pod".to_owned(), |owner| format!("SidecarSet {owner}"));
                 let warning = format!(
@@ -208,7 +207,7 @@ fn add_pull_secrets(draft: &mut Draft<'_>, secrets: &[&str]) -> Result<(), Halt>
     }
     let present = named(list.unwrap_or("null"))
         .map_err(|error| Halt::bad_request(format!("spec.imagePullSecrets: {error}")))?;
-    let mut known = HashSet::new();
+    let mut known = HashSet::with_capacity(present.len() + secrets.len());
     let kept: Vec<&str> = present
         .iter()
         .filter(|secret| known.insert(secret.name.as_ref()))

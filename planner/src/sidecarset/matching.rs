@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use api::sidecarset::{InjectionRevision, IntOrString};
 
 use super::contribution::Contribution;
-use super::explanation::{Explanation, Reason};
+use super::explanation::Reason;
 use super::index::{Entry, NamespaceSelector, PodSelector};
+use crate::pod::explanation::Explanation;
 use crate::pod::{Context, Draft, Halt};
 use crate::selector::Selector;
 use crate::world::{Revision, World};
@@ -50,7 +51,7 @@ pub(crate) fn choose<'w>(draft: &Draft<'_>, context: &mut Context<'w>) -> Result
 /// Notes a reason, where somebody asked.
 pub(crate) fn explain(context: &mut Context<'_>, entry: &Entry, reason: impl FnOnce() -> Reason) {
     if let Some(explanations) = &mut context.explanations {
-        explanations.push(Explanation { sidecar_set: entry.name().to_owned(), reason: reason() });
+        explanations.push(Explanation::SidecarSet { name: entry.name().to_owned(), reason: reason() });
     }
 }
 

@@ -22,25 +22,37 @@ pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) ->
     for choice in chosen {
         for patch in &choice.contribution.patches {
             for (key, value) in &patch.annotations {
-                let current = draft.annotation(key);
-                let value = match (patch.policy, current) {
-                    (PatchPolicy::Retain, Some(_)) => continue,
-                    (PatchPolicy::Retain, None) | (PatchPolicy::Overwrite, _) => value.clone(),
-                    (PatchPolicy::MergePatchJson, None | Some("")) => value.clone(),
-                    // Set by an earlier review of this Pod: merging it into itself would only respell it.
-                    (PatchPolicy::MergePatchJson, Some(current)) if current == value && is_json(value) => continue,
-                    (PatchPolicy::MergePatchJson, Some(current)) => merge_patch(current, value).map_err(|problem| {
-                        let name = choice.entry.name();
-                        Halt::failed(format!(
-                            "SidecarSet {name} merges JSON into annotation {key} of the Pod, which is not possible: {problem}"
-                        ))
-                    })?,
-                };
+                let patched = patched(patch.policy, draft.annotation(key), value).map_err(|problem| {
+                    let name = choice.entry.name();
+                    Halt::failed(format!(
+                        "SidecarSet {name} merges JSON into annotation {key} of the Pod, which is not possible: {problem}"
+                    ))
+                })?;
+                let Some(value) = patched else { continue };
                 draft.set_annotation(key.as_str(), value);
             }
         }
     }
     Ok(())
+}
+
+/// The value that an annotation gets where it has `current`; `None` where it stays as it is.
+///
+/// # Errors
+/// Why JSON can't be merged.
+pub(crate) fn patched(
+    policy: PatchPolicy,
+    current: Option<&str>,
+    value: &str,
+) -> Result<Option<String>, String> {
+    match (policy, current) {
+        (PatchPolicy::Retain, Some(_)) => Ok(None),
+        (PatchPolicy::Retain, None) | (PatchPolicy::Overwrite, _) => Ok(Some(value.to_owned())),
+        (PatchPolicy::MergePatchJson, None | Some("")) => Ok(Some(value.to_owned())),
+        // Set by an earlier review of this Pod: merging it into itself would only respell it.
+        (PatchPolicy::MergePatchJson, Some(current)) if current == value && is_json(value) => Ok(None),
+        (PatchPolicy::MergePatchJson, Some(current)) => merge_patch(current, value).map(Some),
+    }
 }
 
 fn is_json(text: &str) -> bool {
@@ -155,15 +167,22 @@ fn read_entries(text: &str) -> Result<BTreeMap<String, String>, serde_json::Erro
     Ok(plain.iter().map(|(name, hash)| (name.clone(), old_entry(hash, name))).collect())
 }
 
-fn entry(time: &str, hash: &str, name: &str, sidecars: &[&str], revision: &str) -> String {
-    let list: Vec<String> = sidecars.iter().map(|sidecar| string(sidecar)).collect();
-    let mut entry = format!(
-        r#"{{"updateTimestamp":{},"hash":{},"sidecarSetName":{},"sidecarList":[{}]"#,
-        string(time),
-        string(hash),
-        string(name),
-        list.join(",")
-    );
+pub(crate) fn entry(time: &str, hash: &str, name: &str, sidecars: &[&str], revision: &str) -> String {
+    let mut entry = String::with_capacity(256);
+    for (key, value) in
+        [("{\"updateTimestamp\":", time), (",\"hash\":", hash), (",\"sidecarSetName\":", name)]
+    {
+        entry.push_str(key);
+        write_string(&mut entry, value);
+    }
+    entry.push_str(",\"sidecarList\":[");
+    for (position, sidecar) in sidecars.iter().enumerate() {
+        if position > 0 {
+            entry.push(',');
+        }
+        write_string(&mut entry, sidecar);
+    }
+    entry.push(']');
     if !revision.is_empty() {
         entry.push_str(",\"controllerRevision\":");
         write_string(&mut entry, revision);
@@ -182,8 +201,9 @@ fn old_entry(hash: &str, name: &str) -> String {
 }
 
 /// A JSON object of members whose values are JSON text.
-fn object<'m, V: AsRef<str>>(members: impl Iterator<Item = (&'m str, V)>) -> String {
-    let mut text = String::from("{");
+pub(crate) fn object<'m, V: AsRef<str>>(members: impl Iterator<Item = (&'m str, V)>) -> String {
+    let mut text = String::with_capacity(512);
+    text.push('{');
     for (key, value) in members {
         if text.len() > 1 {
             text.push(',');

@@ -1,13 +1,14 @@
 //! Resources of a sidecar, computed from those of the Pod's own containers (spec 10 §5.8).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calculator::Value;
 use super::contribution::{Expressions, PreparedExpression, ResourcesRule};
+use crate::json;
 use crate::json_patch::string;
 use crate::pod::draft::Container;
 use crate::pod::{Draft, Halt};
@@ -34,7 +35,7 @@ struct Resources<'a> {
 pub(crate) fn compute(
     rule: &ResourcesRule,
     draft: &Draft<'_>,
-    sidecars: &HashSet<Cow<'_, str>>,
+    sidecars: &[Cow<'_, str>],
 ) -> Result<String, Halt> {
     let regex = rule.regex.as_ref().map_err(|error| {
         Halt::failed(format!("invalid regex pattern \"{}\" of resourcesPolicy: {error}", rule.pattern))
@@ -42,7 +43,7 @@ pub(crate) fn compute(
     let native = draft.init_containers.iter().filter(|container| container.restarts_always);
     let targets: Vec<&Container<'_>> = native
         .chain(&draft.containers)
-        .filter(|container| !sidecars.contains(&*container.name) && regex.is_match(&container.name))
+        .filter(|container| !sidecars.contains(&container.name) && regex.is_match(&container.name))
         .collect();
     if targets.is_empty() {
         return Err(Halt::failed(format!("no containers match the regex pattern \"{}\"", rule.pattern)));
@@ -50,7 +51,7 @@ pub(crate) fn compute(
     let mut limits = Vec::with_capacity(targets.len());
     let mut requests = Vec::with_capacity(targets.len());
     for container in targets {
-        let resources: Option<Resources<'_>> = serde_json::from_str(container.resources.unwrap_or("null"))
+        let resources: Option<Resources<'_>> = json::from_str(container.resources.unwrap_or("null"))
             .map_err(|error| malformed(container, &error.to_string()))?;
         let resources = resources.unwrap_or_default();
         limits.push(Amounts::read(container, resources.limits)?);

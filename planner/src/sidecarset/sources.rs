@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::HashSet;
 
 use api::environment::IS_INJECTED;
+use foldhash::{HashSet, HashSetExt as _};
 
 use super::contribution::{Source, Transfer};
 use crate::pod::draft::Container;
@@ -37,8 +37,8 @@ pub(crate) struct SharedMounts<'d> {
 
 impl<'d> Sources<'d> {
     /// `replaced` holds the names of the containers that this pass puts into `spec.containers`.
-    pub(crate) fn new(draft: &'d Draft<'d>, replaced: &HashSet<Cow<'_, str>>) -> Self {
-        let containers = draft.containers.iter().filter(|container| !replaced.contains(&*container.name));
+    pub(crate) fn new(draft: &'d Draft<'d>, replaced: &[Cow<'_, str>]) -> Self {
+        let containers = draft.containers.iter().filter(|container| !replaced.contains(&container.name));
         let containers = containers.map(|container| SourceContainer { container, env: OnceCell::new() });
         Self { draft, containers: containers.collect(), mounts: OnceCell::new(), devices: OnceCell::new() }
     }

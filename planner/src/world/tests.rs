@@ -90,7 +90,14 @@ fn a_poisoned_object_is_told_and_hides_no_other() {
     assert_eq!(found(&world, "n", &[("app", "web")]), ["good"]);
     world.apply(Watched::SidecarSet, &bad.replace('7', r#"{"matchLabels":{"app":"web"}}"#)).unwrap();
     assert_eq!(world.unreadable_sidecar_sets().count(), 0);
-    for kind in [Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap] {
+    for kind in [
+        Watched::SidecarSet,
+        Watched::Namespace,
+        Watched::ControllerRevision,
+        Watched::ConfigMap,
+        Watched::PodUnavailableBudget,
+        Watched::PodProbeMarker,
+    ] {
         assert!(world.apply(kind, "[]").is_err());
     }
 }

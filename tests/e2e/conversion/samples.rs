@@ -178,7 +178,7 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
         make.plain("CloneSet", json!({"replicas": 3, "selector": selector(), "template": template(),
             "scaleStrategy": {"enablePVCReuse": true, "excludePreparingDelete": true},
             "updateStrategy": {"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 3,
-                "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": "50%"}}}})),
+                "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": 5}}}})),
         make.sample("ContainerRecreateRequest", json!({}),
             json!({"podName": "p", "containers": [{"name": "c"}], "strategy": {"failurePolicy": "Ignore"}}),
             json!({"phase": "Recreating", "conditions": [condition],

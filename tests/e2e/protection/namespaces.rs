@@ -99,3 +99,24 @@ async fn a_cascading_namespace_is_kept_while_it_has_bound_claims() {
     Stored::create(&client, claim(name(&other), "no-such-volume")).await;
     other.deleted().await;
 }
+
+/// Sharp edges 9 and 10: the client is told what will hold the namespace, and which label means nothing.
+#[tokio::test]
+async fn a_namespace_that_will_hang_is_told_of() {
+    let site = site().await;
+    let (client, namespace) = (site.client(), site.labelled_namespace("Cascading").await);
+    let service = object("v1", "Service", "front").in_namespace(name(&namespace));
+    let service = service.label(LABEL, "Always").with("/spec/ports", json!([{"port": 80}]));
+    Stored::create(&client, service).await;
+    let delete = async || {
+        let server = &site.server;
+        server.kubectl(["delete", "namespace", name(&namespace), "--dry-run=server"]).await
+    };
+    let told = delete().await;
+    assert!(told.stderr.contains("will stay Terminating"), "{}", told.stderr);
+    assert!(told.stderr.contains("keeps Service front"), "{}", told.stderr);
+    told.success();
+    namespace.label(LABEL, "cascading").await;
+    let told = delete().await;
+    assert!(told.stderr.contains("=cascading protects nothing"), "{}", told.stderr);
+}

@@ -180,7 +180,7 @@ async fn paths_without_rules_are_not_found() {
 async fn creates_of_kruise_workloads_are_refused_rather_than_waved_through() {
     let router = served(PROTECTED);
     let mut request = create_pod(1);
-    for path in ["/validate-apps-kruise-io-cloneset", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"] {
+    for path in ["/validate-apps-kruise-io-statefulset", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"] {
         for operation in ["CREATE", "UPDATE"] {
             request["operation"] = json!(operation);
             let answer = ask(&router, path, review(&request)).await;
@@ -304,9 +304,9 @@ async fn reviews_from_ourselves_are_not_counted() {
     request["uid"] = json!(api::SELF_CHECK_UID);
     let answer = ask(&router, "/mutate-pod", review(&request)).await;
     assert_eq!(answer["response"]["uid"], api::SELF_CHECK_UID);
-    assert_eq!(metrics.reviews_received(), 0);
+    assert_eq!(metrics.reviews_received("/mutate-pod"), 0);
     ask(&router, "/mutate-pod", review(&create_pod(1))).await;
-    assert_eq!(metrics.reviews_received(), 1);
+    assert_eq!(metrics.reviews_received("/mutate-pod"), 1);
 }
 
 #[tokio::test]
@@ -330,7 +330,9 @@ async fn every_call_is_counted_under_its_path() {
     let answer = ask(&router, "/validate-apps-kruise-io-v1alpha1-cloneset", review(&set)).await;
     assert_eq!(status(&answer).0, 403);
     ask(&router, "/mutate-pod", "{").await;
-    assert_eq!(metrics.reviews_received(), 2);
+    for path in ["/validate-apps-kruise-io-cloneset", "/mutate-pod"] {
+        assert_eq!(metrics.reviews_received(path), 1, "{path}");
+    }
     let text = metrics.render().unwrap();
     for line in [
         "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/validate-apps-kruise-io-cloneset\"} 1",

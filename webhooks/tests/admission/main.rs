@@ -3,6 +3,7 @@
 
 mod fuzz;
 mod http_contract;
+mod pod_steps;
 mod pods;
 mod protection;
 mod support;

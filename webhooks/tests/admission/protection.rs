@@ -98,6 +98,35 @@ async fn scenarios_2_to_4_a_namespace_is_kept_by_what_is_active_in_it() {
     }
 }
 
+/// Sharp edges 9 and 10.
+#[tokio::test]
+async fn a_delete_that_passes_tells_what_it_leaves_behind() {
+    let manifests = [
+        labelled("Service", "b", "front", "Always").to_string(),
+        labelled("Service", "c", "front", "Always").to_string(),
+        labelled("Service", "b", "free", "Cascading").to_string(),
+    ];
+    let manifests = manifests.map(|object| format!("---\n{object}\n")).concat();
+    let admission = admission(PROTECTED, &manifests);
+    let answer = ask(
+        &admission,
+        "/validate-namespace",
+        &delete("namespaces", "v1", &labelled("Namespace", "", "b", "Cascading")),
+    )
+    .await;
+    assert_eq!(answer["allowed"], true);
+    let text = "the namespace will stay Terminating: policy.kruise.io/delete-protection keeps Service front until that \
+                label is removed";
+    assert_eq!(answer["warnings"], json!([text]));
+    let request = delete("namespaces", "v1", &labelled("Namespace", "", "empty", "Cascading"));
+    assert!(ask(&admission, "/validate-namespace", &request).await.get("warnings").is_none());
+
+    let request = delete("deployments", "v1", &labelled("Deployment", "web", "shop", "true"));
+    let answer = ask(&admission, "/validate-apps-deployment", &request).await;
+    let text = "label policy.kruise.io/delete-protection=true protects nothing: write Always or Cascading";
+    assert_eq!((&answer["allowed"], &answer["warnings"]), (&json!(true), &json!([text])));
+}
+
 #[tokio::test]
 async fn scenarios_6_and_7_a_definition_is_kept_by_its_active_objects() {
     let widget = |namespace: &str, extra: &str| {

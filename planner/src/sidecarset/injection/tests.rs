@@ -73,6 +73,39 @@ fn scenario_7_sorting_by_name_has_a_gate() {
 }
 
 #[test]
+fn the_side_of_a_container_counts_before_its_name() {
+    let mut before = agent("z");
+    before["podInjectPolicy"] = json!("BeforeAppContainer");
+    let cluster = Cluster::new()
+        .set("s1", json!({"containers": [agent("b"), before]}))
+        .set("s2", json!({"containers": [agent("a")]}))
+        .gates("EnableSortSidecarContainerByName=true");
+    assert_eq!(containers(&cluster.admit(&main_only())), ["z", "m", "a", "b"]);
+}
+
+#[test]
+fn a_container_that_says_it_is_injected_shares_no_mounts() {
+    let mut sharing = agent("a");
+    sharing["shareVolumePolicy"] = json!({"type": "enabled"});
+    let cluster = Cluster::new().set("s", json!({"containers": [sharing]}));
+    let mount = |path: &str| json!([{"name": "v", "mountPath": path}]);
+    let mark = json!([{"name": "IS_INJECTED", "value": "true"}]);
+    let copied = json!({"name": "copied", "env": mark, "volumeMounts": mount("/copied")});
+    let admitted = cluster.admit(&pod(json!([copied, {"name": "m", "volumeMounts": mount("/own")}])));
+    assert_eq!(admitted["spec"]["containers"][2]["volumeMounts"], mount("/own"));
+}
+
+#[test]
+fn an_init_container_is_no_source_of_variables() {
+    let mut sidecar = agent("a");
+    sidecar["transferEnv"] = json!([{"sourceContainerName": "setup", "envName": "A"}]);
+    let mut pod = main_only();
+    pod["spec"]["initContainers"] = json!([{"name": "setup", "env": [{"name": "A", "value": "1"}]}]);
+    let admitted = Cluster::new().set("s", json!({"containers": [sidecar]})).admit(&pod);
+    assert_eq!(env_of(&admitted, "a"), ["IS_INJECTED"]);
+}
+
+#[test]
 fn scenario_8_the_volume_of_the_pod_wins() {
     let mut mounting = agent("a");
     mounting["volumeMounts"] = json!([{"name": "spool", "mountPath": "/spool"}]);

@@ -1,0 +1,111 @@
+//! The program under test as a process, and what the operating system knows of it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use kit::wait_within;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Clock ticks per second of /proc/PID/stat, a constant of Linux's interface.
+const TICKS: f64 = 100.0;
+/// Without CPU time beyond this share of it, the program has nothing to do.
+const QUIET: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(20));
+
+/// A running replica, killed when it is dropped.
+pub(crate) struct Program {
+    child: Child,
+    metrics: u16,
+}
+
+impl Program {
+    pub(crate) fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path) -> Self {
+        let (health, metrics) = (kit::api_server::free_port(), kit::api_server::free_port());
+        let folder = log.with_extension("files");
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        let output = File::create(log).expect("the log opens");
+        // So that it ends with us, in whatever way we do.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(kutter).arg("serve");
+        let child = command
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--health-probe-addr=:{health}"))
+            .arg(format!("--metrics-addr=:{metrics}"))
+            .arg("--drain-duration=0s")
+            .arg(format!("--protection-log-path={}", folder.display()))
+            .env("WEBHOOK_PORT", port.to_string())
+            .env("WEBHOOK_CERT_DIR", folder.join("certificates"))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("a file"))
+            .stderr(output)
+            .spawn()
+            .expect("setpriv (util-linux) is installed");
+        Self { child, metrics }
+    }
+
+    /// Waits until it leads.
+    pub(crate) async fn wait_leading(&self) {
+        wait_within(PATIENCE, "kutter to lead", async || {
+            let metrics = self.read_metrics().await.map_err(|error| error.to_string())?;
+            let leads = metrics.lines().any(|line| line == "kruise_manager_is_leader 1");
+            if leads { Ok(()) } else { Err("it does not lead".to_owned()) }
+        })
+        .await;
+    }
+
+    /// Waits until it has nothing to do.
+    pub(crate) async fn wait_quiet(&self) {
+        loop {
+            let before = self.cpu();
+            tokio::time::sleep(QUIET.0).await;
+            if self.cpu().saturating_sub(before) <= QUIET.1 {
+                return;
+            }
+        }
+    }
+
+    async fn read_metrics(&self) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    /// User and system time so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = self.read("stat");
+        // The second field is the name in parentheses, which may hold blanks.
+        let fields = stat.rsplit_once(')').expect("stat has a name").1;
+        let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap());
+        Duration::from_secs_f64((ticks.next().unwrap() + ticks.next().unwrap()) / TICKS)
+    }
+
+    /// Memory in RAM (VmRSS) in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = self.read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the process runs");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("the process runs")
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(signalled.expect("kill runs").success());
+        self.child.wait().expect("a child of ours");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

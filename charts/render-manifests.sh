@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Renders the chart into the text that `kutter manifests` prints, with marks where its flags go. The hooks stay
+# out (kubectl would run them), and so do the CRDs, which the program holds already.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+helm() {
+  local directory
+  for directory in "${KUBEBUILDER_ASSETS:-}" ../tests/cluster/bin; do
+    [[ -x $directory/helm ]] && { "$directory/helm" "$@"; return; }
+  done
+  go -C ../tests/cluster run helm.sh/helm/v3/cmd/helm "$@"
+}
+
+helm template kutter "$PWD/kutter" --no-hooks --set crds.managed=false \
+  --set installation.namespace=__NAMESPACE__ --set-string manager.replicas=__REPLICAS__ \
+  --set manager.image.repository=__IMAGE__,manager.image.tag=tag |
+  sed -e '/^# Source:/d' -e 's/__IMAGE__:tag/__IMAGE__/' \
+    -e 's|app.kubernetes.io/managed-by: Helm|app.kubernetes.io/managed-by: kubectl|' > manifests.yaml.new
+mv manifests.yaml.new manifests.yaml

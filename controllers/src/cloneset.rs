@@ -1,0 +1,403 @@
+//! Controller `cloneset-controller`: keeps the Pods of CloneSets as they are wanted (spec 31).
+//!
+//! ```text
+//!   CloneSets, Pods, claims, ControllerRevisions --(old, new)--> keys --> queue
+//!   reconcile: snapshot --> planner::cloneset::plan --> act --> status, Events
+//!                 ^---------- what the writes returned ---'
+//! ```
+//!
+//! What to do is decided by `planner::cloneset`; here it is gathered and carried out. After a plan a
+//! CloneSet rests for a multiple of the time that the plan took, so that planning takes a small, constant
+//! share of the time however many Pods there are and however often they change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::cloneset::{API_VERSION, CloneSet, KIND, PLURAL};
+use api::labels::CLONESET_INSTANCE_ID;
+use api::meta::OwnerReference;
+use cluster::events::{Recorder, Severity};
+use cluster::list::List;
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use planner::cloneset::{Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan};
+use planner::event::Event;
+use planner::observed_pod::ObservedPod;
+use planner::revision::workload::StoredRevision;
+use planner::server_version::ServerVersion;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::controller_revisions::Group;
+use crate::course::Courses;
+use crate::pods::Pods;
+use crate::queue::{self, Next};
+use crate::store::Change;
+use crate::{Context, ReconcileError, now, triggers};
+
+mod act;
+mod nodes;
+mod pull_jobs;
+mod revisions;
+mod stores;
+
+use nodes::{Labels, Nodes};
+use stores::Stores;
+
+const NAME: &str = "cloneset-controller";
+/// Pause before a CloneSet is looked at again of which something had changed when it was to be written to.
+const SOON: Duration = Duration::from_secs(1);
+/// A CloneSet is looked at again after this time even if no event tells of it.
+const SAFETY_NET: Duration = Duration::from_secs(600);
+/// Events that may wait to be written. More are dropped: they tell of what can be seen.
+const EVENTS: usize = 4096;
+
+/// Reconciles CloneSets.
+struct Controller {
+    client: Client,
+    context: Context,
+    settings: Settings,
+    pods: Arc<Pods>,
+    stores: Stores,
+    nodes: Nodes,
+    courses: Courses,
+    memories: Mutex<HashMap<String, Memory>>,
+    events: mpsc::Sender<(ObjectReference, Event)>,
+}
+
+/// What is remembered of one CloneSet beside the objects; losing it costs extra work, nothing else.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Instance ids of Pods that were refused: their claims are kept for the next try.
+    refused: BTreeSet<String>,
+    /// Some write may have been carried out though no answer came.
+    lost_sight: bool,
+    /// The revision at which there were no ImagePullJobs left.
+    cleared: String,
+    /// How far names of revisions collided.
+    collision_count: Option<i32>,
+}
+
+/// One reconcile.
+struct Work<'a> {
+    set: &'a CloneSet,
+    pods: HashMap<&'a str, &'a Arc<ObservedPod>>,
+}
+
+impl<'a> Work<'a> {
+    fn new(set: &'a CloneSet, pods: &'a [Arc<ObservedPod>]) -> Self {
+        Self { set, pods: pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect() }
+    }
+
+    /// The Pod, if the snapshot has it.
+    fn pod(&self, seen: &Seen) -> Option<&'a ObservedPod> {
+        self.pods.get(seen.name.as_str()).filter(|pod| *pod.metadata.uid == *seen.uid).map(|pod| &***pod)
+    }
+}
+
+/// Reconciles CloneSets. Ends never.
+pub async fn run(context: Context, pods: Arc<Pods>) {
+    let client = context.client.clone();
+    let (events, told) = mpsc::channel(EVENTS);
+    let controller = Arc::new(Controller {
+        settings: settings(&context).await,
+        stores: Stores::default(),
+        nodes: Nodes::default(),
+        courses: Courses::default(),
+        memories: Mutex::default(),
+        pods,
+        events,
+        client: client.clone(),
+        context,
+    });
+    let (sender, keys) = mpsc::unbounded_channel();
+    let workers = controller.context.settings.cloneset_workers;
+    let work = async {
+        tokio::join!(controller.pods.synced(), controller.stores.synced());
+        let reconciled = controller.clone();
+        let settings = queue::Settings { name: NAME, workers };
+        queue::run(settings, &controller.context.metrics, keys, move |key: Key| {
+            let controller = reconciled.clone();
+            async move { controller.reconcile(&key).await }
+        })
+        .await;
+    };
+    tokio::join!(
+        controller.stores.follow(&client),
+        triggers::forward(controller.stores.sets.subscribe(), sender.clone(), of_set),
+        triggers::forward(controller.pods.subscribe(), sender.clone(), of_pod),
+        triggers::forward(controller.stores.claims.subscribe(), sender.clone(), of_claim),
+        triggers::forward(controller.stores.revisions.0.subscribe(), sender, of_revision),
+        tell(Recorder::new(client.clone(), NAME, None), told),
+        work,
+    );
+}
+
+/// What the API server can do. It is asked until it answers: plans differ by it.
+async fn settings(context: &Context) -> Settings {
+    let gates = &context.settings.gates;
+    let wanted = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
+    let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
+    loop {
+        let version = context.client.apiserver_version().await;
+        let path = format!("/apis/{}/v1beta1/imagepulljobs?limit=1", api::APPS_GROUP);
+        let jobs = if pre_download { write::get(&context.client, &path).await } else { Ok(None) };
+        match (version, jobs) {
+            (Ok(version), Ok(jobs)) => {
+                return Settings {
+                    exclude_preparing_delete: context.settings.cloneset_scaling_exclude_preparing_delete,
+                    server: ServerVersion::parse(&version.git_version),
+                    pull_jobs: jobs.is_some(),
+                };
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                debug!(%error, "the API server does not say what it can do");
+                tokio::time::sleep(SOON).await;
+            }
+        }
+    }
+}
+
+/// Writes Events, one after another, beside the work that they tell of.
+async fn tell(recorder: Recorder, mut events: mpsc::Receiver<(ObjectReference, Event)>) {
+    while let Some((object, event)) = events.recv().await {
+        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+        recorder.record(&object, severity, "Reconcile", event.reason, event.message).await;
+    }
+}
+
+fn at_once(key: Key) -> (Key, Duration) {
+    (key, Duration::ZERO)
+}
+
+/// A CloneSet that is new, says something else, or has come to another revision. Counters in its status
+/// are our own.
+fn of_set(change: &Change<CloneSet>) -> Option<(Key, Duration)> {
+    let said = |set: &Arc<CloneSet>| {
+        let (metadata, status) = (&set.metadata, &set.status);
+        (
+            (metadata.uid.clone(), metadata.generation, metadata.deletion_timestamp.clone()),
+            (metadata.labels.clone(), metadata.annotations.clone()),
+            (status.current_revision.clone(), status.update_revision.clone()),
+        )
+    };
+    let state = change.states().next()?;
+    let key = (state.metadata.namespace.clone(), state.metadata.name.clone());
+    (change.old.as_ref().map(said) != change.new.as_ref().map(said)).then(|| at_once(key))
+}
+
+fn owners<'a>(
+    namespace: &'a str,
+    references: &'a [OwnerReference],
+) -> impl Iterator<Item = (Key, Duration)> + 'a {
+    let ours = |owner: &&OwnerReference| owner.kind == KIND && owner.group() == api::APPS_GROUP;
+    references.iter().filter(ours).map(move |owner| at_once((namespace.to_owned(), owner.name.clone())))
+}
+
+fn of_pod(change: &Change<ObservedPod>) -> BTreeSet<(Key, Duration)> {
+    change.states().flat_map(|pod| owners(&pod.metadata.namespace, &pod.metadata.owner_references)).collect()
+}
+
+fn of_claim(change: &Change<Claim>) -> BTreeSet<(Key, Duration)> {
+    let states = change.states();
+    states.flat_map(|claim| owners(&claim.metadata.namespace, &claim.metadata.owner_references)).collect()
+}
+
+/// A revision that somebody took away may be the current one.
+fn of_revision(change: &Change<StoredRevision>) -> Vec<(Key, Duration)> {
+    let gone = change.old.as_ref().filter(|_| change.new.is_none());
+    let metadata = gone.into_iter().map(|revision| &revision.metadata);
+    metadata.flat_map(|metadata| owners(&metadata.namespace, &metadata.owner_references)).collect()
+}
+
+impl Controller {
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let course = format!("{}/{}", key.0, key.1);
+        let Some(set) = self.stores.sets.get(key) else {
+            self.courses.forget(&course);
+            return Ok(Next::Done);
+        };
+        if let Some(rest) = self.courses.rest(&course) {
+            return Ok(Next::After(rest));
+        }
+        if self.memory_of(&set.metadata.uid, |memory| memory.lost_sight) {
+            self.look_again(&set).await?;
+        }
+        let pods = self.pods.owned_by(&set.metadata.uid);
+        let nodes = self.nodes(&set, pods.len()).await?;
+        let began = Instant::now();
+        let mut planned = self.plan(&set, &pods, &nodes);
+        let mut took = began.elapsed();
+        if let Some(step) = planned.revision.take() {
+            let collisions = self.revisions(&set).write(step).await?;
+            if collisions.is_some() {
+                self.memory_of(&set.metadata.uid, |memory| memory.collision_count = collisions);
+            }
+            let began = Instant::now();
+            planned = self.plan(&set, &pods, &nodes);
+            took += began.elapsed();
+            if planned.revision.is_some() {
+                return Err(ReconcileError::Unsettled);
+            }
+        }
+        self.courses.plan_took(&course, took);
+        let work = Work::new(&set, &pods);
+        self.carry_out(&work, planned).await
+    }
+
+    fn plan(&self, set: &CloneSet, pods: &[Arc<ObservedPod>], nodes: &Labels) -> Plan {
+        let uid = &set.metadata.uid;
+        let claims = self.stores.claims.group(&uid.as_str().into());
+        let stored = &self.stores.revisions.0;
+        let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
+        revisions.extend(stored.group(&Group::Orphans(set.metadata.namespace.as_str().into())));
+        let (refused, collision_count) =
+            self.memory_of(uid, |memory| (memory.refused.clone(), memory.collision_count));
+        let snapshot = Snapshot {
+            set,
+            pods,
+            claims: &claims,
+            revisions: &revisions,
+            nodes,
+            refused: &refused,
+            collision_count,
+            gates: &self.context.settings.gates,
+            settings: self.settings,
+        };
+        plan(&snapshot, now())
+    }
+
+    /// Steps 2 to 8 of [`Plan`].
+    async fn carry_out(&self, work: &Work<'_>, plan: Plan) -> Result<Next, ReconcileError> {
+        let set = work.set;
+        for event in plan.events {
+            self.tell(set, event);
+        }
+        let released = self.act(work, &plan.release).await;
+        let scaled = self.act(work, &plan.scale).await;
+        let updated = if scaled.acted { act::Done::default() } else { self.act(work, &plan.update).await };
+        let skipped = scaled.acted && !plan.update.is_empty();
+        let scale = scaled.outcome(plan.problems.scale);
+        let update = if skipped { Outcome::Skipped } else { updated.outcome(plan.problems.update) };
+        let stored = match plan.status {
+            Some(status) => self.write_status(set, &status, &scale, &update).await,
+            None => Ok(()),
+        };
+        self.pre_download(work, plan.pre_download).await;
+        if let Some(patch) = plan.pods_to_delete {
+            if let Err(error) = self.patch_set(set, "", PatchKind::Json, patch).await {
+                warn!(name = set.metadata.name, %error, "podsToDelete keeps names of Pods that are gone");
+            }
+        }
+        for revision in &plan.obsolete_revisions {
+            if let Err(error) = self.revisions(set).delete(revision).await {
+                warn!(revision = revision.name, %error, "an obsolete ControllerRevision stays");
+            }
+        }
+        stored?;
+        let failure = [&scale, &update].into_iter().find_map(|outcome| match outcome {
+            Outcome::Failed(message) => Some(message.clone()),
+            _ => None,
+        });
+        if let Some(message) = failure.or(released.failure) {
+            return Err(ReconcileError::Action(message));
+        }
+        if released.outdated || scaled.outdated || updated.outdated || skipped {
+            return Ok(Next::After(SOON));
+        }
+        Ok(Next::After(plan.requeue_after.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
+    }
+
+    async fn write_status(
+        &self,
+        set: &CloneSet,
+        status: &StatusPlan,
+        scale: &Outcome,
+        update: &Outcome,
+    ) -> Result<(), ReconcileError> {
+        match status.patch(scale, update) {
+            Some(patch) => self.patch_set(set, "/status", PatchKind::Merge, patch).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn patch_set(
+        &self,
+        set: &CloneSet,
+        part: &str,
+        kind: PatchKind,
+        patch: String,
+    ) -> Result<(), ReconcileError> {
+        let metadata = &set.metadata;
+        let path =
+            format!("/apis/{API_VERSION}/namespaces/{}/{PLURAL}/{}{part}", metadata.namespace, metadata.name);
+        match write::patch(&self.client, &path, kind, patch).await {
+            Ok(text) => self.stores.sets.written(serde_json::from_str(&text)?),
+            // Gone, or in another state by now, of which the watch will tell.
+            Err(error) if act::is_outdated(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Labels of Nodes, where Pods may have to be chosen by them.
+    async fn nodes(&self, set: &CloneSet, pods: usize) -> Result<Labels, ReconcileError> {
+        let spread =
+            set.spec.template.as_ref().is_some_and(|template| template.get().contains("topologySpreadConstraints"));
+        let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
+        if spread && pods > wanted {
+            return self.nodes.labels(&self.client).await;
+        }
+        Ok(Arc::new(BTreeMap::new()))
+    }
+
+    /// Reads the Pods and claims of the CloneSet's namespace as they are now.
+    async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
+        let namespace = &set.metadata.namespace;
+        let list = async |plural: &str| -> Result<Vec<Box<RawValue>>, ReconcileError> {
+            let path = format!("/api/v1/namespaces/{namespace}/{plural}?labelSelector={CLONESET_INSTANCE_ID}");
+            let path = path.replace("apps.kruise.io/", "apps.kruise.io%2F");
+            let Some(text) = write::get(&self.client, &path).await? else { return Ok(Vec::new()) };
+            Ok(serde_json::from_str::<List<Box<RawValue>>>(&text)?.items)
+        };
+        for pod in list("pods").await? {
+            self.pods.written(pod.get())?;
+        }
+        for claim in list("persistentvolumeclaims").await? {
+            self.stores.claims.written(Claim::read(claim.get())?);
+        }
+        self.memory_of(&set.metadata.uid, |memory| memory.lost_sight = false);
+        Ok(())
+    }
+
+    fn memory<T>(&self, work: &Work<'_>, use_it: impl FnOnce(&mut Memory) -> T) -> T {
+        self.memory_of(&work.set.metadata.uid, use_it)
+    }
+
+    // Held for single operations only, never over an await.
+    fn memory_of<T>(&self, uid: &str, use_it: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        use_it(memories.entry(uid.to_owned()).or_default())
+    }
+
+    /// Has an Event written; where there are too many, it is dropped.
+    fn tell(&self, set: &CloneSet, event: Event) {
+        let metadata = &set.metadata;
+        let reference = ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(KIND.to_owned()),
+            namespace: Some(metadata.namespace.clone()),
+            name: Some(metadata.name.clone()),
+            uid: Some(metadata.uid.clone()),
+            resource_version: Some(metadata.resource_version.clone()),
+            ..ObjectReference::default()
+        };
+        drop(self.events.try_send((reference, event)));
+    }
+}

@@ -1,0 +1,91 @@
+//! ImagePullJobs that pull images ahead of an update (spec 30 §16). Failures are logged and told.
+
+use api::kinds::cloneset::CloneSet;
+use api::kinds::ObjectMeta;
+use cluster::list::List;
+use cluster::write;
+use planner::cloneset::PreDownload;
+use planner::event::Event;
+use serde::Deserialize;
+use tracing::warn;
+
+use super::act::{deletion, is_outdated};
+use super::revisions::Revisions;
+use super::{Controller, Work};
+use crate::ReconcileError;
+
+#[derive(Deserialize)]
+struct Job {
+    metadata: ObjectMeta,
+}
+
+impl Controller {
+    /// Does what the plan says about ImagePullJobs.
+    pub(super) async fn pre_download(&self, work: &Work<'_>, plan: PreDownload) {
+        let done = match plan {
+            PreDownload::Nothing => Ok(()),
+            PreDownload::Clear => self.clear_jobs(work.set).await,
+            PreDownload::Record { jobs, revision, patch } => {
+                for job in jobs {
+                    let event = match write::create(&self.client, &collection(work.set), job.json).await {
+                        Ok(_) => Event {
+                            warning: false,
+                            reason: "CreatedImagePullJob",
+                            message: format!("created ImagePullJob {} for image: {}", job.name, job.image),
+                        },
+                        Err(kube::Error::Api(status)) if status.code == 409 => continue,
+                        // Normal, as clients of OpenKruise know it (spec 31, sharp edge 16).
+                        Err(error) => Event {
+                            warning: false,
+                            reason: "FailedCreateImagePullJob",
+                            message: format!(
+                                "failed to create ImagePullJob {}: {}",
+                                job.name,
+                                cluster::client::message(&error)
+                            ),
+                        },
+                    };
+                    self.tell(work.set, event);
+                }
+                self.revisions(work.set).patch(&revision.name, patch).await
+            }
+        };
+        if let Err(error) = done {
+            warn!(namespace = work.set.metadata.namespace, name = work.set.metadata.name, %error, "image pre-download");
+        }
+    }
+
+    async fn clear_jobs(&self, set: &CloneSet) -> Result<(), ReconcileError> {
+        // Asked once for each revision that everything has come to: nobody else makes jobs of ours.
+        let name = &set.status.update_revision;
+        if self.memory_of(&set.metadata.uid, |memory| memory.cleared == *name) {
+            return Ok(());
+        }
+        let Some(text) = write::get(&self.client, &collection(set)).await? else { return Ok(()) };
+        let jobs: List<Job> = serde_json::from_str(&text)?;
+        for Job { metadata } in jobs.items {
+            if metadata.controller().is_some_and(|owner| owner.uid == set.metadata.uid) {
+                let path = format!("{}/{}", collection(set), metadata.name);
+                match write::delete(&self.client, &path, deletion(&metadata.uid, None)).await {
+                    Err(error) if !is_outdated(&error) => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        self.memory_of(&set.metadata.uid, |memory| memory.cleared.clone_from(name));
+        Ok(())
+    }
+
+    /// The ControllerRevisions of the CloneSet's namespace.
+    pub(super) fn revisions<'a>(&'a self, set: &'a CloneSet) -> Revisions<'a> {
+        Revisions {
+            client: &self.client,
+            stored: &self.stores.revisions.0,
+            namespace: &set.metadata.namespace,
+        }
+    }
+}
+
+fn collection(set: &CloneSet) -> String {
+    format!("/apis/{}/v1beta1/namespaces/{}/imagepulljobs", api::APPS_GROUP, set.metadata.namespace)
+}

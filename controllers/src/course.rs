@@ -1,0 +1,176 @@
+//! What is remembered of the course of each rollout, beside the objects: how long to rest, and since when
+//! it stands still. Losing it costs an extra plan or an Event that is told twice.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An object rests this many times as long as its plan took: planning takes a twentieth of a core.
+const REST_FACTOR: u32 = 20;
+/// Shortest and longest rest.
+const REST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+/// Pause after the first failure, doubled with each further one up to the longest.
+const FAILED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// How long nothing moves before it is told why.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The courses of all objects of a kind, by name.
+#[derive(Default)]
+pub(crate) struct Courses(Mutex<HashMap<Box<str>, Course>>);
+
+#[derive(Default)]
+struct Course {
+    /// No plan before this time.
+    rests: Option<Instant>,
+    /// Failures in a row.
+    failures: u32,
+    /// Why Pods wait, and since when for this reason.
+    waits: Option<(Box<str>, Instant)>,
+    told: bool,
+}
+
+/// Whether a rollout stands still.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standstill {
+    /// It moves, is complete, or what there is to tell was told.
+    No,
+    /// Not for long: to be looked at again after this time.
+    Since(Duration),
+    /// For long enough to tell why.
+    Tell,
+}
+
+impl Courses {
+    /// How long the object still has to rest.
+    pub(crate) fn rest(&self, name: &str) -> Option<Duration> {
+        let rests = self.lock().get(name)?.rests?;
+        Some(rests.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
+    }
+
+    /// Rests, as is fit for a plan that took so long.
+    pub(crate) fn plan_took(&self, name: &str, time: Duration) {
+        let rest = time.saturating_mul(REST_FACTOR).clamp(REST.0, REST.1);
+        self.lock().entry(name.into()).or_default().rests = Some(Instant::now() + rest);
+    }
+
+    /// Rests after a failure, for longer with each in a row: what changes meanwhile is no reason to try
+    /// again sooner, and the queue's own pauses would begin anew with each rest.
+    pub(crate) fn failed(&self, name: &str) {
+        let mut courses = self.lock();
+        let course = courses.entry(name.into()).or_default();
+        let pause =
+            FAILED.0.saturating_mul(1_u32.checked_shl(course.failures).unwrap_or(u32::MAX)).min(FAILED.1);
+        course.failures = course.failures.saturating_add(1);
+        course.rests = course.rests.max(Some(Instant::now() + pause));
+    }
+
+    /// Nothing failed this time.
+    pub(crate) fn succeeded(&self, name: &str) {
+        if let Some(course) = self.lock().get_mut(name) {
+            course.failures = 0;
+        }
+    }
+
+    /// Rests no longer: something else is wanted now.
+    pub(crate) fn wake(&self, name: &str) {
+        if let Some(course) = self.lock().get_mut(name) {
+            (course.rests, course.failures) = (None, 0);
+        }
+    }
+
+    /// Notes why Pods wait while nothing is written to any; `None` where something is, or none waits.
+    pub(crate) fn standstill(&self, name: &str, reason: Option<&str>) -> Standstill {
+        let mut courses = self.lock();
+        let course = courses.entry(name.into()).or_default();
+        let Some(reason) = reason else {
+            (course.waits, course.told) = (None, false);
+            return Standstill::No;
+        };
+        let now = Instant::now();
+        match &course.waits {
+            Some((known, since)) if **known == *reason => {
+                if course.told {
+                    return Standstill::No;
+                }
+                let remaining = PATIENCE.saturating_sub(now.duration_since(*since));
+                if !remaining.is_zero() {
+                    return Standstill::Since(remaining);
+                }
+                course.told = true;
+                Standstill::Tell
+            }
+            _ => {
+                (course.waits, course.told) = (Some((reason.into(), now)), false);
+                Standstill::Since(PATIENCE)
+            }
+        }
+    }
+
+    /// Forgets an object that is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    // Held for single operations only, never over an await.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Course>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_set_rests_as_its_plan_took() {
+        let courses = Courses::default();
+        assert_eq!(courses.rest("a"), None);
+        courses.plan_took("a", Duration::from_millis(10));
+        assert_eq!(courses.rest("a"), Some(Duration::from_millis(200)));
+        advance(Duration::from_millis(201)).await;
+        assert_eq!(courses.rest("a"), None);
+        courses.plan_took("a", Duration::from_secs(10));
+        assert_eq!(courses.rest("a"), Some(REST.1));
+        courses.forget("a");
+        assert_eq!(courses.rest("a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rests_grow_with_failures_until_something_else_is_wanted() {
+        let courses = Courses::default();
+        let rest = || courses.rest("a").unwrap_or_default();
+        for expected in [100, 200, 400] {
+            courses.failed("a");
+            assert_eq!(rest(), Duration::from_millis(expected));
+            advance(rest()).await;
+        }
+        for _ in 0..40 {
+            courses.failed("a");
+        }
+        assert_eq!(rest(), FAILED.1);
+        courses.wake("a");
+        courses.failed("a");
+        assert_eq!(rest(), FAILED.0);
+        advance(rest()).await;
+        courses.succeeded("a");
+        courses.failed("a");
+        assert_eq!(rest(), FAILED.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standstill_is_told_once_for_each_reason() {
+        let courses = Courses::default();
+        assert_eq!(courses.standstill("a", Some("paused")), Standstill::Since(PATIENCE));
+        advance(PATIENCE / 2).await;
+        assert_eq!(courses.standstill("a", Some("paused")), Standstill::Since(PATIENCE / 2));
+        advance(PATIENCE / 2).await;
+        assert_eq!(courses.standstill("a", Some("paused")), Standstill::Tell);
+        assert_eq!(courses.standstill("a", Some("paused")), Standstill::No);
+        assert_eq!(courses.standstill("a", Some("partition")), Standstill::Since(PATIENCE));
+        assert_eq!(courses.standstill("a", None), Standstill::No);
+        assert_eq!(courses.standstill("a", Some("partition")), Standstill::Since(PATIENCE));
+    }
+}

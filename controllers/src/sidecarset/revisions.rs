@@ -1,0 +1,148 @@
+//! The ControllerRevisions of SidecarSets: known by a watch, written as `planner::sidecarset::history`
+//! decides (spec 20 §5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::labels::SIDECARSET_NAME;
+use cluster::list::List;
+use cluster::watched::WatchedObject;
+use cluster::write::{self, PatchKind};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::canonical::CanonicalError;
+use planner::json_patch::string;
+use planner::observed_pod::ObservedPod;
+use planner::revision::workload::StoredRevision;
+use planner::sidecarset::history::{self, Latest, NewRevision, Registration, RevisionKey, RevisionPatch};
+use planner::sidecarset::rollout::RolloutSet;
+
+use crate::ReconcileError;
+use crate::controller_revisions::Group;
+use crate::store::follow::{follow, resource};
+use crate::store::{Change, Store};
+
+/// Names that are tried when others have them. Each try that fails is due to a hash of 32 bits.
+const NAMES: usize = 5;
+
+/// The SidecarSet of a revision that is gone: it may be the current one.
+pub(super) fn lost(change: &Change<StoredRevision>) -> Option<(Box<str>, Duration)> {
+    let gone = change.old.as_ref().filter(|_| change.new.is_none())?;
+    let set = gone.metadata.labels.get(SIDECARSET_NAME)?;
+    Some((set.as_str().into(), Duration::ZERO))
+}
+
+/// The ControllerRevisions of all SidecarSets.
+pub(super) struct Revisions {
+    pub(super) stored: Store<StoredRevision>,
+    client: Client,
+    namespace: String,
+}
+
+impl Revisions {
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self { stored: Store::default(), client, namespace: namespace.to_owned() }
+    }
+
+    /// Keeps them current. Ends never.
+    pub(super) async fn follow(&self) {
+        let kind = resource("apps", "v1", "ControllerRevision", "controllerrevisions");
+        let api: Api<WatchedObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        follow(api, Config::default().labels(SIDECARSET_NAME), &self.stored).await;
+    }
+
+    /// Those of a SidecarSet.
+    pub(super) fn of(&self, set: &str) -> Vec<StoredRevision> {
+        self.stored
+            .group(&Group::SidecarSet(set.into()))
+            .iter()
+            .map(|revision| (**revision).clone())
+            .collect()
+    }
+
+    /// What to write so that the SidecarSet has its revision.
+    pub(super) fn register(
+        &self,
+        set: &RolloutSet,
+        stored: &[StoredRevision],
+        pods: &[Arc<ObservedPod>],
+    ) -> Result<Option<Registration>, CanonicalError> {
+        history::plan(set, stored, pods, &self.namespace)
+    }
+
+    /// Writes it; gives the name of the current revision and the count of collisions.
+    pub(super) async fn write(
+        &self,
+        set: &RolloutSet,
+        registration: Option<Registration>,
+    ) -> Result<(String, i32), ReconcileError> {
+        let collisions = set.status.collision_count.unwrap_or(0);
+        let Some(Registration { latest, patch, obsolete }) = registration else {
+            return Ok((set.status.latest_revision.clone(), collisions));
+        };
+        let current = match latest {
+            Latest::Stored { name } => (name, collisions),
+            Latest::New(revision) => self.create(revision).await?,
+        };
+        if let Some(patch) = patch {
+            self.patch(patch).await?;
+        }
+        for revision in &obsolete {
+            self.delete(revision).await?;
+        }
+        Ok(current)
+    }
+
+    async fn create(&self, mut revision: NewRevision) -> Result<(String, i32), ReconcileError> {
+        let mut tries = 0;
+        loop {
+            match write::create(&self.client, &self.collection(), revision.to_json()).await {
+                Ok(text) => {
+                    self.stored.written(StoredRevision::read(&text)?);
+                    return Ok((revision.name, revision.collision_count));
+                }
+                Err(kube::Error::Api(status)) if status.code == 409 && tries < NAMES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+            // Deleted meanwhile: the name is free.
+            let Some(existing) = self.find(&revision.name).await? else { continue };
+            match revision.after_collision(&existing) {
+                Some(next) => revision = next,
+                None => return Ok((revision.name, revision.collision_count)),
+            }
+        }
+    }
+
+    /// The revision of this name, whatever its labels. By a list, as no right to get one is needed otherwise.
+    async fn find(&self, name: &str) -> Result<Option<StoredRevision>, ReconcileError> {
+        let path = format!("{}?fieldSelector=metadata.name%3D{name}", self.collection());
+        let Some(text) = write::get(&self.client, &path).await? else { return Ok(None) };
+        Ok(serde_json::from_str::<List<StoredRevision>>(&text)?.items.into_iter().next())
+    }
+
+    async fn patch(&self, patch: RevisionPatch) -> Result<(), ReconcileError> {
+        let path = format!("{}/{}", self.collection(), patch.name);
+        let text = write::patch(&self.client, &path, PatchKind::Merge, patch.json).await?;
+        self.stored.written(StoredRevision::read(&text)?);
+        Ok(())
+    }
+
+    async fn delete(&self, revision: &RevisionKey) -> Result<(), ReconcileError> {
+        let path = format!("{}/{}", self.collection(), revision.name);
+        let options = format!(
+            r#"{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":{},"resourceVersion":{}}}}}"#,
+            string(&revision.uid),
+            string(&revision.resource_version)
+        );
+        match write::delete(&self.client, &path, options).await {
+            // In another state by now, or gone, of which the watch will tell.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn collection(&self) -> String {
+        format!("/apis/apps/v1/namespaces/{}/controllerrevisions", self.namespace)
+    }
+}

@@ -1,0 +1,340 @@
+//! Objects of one kind as the controllers know them: found by name and by group, and told of when they
+//! change.
+//!
+//! ```text
+//!   watch --apply, delete--.
+//!                           >-- Store --(old, new)--> every subscriber
+//!   own writes ---written--'      ^--- get, group ---- reconciles
+//! ```
+//!
+//! This takes the place of the reference's expectations (spec 30 §14). Invariants:
+//! 1. An older state never takes the place of a newer one: once [`Store::written`] has taken in what a
+//!    write returned, no reader sees a state from before that write, whatever the watch still has to tell.
+//! 2. What the watch has told to be gone does not come back by the late answer to a write.
+//! 3. A list tells what exists: it replaces everything but what was written while it was under way. So
+//!    the versions of an API server that was set back to an older state are believed.
+//! 4. Subscribers hear of every change once, in order. They never block the store.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cluster::watched::{Key, WatchedObject};
+use kube::Resource;
+use tokio::sync::{mpsc, watch};
+
+pub(crate) mod follow;
+
+/// What can be kept in a [`Store`].
+pub trait Kept: Send + Sync + 'static {
+    /// What objects are found by, beside their names.
+    type Group: Clone + Eq + Hash + Send;
+
+    /// Namespace and name.
+    fn key(&self) -> Key;
+
+    /// The identity, which a later object of this name does not have.
+    fn uid(&self) -> &str;
+
+    /// The version of this state.
+    fn resource_version(&self) -> &str;
+
+    /// The groups that the object is in.
+    fn groups(&self) -> Vec<Self::Group>;
+}
+
+impl Kept for WatchedObject {
+    type Group = ();
+
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+
+    fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.meta().resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn groups(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+/// A change of one object.
+#[derive(Debug)]
+pub struct Change<T> {
+    /// The state before; `None` for an object that is new.
+    pub old: Option<Arc<T>>,
+    /// The state now; `None` for an object that is gone.
+    pub new: Option<Arc<T>>,
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self { old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+impl<T> Change<T> {
+    /// The states that there are: the old one, the new one, or both.
+    pub fn states(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.old.iter().chain(&self.new)
+    }
+}
+
+/// The objects.
+pub struct Store<T: Kept> {
+    state: Mutex<State<T>>,
+    synced: watch::Sender<bool>,
+}
+
+struct State<T: Kept> {
+    slots: Slots<T>,
+    keys: HashMap<Key, u32>,
+    groups: HashMap<T::Group, BTreeSet<u32>>,
+    /// How far the watch has come.
+    progress: Version,
+    /// While a list is under way: what it has not shown yet, and what was written since it began.
+    listing: Option<Listing>,
+    subscribers: Vec<mpsc::UnboundedSender<Change<T>>>,
+}
+
+#[derive(Default)]
+struct Listing {
+    unseen: HashSet<u32>,
+    written: HashSet<u32>,
+}
+
+/// A resource version; Kubernetes compares them as numbers. One that is no number is older than any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u64);
+
+impl Version {
+    fn of(object: &impl Kept) -> Self {
+        Self(object.resource_version().parse().unwrap_or_default())
+    }
+}
+
+impl<T: Kept> Default for Store<T> {
+    fn default() -> Self {
+        let state = State {
+            slots: Slots { objects: Vec::new(), free: Vec::new() },
+            keys: HashMap::new(),
+            groups: HashMap::new(),
+            progress: Version::default(),
+            listing: None,
+            subscribers: Vec::new(),
+        };
+        Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
+    }
+}
+
+impl<T: Kept> Store<T> {
+    /// An object by namespace and name.
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+        let state = self.lock();
+        let slot = *state.keys.get(key)?;
+        state.slots.get(slot).cloned()
+    }
+
+    /// The objects of a group, in no particular order.
+    pub fn group(&self, group: &T::Group) -> Vec<Arc<T>> {
+        let state = self.lock();
+        let slots = state.groups.get(group).into_iter().flatten();
+        slots.filter_map(|slot| state.slots.get(*slot).cloned()).collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.lock().keys.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every change from now on, after one for each object that is there.
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Change<T>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.lock();
+        for object in state.slots.objects.iter().flatten() {
+            // The receiver is in our hands: it is open.
+            drop(sender.send(Change { old: None, new: Some(object.clone()) }));
+        }
+        state.subscribers.push(sender);
+        receiver
+    }
+
+    /// Waits until everything was listed once. Before that, what is missing may exist.
+    pub async fn synced(&self) {
+        // The sender lives as long as this store does.
+        drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// Takes in what a write of our own returned, unless the watch has told of it or of something newer.
+    pub fn written(&self, object: T) {
+        let mut state = self.lock();
+        let version = Version::of(&object);
+        let known = state.keys.get(&object.key()).copied();
+        let older = match known.and_then(|slot| state.slots.get(slot)) {
+            Some(known) => Version::of(&**known) < version,
+            // A list that is under way may be older than the object.
+            None => state.progress < version,
+        };
+        if older {
+            let slot = state.insert(object);
+            if let Some(listing) = &mut state.listing {
+                listing.written.insert(slot);
+            }
+        }
+    }
+
+    /// A list begins.
+    pub(crate) fn list_begins(&self) {
+        let mut state = self.lock();
+        let unseen = state.keys.values().copied().collect();
+        state.listing = Some(Listing { unseen, written: HashSet::new() });
+        // An API server that was set back counts from where it is now.
+        state.progress = Version::default();
+    }
+
+    /// Takes in what the list or the watch shows.
+    pub(crate) fn apply(&self, object: T) {
+        let mut state = self.lock();
+        let version = Version::of(&object);
+        let known = state.keys.get(&object.key()).copied();
+        state.progress = state.progress.max(version);
+        let mut listed = state.listing.is_some();
+        if let (Some(listing), Some(slot)) = (&mut state.listing, known) {
+            listing.unseen.remove(&slot);
+            listed = !listing.written.contains(&slot);
+        }
+        let news = match known.and_then(|slot| state.slots.get(slot)).map(|known| Version::of(&**known)) {
+            None => true,
+            Some(known) if listed => known != version,
+            Some(known) => known < version,
+        };
+        if news {
+            state.insert(object);
+        }
+    }
+
+    /// Forgets an object that is not to be kept any more, or that is gone, at the version of this event.
+    pub(crate) fn delete(&self, key: &Key, resource_version: &str) {
+        let mut state = self.lock();
+        let version = Version(resource_version.parse().unwrap_or_default());
+        state.progress = state.progress.max(version);
+        let Some(slot) = state.keys.get(key).copied() else { return };
+        if let Some(listing) = &mut state.listing {
+            listing.unseen.remove(&slot);
+        }
+        // A later object of this name may be known already by its creation.
+        if state.slots.get(slot).is_some_and(|known| Version::of(&**known) <= version) {
+            state.remove(slot);
+        }
+    }
+
+    /// The list is complete: what it did not show is gone.
+    pub(crate) fn list_ends(&self) {
+        let mut state = self.lock();
+        if let Some(Listing { unseen, written }) = state.listing.take() {
+            for slot in unseen.difference(&written) {
+                state.remove(*slot);
+            }
+        }
+        drop(state);
+        self.synced.send_replace(true);
+    }
+
+    // Held for single operations only, never over an await.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Kept> State<T> {
+    fn insert(&mut self, object: T) -> u32 {
+        let (key, object) = (object.key(), Arc::new(object));
+        let groups = object.groups();
+        let (slot, old) = match self.keys.get(&key).copied() {
+            Some(slot) => (slot, self.slots.replace(slot, object.clone())),
+            None => {
+                let slot = self.slots.add(object.clone());
+                self.keys.insert(key, slot);
+                (slot, None)
+            }
+        };
+        let before = old.as_ref().map(|old| old.groups()).unwrap_or_default();
+        if before != groups {
+            self.leave(slot, before);
+            for group in groups {
+                self.groups.entry(group).or_default().insert(slot);
+            }
+        }
+        self.tell(&Change { old, new: Some(object) });
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let Some(object) = self.slots.take(slot) else { return };
+        self.keys.remove(&object.key());
+        self.leave(slot, object.groups());
+        self.tell(&Change { old: Some(object), new: None });
+    }
+
+    fn leave(&mut self, slot: u32, groups: Vec<T::Group>) {
+        for group in groups {
+            if let Some(members) = self.groups.get_mut(&group) {
+                members.remove(&slot);
+                if members.is_empty() {
+                    self.groups.remove(&group);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, change: &Change<T>) {
+        self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+    }
+}
+
+/// Objects by small numbers, so that a group of thousands costs a few bytes for each member.
+struct Slots<T> {
+    objects: Vec<Option<Arc<T>>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slots<T> {
+    fn get(&self, slot: u32) -> Option<&Arc<T>> {
+        self.objects.get(slot as usize)?.as_ref()
+    }
+
+    fn replace(&mut self, slot: u32, object: Arc<T>) -> Option<Arc<T>> {
+        self.objects.get_mut(slot as usize)?.replace(object)
+    }
+
+    fn take(&mut self, slot: u32) -> Option<Arc<T>> {
+        let object = self.objects.get_mut(slot as usize)?.take();
+        if object.is_some() {
+            self.free.push(slot);
+        }
+        object
+    }
+
+    fn add(&mut self, object: Arc<T>) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.replace(slot, object);
+            return slot;
+        }
+        self.objects.push(Some(object));
+        // Four thousand million objects do not fit into memory.
+        u32::try_from(self.objects.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! From changes of objects to the keys of what has to be reconciled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cluster::watched::Key;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, sleep_until};
+
+use crate::store::{Change, Kept};
+
+/// Sends for each change the keys that `wanted` names, each after its time. A key that is due already is
+/// not put off. Ends with the store or with the queue.
+pub(crate) async fn forward<T, K: Clone + Ord, I: IntoIterator<Item = (K, Duration)>>(
+    mut changes: UnboundedReceiver<Change<T>>,
+    keys: UnboundedSender<K>,
+    wanted: impl Fn(&Change<T>) -> I,
+) {
+    let mut later = Later::default();
+    loop {
+        let wake = later.first();
+        tokio::select! {
+            change = changes.recv() => {
+                let Some(change) = change else { return };
+                for (key, pause) in wanted(&change) {
+                    if !pause.is_zero() {
+                        later.add(key, Instant::now() + pause);
+                    } else if keys.send(key).is_err() {
+                        return;
+                    }
+                }
+            }
+            () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                for key in later.due(Instant::now()) {
+                    if keys.send(key).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The object that changed, at once, unless it is gone.
+pub(crate) fn changed<T: Kept>(change: &Change<T>) -> Option<(Key, Duration)> {
+    change.new.as_ref().map(|new| (new.key(), Duration::ZERO))
+}
+
+/// Keys and when they are due; of several times the earliest counts.
+struct Later<K> {
+    times: BTreeMap<K, Instant>,
+    order: BTreeSet<(Instant, K)>,
+}
+
+impl<K> Default for Later<K> {
+    fn default() -> Self {
+        Self { times: BTreeMap::new(), order: BTreeSet::new() }
+    }
+}
+
+impl<K: Clone + Ord> Later<K> {
+    fn first(&self) -> Option<Instant> {
+        self.order.first().map(|(time, _)| *time)
+    }
+
+    fn add(&mut self, key: K, time: Instant) {
+        if let Some(known) = self.times.get(&key).copied() {
+            if known <= time {
+                return;
+            }
+            self.order.remove(&(known, key.clone()));
+        }
+        self.times.insert(key.clone(), time);
+        self.order.insert((time, key));
+    }
+
+    fn due(&mut self, now: Instant) -> Vec<K> {
+        let mut due = Vec::new();
+        while self.first().is_some_and(|time| time <= now)
+            && let Some((_, key)) = self.order.pop_first()
+        {
+            self.times.remove(&key);
+            due.push(key);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_come_after_their_time_and_once() {
+        let (changes, receiver) = unbounded_channel();
+        let (keys, mut queue) = unbounded_channel();
+        let change = |seconds: u64| Change { old: None, new: Some(std::sync::Arc::new(seconds)) };
+        for seconds in [5, 0, 9, 3] {
+            changes.send(change(seconds)).unwrap();
+        }
+        let begun = Instant::now();
+        let forwarded = forward(receiver, keys, |change| {
+            change.new.as_ref().map(|seconds| ((), Duration::from_secs(**seconds)))
+        });
+        let queued = async {
+            let mut times = Vec::new();
+            for _ in 0..2 {
+                queue.recv().await.unwrap();
+                times.push(begun.elapsed().as_secs());
+            }
+            assert_eq!(times, [0, 3]);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!(queue.try_recv().is_err(), "the later times were dropped");
+            drop(changes);
+        };
+        tokio::join!(forwarded, queued);
+    }
+}

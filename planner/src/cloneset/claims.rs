@@ -1,0 +1,191 @@
+//! The volume claims of a CloneSet's Pods (spec 31 §12): which belong to a Pod, which a new Pod can take
+//! over, and which have to go.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use api::labels::CLONESET_INSTANCE_ID;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Snapshot;
+use super::action::{Action, Seen};
+use super::pod::TemplateError;
+use crate::moment::Random;
+use crate::observed_pod::{ObservedPod, PodMetadata};
+
+#[cfg(test)]
+mod tests;
+
+/// A PersistentVolumeClaim, as much of it as is read here.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    /// Name, labels and owners.
+    pub metadata: PodMetadata,
+}
+
+impl Claim {
+    /// Reads a claim from its JSON text.
+    ///
+    /// # Errors
+    /// A text that is no claim.
+    pub fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    fn instance_id(&self) -> Option<&str> {
+        self.metadata.labels.get(CLONESET_INSTANCE_ID)
+    }
+}
+
+/// The claims that the CloneSet owns and that are not being deleted, by instance id.
+pub(super) struct Claims<'a>(BTreeMap<&'a str, Vec<&'a Claim>>);
+
+impl<'a> Claims<'a> {
+    pub(super) fn of(snapshot: &Snapshot<'a>) -> Self {
+        let uid = &snapshot.set.metadata.uid;
+        let mut by_id: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
+        for claim in snapshot.claims {
+            let owners = claim.metadata.owner_references.iter();
+            let ours = owners.clone().any(|owner| owner.controller == Some(true) && owner.uid == *uid);
+            let Some(id) = claim.instance_id().filter(|id| !id.is_empty()) else { continue };
+            if ours && claim.metadata.deletion_timestamp.is_none() {
+                by_id.entry(id).or_default().push(claim);
+            }
+        }
+        for claims in by_id.values_mut() {
+            claims.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        }
+        Self(by_id)
+    }
+
+    /// The claims of the Pod with this id.
+    pub(super) fn of_pod(&self, id: Option<&str>) -> Vec<Seen> {
+        let claims = id.and_then(|id| self.0.get(id)).into_iter().flatten();
+        claims.map(|claim| Seen::of(&claim.metadata)).collect()
+    }
+
+    /// Whether the claim of this id and name exists.
+    pub(super) fn has(&self, id: &str, name: &str) -> bool {
+        self.0.get(id).into_iter().flatten().any(|claim| *claim.metadata.name == *name)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &'a str> {
+        self.0.keys().copied()
+    }
+}
+
+/// The ids that Pods of the snapshot have.
+pub(super) struct TakenIds<'a> {
+    /// Of active Pods.
+    active: HashSet<&'a str>,
+    /// Of Pods that have ended or are being deleted.
+    inactive: BTreeMap<&'a str, &'a ObservedPod>,
+}
+
+impl<'a> TakenIds<'a> {
+    pub(super) fn of(snapshot: &Snapshot<'a>) -> Self {
+        let mut taken = Self { active: HashSet::new(), inactive: BTreeMap::new() };
+        for pod in snapshot.pods {
+            let Some(id) = pod.label(CLONESET_INSTANCE_ID).filter(|id| !id.is_empty()) else { continue };
+            if pod.is_active() {
+                taken.active.insert(id);
+            } else {
+                taken.inactive.insert(id, pod);
+            }
+        }
+        taken
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.active.contains(id) || self.inactive.contains_key(id)
+    }
+}
+
+/// What happens to claims whose Pod somebody else took away, where claims are not reused.
+pub(super) fn cleanup(snapshot: &Snapshot<'_>, claims: &Claims<'_>, taken: &TakenIds<'_>) -> Vec<Action> {
+    let set = snapshot.set;
+    if set.spec.scale_strategy.enable_pvc_reuse {
+        return Vec::new();
+    }
+    let mut actions = Vec::new();
+    for (id, claims) in &claims.0 {
+        // A claim whose Pod could not be created yet waits for the next try (sharp edge 18).
+        if taken.active.contains(id) || snapshot.refused.contains(*id) {
+            continue;
+        }
+        for claim in claims {
+            let seen = Seen::of(&claim.metadata);
+            actions.push(match taken.inactive.get(id) {
+                None => Action::DeleteClaim(seen),
+                Some(pod) => {
+                    let patch = hand_over(&seen, pod, &set.metadata.uid);
+                    Action::HandOverClaim { claim: seen, pod: pod.metadata.name.to_string(), patch }
+                }
+            });
+        }
+    }
+    actions
+}
+
+/// Other owners stay: lists of owners are merged by UID.
+fn hand_over(claim: &Seen, pod: &ObservedPod, set_uid: &str) -> String {
+    let owner = json!({
+        "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    json!({"metadata": {
+        "uid": claim.uid,
+        "resourceVersion": claim.resource_version,
+        "ownerReferences": [{"$patch": "delete", "uid": set_uid}, owner],
+    }})
+    .to_string()
+}
+
+/// The ids that new Pods get.
+pub(super) struct InstanceIds {
+    /// Sorted.
+    pub(super) ids: Vec<String>,
+    /// How many Pods can't be created now: their claims are kept, and the Pods that had them have not
+    /// ended yet.
+    pub(super) waiting: usize,
+}
+
+/// Ids for `count` new Pods: those of claims that no Pod has first, then new ones. A claim to be reused
+/// keeps its Pod's name, which is free only when that Pod is gone; one that has ended but stays keeps its
+/// claims.
+pub(super) fn instance_ids(
+    snapshot: &Snapshot<'_>,
+    claims: &Claims<'_>,
+    taken: &TakenIds<'_>,
+    count: usize,
+    random: &mut Random,
+) -> InstanceIds {
+    let reuse = snapshot.set.spec.scale_strategy.enable_pvc_reuse;
+    let kept = |id: &&str| reuse || snapshot.refused.contains(*id);
+    let mut ids: BTreeSet<String> =
+        claims.ids().filter(kept).filter(|id| !taken.has(id)).take(count).map(str::to_owned).collect();
+    let ending = claims.ids().filter(|id| {
+        let pod = taken.inactive.get(id).filter(|_| reuse && !taken.active.contains(id));
+        pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some())
+    });
+    let waiting = ending.count().min(count - ids.len());
+    while ids.len() < count - waiting {
+        let id = random.name_suffix(5);
+        if !taken.has(&id) && !claims.0.contains_key(id.as_str()) {
+            ids.insert(id);
+        }
+    }
+    InstanceIds { ids: ids.into_iter().collect(), waiting }
+}
+
+/// The claims to create for the Pod with this id.
+pub(super) fn missing(
+    snapshot: &Snapshot<'_>,
+    claims: &Claims<'_>,
+    id: &str,
+) -> Result<Vec<super::NewClaim>, TemplateError> {
+    let mut wanted = super::pod::claims(snapshot.set, id)?;
+    wanted.retain(|claim| !claims.has(id, &claim.name));
+    Ok(wanted)
+}

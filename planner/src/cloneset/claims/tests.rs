@@ -1,0 +1,60 @@
+use serde_json::json;
+
+use super::*;
+use crate::cloneset::fixture::Fleet;
+use crate::moment::Moment;
+
+fn fleet(reuse: bool) -> Fleet {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    Fleet::running(2, json!({"volumeClaimTemplates": [claim], "scaleStrategy": {"enablePVCReuse": reuse}}))
+}
+
+#[test]
+fn a_pod_that_failed_keeps_its_claim_and_is_replaced_under_another_name() {
+    for reuse in [false, true] {
+        let mut fleet = fleet(reuse);
+        let name = fleet.name(0);
+        fleet.pod_mut(&name).status.phase = "Failed".into();
+        let plan = fleet.settled_plan();
+        let [Action::CreatePod { name: created, claims, .. }] = plan.scale.as_slice() else {
+            panic!("{plan}")
+        };
+        assert!(*created != name && claims.len() == 1, "{plan}");
+        assert_eq!(plan.release.len(), usize::from(!reuse), "without reuse it goes with the Pod: {plan}");
+    }
+}
+
+#[test]
+fn claims_of_others_are_left_alone() {
+    let mut fleet = fleet(false);
+    let mut foreign = (*fleet.claims[0]).clone();
+    foreign.metadata.labels = [(CLONESET_INSTANCE_ID, "other")].into_iter().collect();
+    foreign.metadata.owner_references[0].uid = "another".to_owned();
+    fleet.claims.push(std::sync::Arc::new(foreign));
+    assert!(fleet.settled_plan().release.is_empty());
+}
+
+#[test]
+fn new_ids_are_new_and_the_same_for_the_same_seed() {
+    let fleet = fleet(false);
+    let set = fleet.set();
+    let refused = BTreeSet::new();
+    let nodes = BTreeMap::new();
+    let snapshot = Snapshot {
+        set: &set,
+        pods: &fleet.pods,
+        claims: &fleet.claims,
+        revisions: &fleet.revisions,
+        nodes: &nodes,
+        refused: &refused,
+        collision_count: None,
+        gates: &fleet.gates,
+        settings: fleet.settings,
+    };
+    let moment = Moment { now: fleet.now, seed: 9 };
+    let (claims, taken) = (Claims::of(&snapshot), TakenIds::of(&snapshot));
+    let ids = || instance_ids(&snapshot, &claims, &taken, 50, &mut moment.random()).ids;
+    assert_eq!(ids(), ids());
+    let distinct: BTreeSet<String> = ids().into_iter().collect();
+    assert!(distinct.len() == 50 && distinct.iter().all(|id| id.len() == 5 && !taken.has(id)));
+}

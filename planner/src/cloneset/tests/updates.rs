@@ -1,0 +1,121 @@
+//! Updates in place with hooks and grace, images pulled ahead, and taking over.
+
+use serde_json::json;
+
+use super::super::fixture::{Fleet, template};
+use super::super::*;
+use super::{in_place, with};
+
+fn states(fleet: &Fleet) -> Vec<&str> {
+    fleet.pods.iter().map(|pod| pod.label("lifecycle.apps.kruise.io/state").unwrap_or_default()).collect()
+}
+
+#[test]
+fn an_update_in_place_waits_for_its_hook_before_and_after() {
+    let mut labelled = template("nginx:1");
+    labelled["metadata"]["labels"]["serves"] = "yes".into();
+    let spec = json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"serves": "yes"}}}, "template": labelled});
+    let mut fleet = Fleet::running(1, with(in_place(json!({"maxUnavailable": 1})), spec));
+    let name = fleet.name(0);
+    labelled["spec"]["containers"][0]["image"] = "nginx:2".into();
+    fleet.edit(json!({"spec": {"template": labelled}}));
+    fleet.settle();
+    assert_eq!((states(&fleet), fleet.with_image("nginx:1")), (vec!["PreparingUpdate"], 1));
+    assert!(fleet.plan().explanation.to_string().contains("remove label serves=yes from it"));
+    let mut release = PodWrite::default();
+    release.labels.insert("serves".to_owned(), None);
+    release.apply(fleet.pod_mut(&name));
+    fleet.settle();
+    assert_eq!((states(&fleet), fleet.with_image("nginx:2")), (vec!["Updated"], 1));
+    assert!(fleet.plan().explanation.to_string().contains("put label serves=yes on it"));
+    let mut serve = PodWrite::default();
+    serve.set_label("serves", "yes");
+    serve.apply(fleet.pod_mut(&name));
+    fleet.settle();
+    assert_eq!(states(&fleet), ["Normal"]);
+    assert!(fleet.plan().explanation.is_complete);
+}
+
+#[test]
+fn an_update_in_place_takes_three_writes() {
+    let mut fleet = Fleet::running(1, in_place(json!({"maxUnavailable": 1})));
+    fleet.image("nginx:2");
+    let mut writes = 0;
+    for _ in 0..6 {
+        let plan = fleet.step();
+        writes += plan
+            .update
+            .iter()
+            .map(|action| if let Action::WritePod { writes, .. } = action { writes.len() } else { 0 })
+            .sum::<usize>();
+        fleet.kubelet();
+    }
+    assert_eq!((writes, fleet.with_image("nginx:2"), states(&fleet)), (3, 1, vec!["Normal"]));
+}
+
+#[test]
+fn a_grace_period_is_waited_for() {
+    let strategy = json!({"maxUnavailable": 1, "inPlaceUpdateStrategy": {"gracePeriodSeconds": 10}});
+    let mut fleet = Fleet::running(1, in_place(strategy));
+    fleet.image("nginx:2");
+    assert_eq!(fleet.step().requeue_after, Some(Duration::from_secs(10)));
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 1);
+    fleet.later(11);
+    fleet.settle();
+    assert_eq!((fleet.with_image("nginx:2"), states(&fleet)), (1, vec!["Normal"]));
+}
+
+#[test]
+fn images_are_pulled_ahead_only_with_gate_and_kind() {
+    for (gate, pull_jobs) in [(false, true), (true, false), (true, true)] {
+        let mut fleet = Fleet::running(5, in_place(json!({"partition": 4})));
+        fleet.gates = FeatureGates::default().with(Feature::PreDownloadImageForInPlaceUpdate, gate);
+        fleet.settings.pull_jobs = pull_jobs;
+        let before = fleet.plan().pre_download;
+        fleet.image("nginx:2");
+        let plan = fleet.settled_plan();
+        if gate && pull_jobs {
+            assert_eq!(before, PreDownload::Clear);
+            let PreDownload::Record { jobs, revision, .. } = plan.pre_download else { panic!("{plan}") };
+            assert_eq!(jobs.len(), 1);
+            assert_eq!(jobs[0].name, format!("{}-main", revision.name));
+        } else {
+            assert_eq!((before, plan.pre_download), (PreDownload::Nothing, PreDownload::Nothing));
+        }
+    }
+}
+
+/// Scenario 37: what OpenKruise 1.8 stored is taken over as it is.
+#[test]
+fn scenario_37_a_set_of_open_kruise_is_taken_over_untouched() {
+    const DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
+    for short in [false, true] {
+        let mut labelled = template("nginx:1.25");
+        labelled["metadata"]["labels"] = json!({"app": "demo"});
+        let mut fleet = Fleet::new(json!({"replicas": 2}));
+        fleet.object["spec"]["selector"] = json!({"matchLabels": {"app": "demo"}});
+        fleet.edit(json!({"spec": {"template": {"metadata": {"labels": null}}}}));
+        fleet.edit(json!({"spec": {"template": labelled}}));
+        fleet.gates = FeatureGates::default().with(Feature::CloneSetShortHash, short);
+        let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": "set-uid", "controller": true}]);
+        let revision = json!({"metadata": {"name": "web-86f599f8d5", "namespace": "shop", "uid": "r",
+            "labels": {"app": "demo", "controller.kubernetes.io/hash": "86f599f8d5"}, "ownerReferences": owner}, "revision": 3});
+        let text = revision.to_string().replacen('{', &format!(r#"{{"data":{DATA},"#), 1);
+        fleet.revisions.push(Arc::new(StoredRevision::read(&text).unwrap()));
+        for (name, revision) in [("aaaaa", "web-86f599f8d5"), ("bbbbb", "86f599f8d5")] {
+            let pod = json!({
+                "metadata": {"name": format!("web-{name}"), "uid": name, "ownerReferences": owner, "labels": {"app": "demo",
+                    "controller-revision-hash": revision, "pod-template-hash": "86f599f8d5", "apps.kruise.io/cloneset-instance-id": name}},
+                "spec": {"nodeName": "node", "containers": [{"name": "main", "image": "nginx:1.25"}]},
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+            });
+            fleet.pods.push(Arc::new(ObservedPod::read(&pod.to_string()).unwrap()));
+        }
+        let plan = fleet.plan();
+        assert!(plan.is_idle() && plan.explanation.is_complete, "{plan}");
+        fleet.step();
+        let status = fleet.status();
+        assert_eq!((status.updated_replicas, status.current_revision.as_str()), (2, "web-86f599f8d5"));
+    }
+}

@@ -1,0 +1,293 @@
+//! The update step (spec 31 §9): goes on with what is under way, and takes further Pods to the revision
+//! they belong to, in the order and within the budget that the CloneSet asks for.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::shared::PodUpdatePolicy;
+use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
+
+use super::action::{Action, Seen, WriteReason};
+use super::counting::{Difference, is_on_delete};
+use super::members::Member;
+use super::{REVISION_LABELS, Working};
+use crate::inplace::{self, Incomplete, Progress, Reason, Template, UpdateSpec};
+use crate::lifecycle::{self, BeforeUpdate, Flavour, State};
+use crate::observed_pod::ObservedPod;
+use crate::pod_write::PodWrite;
+use crate::revision::workload::{StoredRevision, short_hash};
+use crate::update_order::UpdateOrder;
+
+/// What the step comes to.
+#[derive(Debug, Default)]
+pub(super) struct Update {
+    pub(super) actions: Vec<Action>,
+    pub(super) problem: Option<String>,
+    /// When to look again, whatever happens.
+    pub(super) requeue: Option<Duration>,
+    /// What updates under way wait for, by Pod.
+    pub(super) incomplete: BTreeMap<String, Incomplete>,
+    /// Pods that `InPlaceOnly` keeps as they are, and why.
+    pub(super) impossible: BTreeMap<String, Reason>,
+    /// The arithmetic behind it.
+    pub(super) difference: Difference,
+}
+
+impl Update {
+    fn requeue_after(&mut self, delay: Option<Duration>) {
+        self.requeue = [self.requeue, delay].into_iter().flatten().min();
+    }
+
+    /// The first problem is the one to tell of.
+    fn report(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+}
+
+pub(super) fn plan(working: &Working<'_>) -> Update {
+    let mut update = Update { difference: working.difference(false), ..Update::default() };
+    let busy = go_on(working, &mut update);
+    let spec = &working.set().spec;
+    if is_on_delete(spec) || spec.update_strategy.rolling_update.paused || update.difference.update == 0 {
+        return update;
+    }
+    let forward = update.difference.update > 0;
+    let target = if forward { working.update } else { working.current };
+    let (leaving, waiting): (Vec<_>, Vec<_>) = working
+        .members
+        .iter()
+        .filter(|member| member.is_updated != forward && !member.is_preparing_delete())
+        .partition(|member| member.is_specified);
+    let waiting: Vec<&Member<'_>> = waiting.into_iter().filter(|member| !waits_for_grace(member)).collect();
+    // Pods that are to be deleted are replaced by Pods of the target revision: they take their places in
+    // the number, so that a Pod which waits for its deletion is not joined by another one.
+    let leaving = i64::try_from(leaving.len()).unwrap_or(i64::MAX);
+    let number = (update.difference.update.abs() - leaving).max(0);
+    let mut choice = Choice::new(working, target, forward, update.difference.update_limit);
+    let mut policy = Policy::new(working, target);
+    for member in ordered(working, &waiting) {
+        if choice.taken >= number {
+            break;
+        }
+        let way = policy.way(member.pod);
+        if let (Err(reason), true) = (&way, policy.only_in_place) {
+            update.report(format!(
+                "find Pod {} update strategy is InPlaceOnly but can not update in-place: {reason}",
+                member.name()
+            ));
+            update.impossible.insert(member.name().to_owned(), reason.clone());
+            continue;
+        }
+        if !choice.take(member) {
+            break;
+        }
+        if !busy.contains(member.name()) {
+            update_pod(working, target, member, way.ok(), &mut update);
+        }
+    }
+    update
+}
+
+/// Goes on with updates and lifecycles under way. Gives the names of the Pods that are written to.
+fn go_on<'a>(working: &Working<'a>, update: &mut Update) -> HashSet<&'a str> {
+    let mut busy = HashSet::new();
+    let hooks = &working.set().spec.lifecycle;
+    for member in &working.members {
+        let pod = member.pod;
+        let refreshed =
+            lifecycle::refresh(pod, hooks, Flavour::CloneSet, &working.rules, member.is_updated, working.now);
+        let mut writes = match refreshed {
+            Ok(refresh) => {
+                update.requeue_after(refresh.requeue);
+                if let Progress::Waiting(incomplete) = refresh.progress {
+                    update.incomplete.insert(member.name().to_owned(), incomplete);
+                }
+                refresh.writes
+            }
+            Err(error) => {
+                update.report(format!("pod {}: {error}", member.name()));
+                Vec::new()
+            }
+        };
+        add_template_hash(pod, &mut writes);
+        if !writes.is_empty() {
+            busy.insert(member.name());
+            update.actions.push(Action::WritePod {
+                pod: Seen::pod(pod),
+                writes,
+                reason: WriteReason::Progress,
+                revision: String::new(),
+            });
+        }
+    }
+    busy
+}
+
+/// Pods of very old versions of OpenKruise lack the label.
+fn add_template_hash(pod: &ObservedPod, writes: &mut Vec<PodWrite>) {
+    let Some(revision) = pod.label(CONTROLLER_REVISION_HASH).filter(|revision| !revision.is_empty()) else {
+        return;
+    };
+    if pod.label(POD_TEMPLATE_HASH).is_some() {
+        return;
+    }
+    if writes.is_empty() {
+        writes.push(PodWrite::default());
+    }
+    if let Some(write) = writes.last_mut().filter(|write| !write.labels.contains_key(POD_TEMPLATE_HASH)) {
+        write.set_label(POD_TEMPLATE_HASH, short_hash(revision));
+    }
+}
+
+/// Its last change has not begun, and must end before the next.
+fn waits_for_grace(member: &Member<'_>) -> bool {
+    inplace::in_grace(member.pod) && member.state != Some(State::Updated)
+}
+
+fn ordered<'m, 'a>(working: &Working<'a>, waiting: &[&'m Member<'a>]) -> Vec<&'m Member<'a>> {
+    let rolling = &working.set().spec.update_strategy.rolling_update;
+    let order = UpdateOrder::of_workload(Some(&rolling.priority_strategy), &rolling.scatter_strategy);
+    let pods: Vec<&ObservedPod> = waiting.iter().map(|member| &**member.pod).collect();
+    let all: Vec<&ObservedPod> = working.members.iter().map(|member| &**member.pod).collect();
+    order.sort(&pods, &all).into_iter().filter_map(|position| waiting.get(position).copied()).collect()
+}
+
+/// Which Pods the budget bears (spec 31 §9 step 7).
+struct Choice {
+    limit: i64,
+    /// Pods that are not available, or will be deleted.
+    unavailable: i64,
+    /// Of these, such as are at the target revision.
+    unavailable_at_target: i64,
+    taken: i64,
+}
+
+impl Choice {
+    fn new(working: &Working<'_>, target: &StoredRevision, forward: bool, limit: i64) -> Self {
+        let mut choice = Self { limit, unavailable: 0, unavailable_at_target: 0, taken: 0 };
+        for member in &working.members {
+            let at_target =
+                if forward { member.is_updated } else { REVISION_LABELS.is_at(member.pod, target.name()) };
+            if !member.is_available {
+                choice.unavailable += 1;
+                choice.unavailable_at_target += i64::from(at_target);
+            } else if member.is_specified {
+                choice.unavailable += 1;
+            }
+        }
+        choice
+    }
+
+    /// Takes one more Pod, if the budget bears it. One that is not available costs nothing of it, but too
+    /// many Pods that are not available at the target revision stop a rollout that goes wrong.
+    fn take(&mut self, member: &Member<'_>) -> bool {
+        if self.unavailable_at_target + self.taken >= self.limit {
+            return false;
+        }
+        if member.is_available {
+            if self.unavailable >= self.limit {
+                return false;
+            }
+            self.unavailable += 1;
+        }
+        self.taken += 1;
+        true
+    }
+}
+
+/// How Pods come to the target revision.
+struct Policy<'w, 'a> {
+    working: &'w Working<'a>,
+    target: &'w StoredRevision,
+    recreates: bool,
+    only_in_place: bool,
+    /// The answer for each revision that Pods are at, by its hash.
+    known: HashMap<&'a str, Result<UpdateSpec, Reason>>,
+}
+
+impl<'w, 'a> Policy<'w, 'a> {
+    fn new(working: &'w Working<'a>, target: &'w StoredRevision) -> Self {
+        let policy = &working.set().spec.update_strategy.rolling_update.pod_update_policy;
+        Self {
+            working,
+            target,
+            recreates: !matches!(
+                policy,
+                Some(PodUpdatePolicy::InPlaceIfPossible | PodUpdatePolicy::InPlaceOnly)
+            ),
+            only_in_place: *policy == Some(PodUpdatePolicy::InPlaceOnly),
+            known: HashMap::new(),
+        }
+    }
+
+    /// The change that updates the Pod in place, or why it must be recreated.
+    fn way(&mut self, pod: &'a ObservedPod) -> Result<UpdateSpec, Reason> {
+        if self.recreates {
+            // Nobody asks why.
+            return Err(Reason::UnknownRevision);
+        }
+        let hash = short_hash(pod.label(CONTROLLER_REVISION_HASH).unwrap_or_default());
+        if let Some(known) = self.known.get(hash) {
+            return known.clone();
+        }
+        let way = self.decide(pod);
+        self.known.insert(hash, way.clone());
+        way
+    }
+
+    fn decide(&self, pod: &ObservedPod) -> Result<UpdateSpec, Reason> {
+        let working = self.working;
+        let mut history = working.history.iter();
+        let old = history.find(|revision| REVISION_LABELS.is_at(pod, revision.name()));
+        let old = old.ok_or(Reason::UnknownRevision)?;
+        let template = |revision: &StoredRevision| {
+            Template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
+        };
+        let strategy = &working.set().spec.update_strategy.rolling_update.in_place_update_strategy;
+        let claims_count = working.snapshot.gates.enabled(Feature::RecreatePodWhenChangeVCTInCloneSetGate)
+            && !self.only_in_place;
+        let options = working.rules.options(
+            self.target.name(),
+            strategy.grace_period_seconds.unwrap_or(0),
+            claims_count && !old.claims_agree_with(self.target),
+        );
+        inplace::decide(&template(old)?, &template(self.target)?, &options)
+    }
+}
+
+/// Updates one Pod: in place by `spec`, else by having it deleted.
+fn update_pod(
+    working: &Working<'_>,
+    target: &StoredRevision,
+    member: &Member<'_>,
+    spec: Option<UpdateSpec>,
+    update: &mut Update,
+) {
+    let pod = member.pod;
+    let write = |writes, reason| Action::WritePod {
+        pod: Seen::pod(pod),
+        writes,
+        reason,
+        revision: target.name().to_owned(),
+    };
+    let Some(spec) = spec else {
+        let label = lifecycle::specify_delete(pod);
+        update.actions.extend(label.map(|label| write(vec![label], WriteReason::Recreate)));
+        return;
+    };
+    match lifecycle::before_update(pod, &working.set().spec.lifecycle, working.now) {
+        BeforeUpdate::Wait => {}
+        BeforeUpdate::Prepare(writes) if writes.is_empty() => {}
+        BeforeUpdate::Prepare(writes) => update.actions.push(write(writes, WriteReason::PrepareUpdate)),
+        BeforeUpdate::Refuse(state) => {
+            let name = member.name();
+            update.report(format!("not allowed to in-place update pod {name} in state {state}"));
+        }
+        BeforeUpdate::Update => {
+            let started = inplace::start(pod, &spec, &working.rules, working.now);
+            update.requeue_after(started.requeue);
+            update.actions.push(write(started.writes, WriteReason::UpdateInPlace));
+        }
+    }
+}

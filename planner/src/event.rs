@@ -1,0 +1,12 @@
+//! Kubernetes Events as data: a planner says what is to be told, the controllers record it.
+
+/// What to tell about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// A word that tells why.
+    pub reason: &'static str,
+    /// A sentence that tells why.
+    pub message: String,
+}

@@ -1,0 +1,50 @@
+//! What an API server can do, told from its version (spec 30 §7.2).
+
+/// The version of an API server, such as 1.32.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerVersion([u32; 3]);
+
+impl ServerVersion {
+    /// Reads `gitVersion`, such as `v1.32.1-eks-2d5f260`: the digits that begin each of its first three
+    /// parts. A text that is no version is older than every version.
+    pub fn parse(git_version: &str) -> Self {
+        let parts: Vec<&str> = git_version.strip_prefix('v').unwrap_or(git_version).splitn(3, '.').collect();
+        let number = |part: &str| {
+            let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+            part.get(..end)?.parse().ok()
+        };
+        let [major, minor, patch] = parts.as_slice() else { return Self::default() };
+        match (number(major), number(minor), number(patch)) {
+            (Some(major), Some(minor), Some(patch)) => Self([major, minor, patch]),
+            _ => Self::default(),
+        }
+    }
+
+    /// Requests and limits of running Pods are changed through `pods/resize`.
+    pub fn has_resize(self) -> bool {
+        self >= Self([1, 32, 0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_told_by_their_leading_digits() {
+        for (text, expected) in [
+            ("v1.32.0", true),
+            ("1.33.1", true),
+            ("v1.32.1-eks-2d5f260", true),
+            ("v1.32.0+k3s1", true),
+            ("v2.0.0", true),
+            ("v1.31.9", false),
+            ("v1.9.0", false),
+            ("v1.32", false),
+            ("", false),
+            ("vx.y.z", false),
+        ] {
+            assert_eq!(ServerVersion::parse(text).has_resize(), expected, "{text}");
+        }
+    }
+}

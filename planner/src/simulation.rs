@@ -1,0 +1,343 @@
+//! A CloneSet's life in a simulated cluster: what users, nodes, chance and the controller do to it, in steps
+//! that can be repeated. Nothing here reads a clock or talks to anybody; all that is random comes from one
+//! seed.
+//!
+//! ```text
+//!   user ----edits---.                          .--> kubelet, scheduler, nodes
+//!                    v                          |       starts, restarts, becomes ready, dies
+//!   controller --> server --news, late or lost--'
+//!       ^                         |
+//!       '------ cache <-----------'
+//! ```
+//!
+//! The controller is the real planner ([`crate::cloneset::plan`], or whatever is given in its place), carried
+//! out as [`crate::cloneset::Plan`] documents it: one call after another, any of which may fail, lose its
+//! answer, or be the last before a crash. It sees the cluster only through its cache.
+//!
+//! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
+//! faults take, by comparing the Pods as they are with those that the plan was made from.
+//!
+//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the CloneSet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::features::FeatureGates;
+use api::kinds::cloneset::CloneSet;
+use jiff::Timestamp;
+
+use crate::cloneset::{Plan, Snapshot};
+use crate::moment::{Moment, Random};
+use crate::observed_pod::ObservedPod;
+
+mod agenda;
+mod cache;
+pub mod chart;
+pub mod checks;
+mod controller;
+mod hooks;
+mod kubelet;
+mod server;
+#[cfg(test)]
+mod tests;
+pub mod timeline;
+pub mod user;
+
+pub use agenda::Milliseconds;
+pub use checks::Violation;
+pub use timeline::{Actor, Timeline};
+pub use user::Step;
+
+use agenda::{Agenda, timestamp};
+use checks::Ledger;
+use controller::Controller;
+use kubelet::{Duty, Node, Silence};
+use server::{News, Server};
+
+/// The decision that is simulated.
+pub type Planner<'p> = &'p (dyn Fn(&Snapshot<'_>, Moment) -> Plan + Sync);
+
+/// How rough the cluster is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where all random numbers start.
+    pub seed: u64,
+    /// How often a call fails, loses its answer, or is the controller's last: from 0, never, to 1.
+    pub fault_rate: f64,
+    /// The longest time for which a watch stays behind.
+    pub lag: Milliseconds,
+    /// The longest time for which a hook of the CloneSet's lifecycle holds a Pod; for ever where there is
+    /// none.
+    pub hook: Option<Milliseconds>,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// Write down what happens.
+    pub record: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            fault_rate: 0.0,
+            lag: 200,
+            hook: Some(5_000),
+            nodes: 3,
+            gates: FeatureGates::default(),
+            record: false,
+        }
+    }
+}
+
+/// How a simulation ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Every Pod is where it belongs, and nobody does anything any more.
+    Converged,
+    /// Nobody does anything any more, but this is not as it should be.
+    Unfinished(Vec<String>),
+    /// There is no end to what is done, or a rule was broken. This is what would come next.
+    Restless(String),
+}
+
+/// What is going to happen.
+#[derive(Debug)]
+enum Event {
+    /// Something is due for a Pod.
+    Duty { name: Box<str>, uid: Box<str>, duty: Duty },
+    /// A watch tells the controller something.
+    Hear { connection: u32, news: News },
+    /// A broken watch begins anew.
+    List { kind: server::Kind },
+    /// The controller looks at the CloneSet.
+    Look { life: u32 },
+    /// The controller makes its next call.
+    Call { life: u32 },
+    /// The controller starts again after a crash.
+    Restart { life: u32 },
+    /// The cluster draws its conclusions from a node's silence.
+    Silence { node: usize, failure: u32, step: Silence },
+    /// A node comes back.
+    Recover(usize),
+    /// A user does something.
+    User(Step),
+}
+
+/// The simulated cluster.
+pub struct Cluster<'p> {
+    settings: Settings,
+    planner: Planner<'p>,
+    random: Random,
+    numbers: u64,
+    agenda: Agenda<Event>,
+    server: Server,
+    nodes: Vec<Node>,
+    /// Pods whose kubelet has been told of a change and has not looked yet.
+    observing: BTreeSet<Box<str>>,
+    /// Pods that the program behind the hooks has been told of and has not answered yet.
+    answering: BTreeSet<Box<str>>,
+    controller: Controller,
+    /// When the last news of each kind arrive: later ones do not overtake them.
+    arrivals: [Milliseconds; server::Kind::ALL.len()],
+    ledger: Ledger,
+    timeline: Timeline,
+    /// Users and chance have come to their end: no fault happens any more.
+    is_calm: bool,
+}
+
+impl<'p> Cluster<'p> {
+    /// A cluster in which `set` is created now.
+    pub fn new(set: CloneSet, settings: Settings, planner: Planner<'p>) -> Self {
+        let random = Moment { now: Timestamp::UNIX_EPOCH, seed: settings.seed }.random();
+        let mut cluster = Self {
+            random,
+            planner,
+            numbers: 0,
+            agenda: Agenda::default(),
+            server: Server::default(),
+            nodes: (1..=settings.nodes).map(Node::new).collect(),
+            observing: BTreeSet::new(),
+            answering: BTreeSet::new(),
+            controller: Controller::default(),
+            arrivals: Default::default(),
+            ledger: Ledger::default(),
+            timeline: Timeline::default(),
+            is_calm: settings.fault_rate == 0.0,
+            settings,
+        };
+        cluster.server.create_set(set);
+        let text = format!("creates the CloneSet with {} replicas", cluster.replicas());
+        cluster.tell(Actor::User, text);
+        cluster.controller.start(&cluster.server);
+        cluster.wake(0);
+        cluster.after_event();
+        cluster
+    }
+
+    /// Lets a user do `step` after `delay`.
+    pub fn add(&mut self, delay: Milliseconds, step: Step) {
+        self.agenda.add(delay, Event::User(step));
+    }
+
+    /// Lets things happen until `time` has passed, nothing more would happen, or a rule is broken.
+    pub fn run_until(&mut self, time: Milliseconds) {
+        while self.violations().is_empty() && self.agenda.next_time().is_some_and(|next| next <= time) {
+            self.step();
+        }
+        self.agenda.pass_until(time);
+    }
+
+    /// Ends all faults and lets things happen until nothing happens any more, for at most `limit`.
+    pub fn settle_down(&mut self, limit: Milliseconds) -> Rest {
+        self.calm_down();
+        let end = self.agenda.now().saturating_add(limit);
+        while self.violations().is_empty() && self.agenda.next_time().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        if let Some(event) = self.agenda.next() {
+            return Rest::Restless(format!("{event:?}"));
+        }
+        let unrest = self.unrest();
+        if unrest.is_empty() { Rest::Converged } else { Rest::Unfinished(unrest) }
+    }
+
+    /// What has happened so far; nothing where it is not recorded.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// The rules that were broken.
+    pub fn violations(&self) -> &[Violation] {
+        &self.ledger.violations
+    }
+
+    /// Milliseconds since the start.
+    pub fn elapsed(&self) -> Milliseconds {
+        self.agenda.now()
+    }
+
+    /// What the controller says about the CloneSet, and what stands in its way.
+    pub fn blockers(&self) -> Vec<String> {
+        self.controller.blockers()
+    }
+
+    fn step(&mut self) {
+        let Some(event) = self.agenda.next() else { return };
+        match event {
+            Event::Duty { name, uid, duty } => self.carry_out(&name, &uid, duty),
+            Event::Hear { connection, news } => {
+                if self.controller.cache.hear(connection, news) {
+                    self.wake(0);
+                }
+            }
+            Event::List { kind } => {
+                self.controller.cache.list(kind, &self.server);
+                self.wake(0);
+            }
+            Event::Look { life } => self.look(life),
+            Event::Call { life } => self.call(life),
+            Event::Restart { life } => self.restart(life),
+            Event::Silence { node, failure, step } => self.endure_silence(node, failure, step),
+            Event::Recover(node) => self.recover_node(node),
+            Event::User(step) => self.user_does(step),
+        }
+        self.after_event();
+    }
+
+    /// Sends the news on their way, and records.
+    fn after_event(&mut self) {
+        for news in self.server.take_news() {
+            let kind = news.kind;
+            let lag = self.settings.lag;
+            let lag = if self.is_calm { lag.min(200) } else { self.below(lag + 1) };
+            let Some(connection) = self.controller.cache.connection(kind) else { continue };
+            let Some(arrival) = self.arrivals.get_mut(kind as usize) else { continue };
+            *arrival = (*arrival).max(self.agenda.now() + lag);
+            self.agenda.add(*arrival - self.agenda.now(), Event::Hear { connection, news });
+        }
+        if self.settings.record {
+            let (counts, now, time) = (self.counts(), self.agenda.now(), self.now());
+            let min_ready = self.min_ready_seconds();
+            let pods: Vec<_> =
+                self.own_pods().map(|pod| (pod.clone(), checks::look(pod, min_ready, time))).collect();
+            self.timeline.draw(now, pods.iter().map(|(pod, look)| (&**pod, *look)), counts);
+        }
+    }
+
+    /// Somebody changed a Pod: others hear of it.
+    fn settle(&mut self, actor: Actor, before: &ObservedPod, after: &Arc<ObservedPod>) {
+        self.pod_changes(after);
+        self.ledger.observe(actor, before, after);
+        if self.settings.record {
+            for change in timeline::describe(before, after) {
+                self.tell(actor, format!("Pod {} {change}", after.metadata.name));
+            }
+        }
+    }
+
+    /// Somebody asked for the deletion of a Pod.
+    fn deleted(&mut self, actor: Actor, before: &ObservedPod) {
+        let metadata = &before.metadata;
+        match self.server.pod(&metadata.name, &metadata.uid).cloned() {
+            Some(after) => self.settle(actor, before, &after),
+            None => {
+                self.ledger.lose(actor, before);
+                self.tell(actor, format!("Pod {} is deleted", metadata.name));
+            }
+        }
+    }
+
+    fn tell(&mut self, actor: Actor, text: String) {
+        if self.settings.record {
+            let counts = self.counts();
+            self.timeline.tell(self.agenda.now(), actor, text, counts);
+        }
+    }
+
+    // --- time and chance --------------------------------------------------------------------------
+
+    fn now(&self) -> Timestamp {
+        timestamp(self.agenda.now())
+    }
+
+    /// A number that was not given before.
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A random number below `limit`; 0 where there is none.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random.next_u64().checked_rem(limit).unwrap_or(0)
+    }
+
+    /// A random number from `from` to `to`.
+    fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to.saturating_sub(from) + 1)
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        self.random.next_fraction() < probability
+    }
+
+    // --- the CloneSet -----------------------------------------------------------------------------
+
+    fn replicas(&self) -> i32 {
+        self.server.set.spec.replicas.unwrap_or(1)
+    }
+
+    fn min_ready_seconds(&self) -> i32 {
+        self.server.set.spec.min_ready_seconds.unwrap_or(0)
+    }
+
+    /// Pods that belong to the CloneSet, whatever state they are in.
+    fn own_pods(&self) -> impl Iterator<Item = &Arc<ObservedPod>> {
+        let uid = &self.server.set.metadata.uid;
+        self.server
+            .pods
+            .values()
+            .filter(move |pod| pod.controller().is_some_and(|owner| owner.uid == *uid))
+    }
+}

@@ -1,0 +1,463 @@
+//! The controller: looks at its cache, has a plan made, and makes the calls of the plan one after another,
+//! as [`Plan`] documents. Between any two of them the world goes on, and the controller may crash.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use api::kinds::cloneset::CloneSet;
+use jiff::Timestamp;
+
+use super::agenda::Milliseconds;
+use super::cache::Cache;
+use super::server::{Kind, Refusal, Server};
+use super::timeline::Actor;
+use super::{Cluster, Event};
+use crate::cloneset::{Action, Explanation, NewClaim, Outcome, Plan, RevisionStep, Seen, Settings, Snapshot};
+use crate::moment::Moment;
+use crate::observed_pod::ObservedPod;
+use crate::pod_write::PodWrite;
+use crate::revision::workload::NewRevision;
+
+mod calls;
+
+/// The shortest and the longest pause after failures.
+const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
+
+/// What a plan was made from.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) set: Arc<CloneSet>,
+    pub(super) pods: Vec<Arc<ObservedPod>>,
+    /// The revision of the template that was seen; empty while there is none.
+    pub(super) update_revision: String,
+    pub(super) now: Timestamp,
+}
+
+/// One call to the API server.
+#[derive(Debug)]
+enum Call {
+    CreateRevision(Box<NewRevision>),
+    BumpRevision { revision: Seen, patch: String },
+    CreateClaim(NewClaim),
+    CreatePod { json: String, id: String },
+    DeletePod(Seen),
+    DeleteClaim(Seen),
+    HandOver { claim: Seen, patch: String },
+    WritePod { pod: Seen, write: PodWrite },
+    Status(String),
+    Names(String),
+    DeleteRevision(Seen),
+}
+
+/// The parts of a plan, in the order in which they are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Revision,
+    Release,
+    Scale,
+    Update,
+    Closing,
+}
+
+/// The calls of one action: one after another, until one fails.
+#[derive(Debug)]
+struct Errand {
+    stage: Stage,
+    action: Option<Action>,
+    calls: VecDeque<Call>,
+    /// The version that the last write of the errand returned.
+    version: Option<String>,
+}
+
+/// A plan that is being carried out.
+#[derive(Debug)]
+struct Task {
+    view: Arc<View>,
+    plan: Plan,
+    stage: Stage,
+    errands: Vec<Errand>,
+    /// A call of the scale step succeeded.
+    has_scaled: bool,
+    scale: Outcome,
+    update: Outcome,
+    /// Something is to be tried again.
+    has_failed: bool,
+    /// Creations tried, and the end of the batch under way.
+    created: usize,
+    batch_end: usize,
+}
+
+/// The controller of the CloneSet.
+#[derive(Debug, Default)]
+pub(super) struct Controller {
+    pub(super) cache: Cache,
+    /// Counts starts: what was planned in an earlier life does not happen.
+    life: u32,
+    is_running: bool,
+    /// Something changed since the last look.
+    is_dirty: bool,
+    /// When the next look is due.
+    look_at: Option<Milliseconds>,
+    task: Option<Task>,
+    failures: u32,
+    refused: BTreeSet<String>,
+    collision_count: Option<i32>,
+    /// An answer was lost: the objects are to be read before the next plan.
+    is_unsure: bool,
+    revision_steps: u32,
+    explanation: Explanation,
+}
+
+impl Controller {
+    /// Starts with everything listed.
+    pub(super) fn start(&mut self, server: &Server) {
+        let cache = std::mem::take(&mut self.cache);
+        *self = Self { cache, life: self.life + 1, is_running: true, ..Self::default() };
+        for kind in Kind::ALL {
+            self.cache.list(kind, server);
+        }
+    }
+
+    /// What stands in the way.
+    pub(super) fn blockers(&self) -> Vec<String> {
+        self.explanation.to_string().lines().map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+impl Cluster<'_> {
+    /// Lets the controller look at the CloneSet after `delay`.
+    pub(super) fn wake(&mut self, delay: Milliseconds) {
+        let controller = &mut self.controller;
+        if delay == 0 {
+            controller.is_dirty = true;
+        }
+        if !controller.is_running || (delay == 0 && controller.task.is_some()) {
+            return;
+        }
+        let life = controller.life;
+        let pause = if delay == 0 { 1 + self.below(20) } else { delay };
+        let due = self.agenda.now() + pause;
+        let controller = &mut self.controller;
+        if controller.look_at.is_none_or(|known| due < known) {
+            controller.look_at = Some(due);
+            self.agenda.add(pause, Event::Look { life });
+        }
+    }
+
+    /// Looks at the cache and begins to carry out a plan.
+    pub(super) fn look(&mut self, life: u32) {
+        let now = self.agenda.now();
+        let controller = &mut self.controller;
+        if life != controller.life || !controller.is_running || controller.look_at.is_none_or(|due| due > now) {
+            return;
+        }
+        controller.look_at = None;
+        if controller.task.is_some() {
+            controller.is_dirty = true;
+            return;
+        }
+        controller.is_dirty = false;
+        if std::mem::take(&mut controller.is_unsure) {
+            for kind in Kind::ALL {
+                controller.cache.list(kind, &self.server);
+            }
+        }
+        let Some(set) = self.controller.cache.set() else { return };
+        let (plan, view) = self.plan(set);
+        let controller = &mut self.controller;
+        controller.explanation = plan.explanation.clone();
+        let again = plan.requeue_after;
+        self.ledger.review(&plan, &view);
+        if let Some(delay) = again {
+            let delay = Milliseconds::try_from(delay.as_millis()).unwrap_or(Milliseconds::MAX);
+            self.wake(delay.max(1));
+        }
+        self.controller.task = Some(Task::new(plan, view));
+        self.next_call();
+    }
+
+    fn plan(&mut self, set: Arc<CloneSet>) -> (Plan, Arc<View>) {
+        let moment = Moment { now: self.now(), seed: self.random.next_u64() };
+        let controller = &self.controller;
+        let pods = controller.cache.pods();
+        let nodes = std::collections::BTreeMap::new();
+        let uid = &set.metadata.uid;
+        let owned = |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
+        let snapshot = Snapshot {
+            set: &set,
+            pods: &pods,
+            claims: &controller.cache.claims(),
+            revisions: &controller.cache.revisions(),
+            nodes: &nodes,
+            refused: &controller.refused,
+            collision_count: controller.collision_count,
+            gates: &self.settings.gates,
+            settings: Settings::default(),
+        };
+        let plan = (self.planner)(&snapshot, moment);
+        let status = plan.status.as_ref().map(crate::cloneset::StatusPlan::status);
+        let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
+        let view = View { set: set.clone(), pods, update_revision, now: moment.now };
+        (plan, Arc::new(view))
+    }
+
+    /// Puts the next call of the task on the agenda, or ends the task.
+    fn next_call(&mut self) {
+        let latency = self.between(1, 15);
+        let controller = &mut self.controller;
+        let Some(task) = &mut controller.task else { return };
+        if task.advance() {
+            let life = controller.life;
+            self.agenda.add(latency, Event::Call { life });
+            return;
+        }
+        let has_failed = task.has_failed || controller.is_unsure;
+        let planned_revision = task.plan.revision.is_some();
+        controller.task = None;
+        if planned_revision {
+            controller.revision_steps += 1;
+        } else {
+            controller.revision_steps = 0;
+        }
+        // A second revision in a row is an error of the reconcile; it is tried again like any other.
+        let has_failed = has_failed || controller.revision_steps > 1;
+        if has_failed {
+            let exponent = controller.failures.min(12);
+            controller.failures += 1;
+            let pause = (PAUSES.0 << exponent).min(PAUSES.1);
+            self.wake(pause);
+        } else {
+            controller.failures = 0;
+        }
+        if planned_revision || self.controller.is_dirty {
+            self.wake(0);
+        }
+    }
+
+    /// Makes one call of the task.
+    pub(super) fn call(&mut self, life: u32) {
+        if life != self.controller.life || !self.controller.is_running {
+            return;
+        }
+        if !self.is_calm {
+            let rate = self.settings.fault_rate;
+            if self.chance(rate * 0.05) {
+                self.crash();
+                return;
+            }
+        }
+        let Some(mut task) = self.controller.task.take() else { return };
+        let choice = task.choices();
+        let choice = usize::try_from(self.below(choice as u64)).unwrap_or(0);
+        if let Some(position) = task.position(choice)
+            && let Some(errand) = task.errands.get_mut(position)
+            && let Some(call) = errand.calls.pop_front()
+        {
+            let view = task.view.clone();
+            let result = self.perform(&view, errand, call);
+            task.note(position, result, &mut self.controller);
+        }
+        self.controller.task = Some(task);
+        self.next_call();
+    }
+
+    /// The controller stops where it is, forgets everything and starts again.
+    pub(super) fn crash(&mut self) {
+        self.tell(Actor::Fault, "the controller crashes".to_owned());
+        let controller = &mut self.controller;
+        let mut cache = std::mem::take(&mut controller.cache);
+        cache.forget();
+        *controller = Controller { cache, life: controller.life + 1, ..Controller::default() };
+        let life = controller.life;
+        let pause = self.between(50, 5_000);
+        self.agenda.add(pause, Event::Restart { life });
+    }
+
+    pub(super) fn restart(&mut self, life: u32) {
+        if life == self.controller.life && !self.controller.is_running {
+            self.controller.start(&self.server);
+            self.wake(0);
+        }
+    }
+}
+
+impl Task {
+    fn new(plan: Plan, view: Arc<View>) -> Self {
+        let mut task = Self {
+            view,
+            stage: Stage::Revision,
+            errands: Vec::new(),
+            has_scaled: false,
+            scale: Outcome::Skipped,
+            update: Outcome::Skipped,
+            has_failed: false,
+            created: 0,
+            batch_end: 1,
+            plan,
+        };
+        task.enter(Stage::Revision);
+        task
+    }
+
+    /// Prepares the errands of a stage.
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        let actions = match stage {
+            Stage::Revision => {
+                let call = match self.plan.revision.clone() {
+                    None => return,
+                    Some(RevisionStep::Create(revision)) => Call::CreateRevision(revision),
+                    Some(RevisionStep::Bump { revision, patch }) => Call::BumpRevision { revision, patch },
+                };
+                self.errands.push(Errand::new(stage, None, [call]));
+                return;
+            }
+            Stage::Release => std::mem::take(&mut self.plan.release),
+            Stage::Scale => {
+                self.scale = outcome(self.plan.problems.scale.as_ref());
+                std::mem::take(&mut self.plan.scale)
+            }
+            Stage::Update if self.has_scaled => return,
+            Stage::Update => {
+                self.update = outcome(self.plan.problems.update.as_ref());
+                std::mem::take(&mut self.plan.update)
+            }
+            Stage::Closing => {
+                let status = self.plan.status.take();
+                let patch = status.and_then(|status| status.patch(&self.scale, &self.update));
+                let names = self.plan.pods_to_delete.take();
+                let obsolete = std::mem::take(&mut self.plan.obsolete_revisions);
+                let calls = patch.into_iter().map(Call::Status).chain(names.map(Call::Names));
+                for call in calls.chain(obsolete.into_iter().map(Call::DeleteRevision)) {
+                    self.errands.push(Errand::new(stage, None, [call]));
+                }
+                return;
+            }
+        };
+        self.errands.extend(actions.into_iter().map(|action| {
+            let calls = calls_of(&action);
+            Errand::new(stage, Some(action), calls)
+        }));
+    }
+
+    /// Goes to the stage of the next call; false where there is none.
+    fn advance(&mut self) -> bool {
+        loop {
+            self.errands.retain(|errand| !errand.calls.is_empty());
+            if !self.errands.is_empty() {
+                return true;
+            }
+            let next = match self.stage {
+                Stage::Revision if self.plan.revision.is_some() => return false,
+                Stage::Revision => Stage::Release,
+                Stage::Release => Stage::Scale,
+                Stage::Scale => Stage::Update,
+                Stage::Update => Stage::Closing,
+                Stage::Closing => return false,
+            };
+            self.enter(next);
+        }
+    }
+
+    /// How many errands may go on now: creations are made in their order, closing calls too, the others in
+    /// any order.
+    fn choices(&self) -> usize {
+        if self.stage == Stage::Closing { 1 } else { self.errands.len() }
+    }
+
+    /// Where the errand is that goes on with this choice.
+    fn position(&self, choice: usize) -> Option<usize> {
+        let is_creation = |errand: &Errand| matches!(errand.action, Some(Action::CreatePod { .. }));
+        match self.errands.get(choice)? {
+            errand if is_creation(errand) => self.errands.iter().position(is_creation),
+            _ => Some(choice),
+        }
+    }
+
+    /// Takes note of how a call went.
+    fn note(&mut self, position: usize, result: Result<(), Refusal>, controller: &mut Controller) {
+        let Some(errand) = self.errands.get_mut(position) else { return };
+        let is_creation = matches!(errand.action, Some(Action::CreatePod { .. }));
+        let stage = errand.stage;
+        let is_over = errand.calls.is_empty();
+        let refusal = match result {
+            Ok(()) => {
+                // Also an action of which only a part was done makes the update step out of date.
+                self.has_scaled |= stage == Stage::Scale;
+                if is_over && is_creation {
+                    self.count_creation();
+                }
+                return;
+            }
+            Err(refusal) => refusal,
+        };
+        self.has_failed = true;
+        if let Some(Action::CreatePod { instance_id, .. }) = &errand.action {
+            controller.refused.insert(instance_id.clone());
+        }
+        errand.calls.clear();
+        let outcome = match stage {
+            Stage::Scale => Some(&mut self.scale),
+            Stage::Update => Some(&mut self.update),
+            Stage::Revision | Stage::Release | Stage::Closing => None,
+        };
+        if let Some(outcome) = outcome
+            && refusal != Refusal::Conflict
+            && !matches!(outcome, Outcome::Failed(_))
+        {
+            *outcome = Outcome::Failed(format!("{refusal:?}"));
+        }
+        if is_creation {
+            self.count_creation();
+            let left = self.batch_end.saturating_sub(self.created);
+            let mut kept = 0;
+            self.errands.retain(|errand| {
+                let is_creation = matches!(errand.action, Some(Action::CreatePod { .. }));
+                kept += usize::from(is_creation && !errand.calls.is_empty());
+                !is_creation || kept <= left
+            });
+        }
+    }
+
+    fn count_creation(&mut self) {
+        self.created += 1;
+        if self.created == self.batch_end {
+            // Batches of 1, 2, 4, ...: this one and all before it make a power of two less one.
+            self.batch_end = self.batch_end * 2 + 1;
+        }
+    }
+}
+
+fn outcome(problem: Option<&String>) -> Outcome {
+    problem.map_or(Outcome::Succeeded, |problem| Outcome::Failed(problem.clone()))
+}
+
+impl Errand {
+    fn new(stage: Stage, action: Option<Action>, calls: impl IntoIterator<Item = Call>) -> Self {
+        Self { stage, action, calls: calls.into_iter().collect(), version: None }
+    }
+}
+
+/// The calls that an action takes.
+fn calls_of(action: &Action) -> Vec<Call> {
+    match action {
+        Action::CreatePod { json, claims, instance_id, .. } => {
+            let claims = claims.iter().cloned().map(Call::CreateClaim);
+            let pod = Call::CreatePod { json: json.clone(), id: instance_id.clone() };
+            claims.chain([pod]).collect()
+        }
+        Action::DeletePod { pod, claims, .. } => {
+            let claims = claims.iter().cloned().map(Call::DeleteClaim);
+            [Call::DeletePod(pod.clone())].into_iter().chain(claims).collect()
+        }
+        Action::WritePod { pod, writes, .. } => {
+            let write = |write: &PodWrite| Call::WritePod { pod: pod.clone(), write: write.clone() };
+            writes.iter().map(write).collect()
+        }
+        Action::DeleteClaim(claim) => vec![Call::DeleteClaim(claim.clone())],
+        Action::HandOverClaim { claim, patch, .. } => {
+            vec![Call::HandOver { claim: claim.clone(), patch: patch.clone() }]
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The calls that the controller makes, as the API server carries them out.
+
+use api::annotations::CONTAINER_LAUNCH_PRIORITY;
+use api::conditions::KRUISE_POD_READY;
+use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
+use api::kinds::cloneset::Status;
+use api::meta::OwnerReference;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Call, Errand, View};
+use crate::cloneset::Seen;
+use crate::launch_priority::{barrier_key, barrier_name};
+use crate::observed_pod::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
+use crate::pod_write::{PodWrite, Target};
+use crate::simulation::server::{Kind, Precondition, Refusal};
+use crate::simulation::timeline::Actor;
+use crate::simulation::Cluster;
+
+impl Cluster<'_> {
+    /// Makes a call. It may not arrive, or its answer may be lost.
+    pub(super) fn perform(
+        &mut self,
+        view: &View,
+        errand: &mut Errand,
+        call: Call,
+    ) -> Result<(), Refusal> {
+        let rate = if self.is_calm { 0.0 } else { self.settings.fault_rate };
+        if rate > 0.0 && self.chance(rate * 0.08) {
+            self.tell(Actor::Fault, format!("a call of the controller fails: {}", call.summary()));
+            return Err(Refusal::Unavailable);
+        }
+        let is_lost = rate > 0.0 && self.chance(rate * 0.05);
+        let (target, summary) = (call.target(), call.summary());
+        let result = self.carry_out_call(view, errand, call);
+        if is_lost {
+            self.controller.is_unsure = true;
+            return Err(Refusal::Unavailable);
+        }
+        // What the server answers is known at once, before any watch tells of it.
+        let news = self.server.news().iter().find(|news| {
+            news.kind == target.0 && *news.name == *target.1 && news.object.is_some()
+        });
+        if let Some(news) = news.cloned() {
+            self.controller.is_dirty |= self.controller.cache.written(news);
+        }
+        match result {
+            // What is to go and is gone needs no further try.
+            Err(Refusal::NotFound) if target.2 => Ok(()),
+            Err(refusal) => {
+                self.tell(Actor::Kutter, format!("is refused: {summary}: {refusal:?}"));
+                Err(refusal)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn carry_out_call(&mut self, view: &View, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
+        let now = self.now();
+        match call {
+            Call::CreateRevision(revision) => {
+                self.tell(Actor::Kutter, format!("creates revision {}", revision.name));
+                match self.server.create_revision(&revision.to_json(), now) {
+                    Err(Refusal::AlreadyExists) => {
+                        // The reconcile reads the one that has the name before it takes another.
+                        let existing = self.server.revisions.get(revision.name.as_str()).cloned();
+                        if let Some(next) = existing.and_then(|existing| revision.after_collision(&existing)) {
+                            self.controller.collision_count = Some(next.collision_count);
+                        }
+                        self.controller.is_unsure = true;
+                        Ok(())
+                    }
+                    result => result,
+                }
+            }
+            Call::BumpRevision { revision, patch } => {
+                self.tell(Actor::Kutter, format!("makes revision {} the newest", revision.name));
+                self.server.patch_revision(&revision.name, exactly(&revision), &patch)
+            }
+            Call::CreateClaim(claim) => match self.server.create_claim(&claim.json) {
+                // One that exists already is as good as created.
+                Ok(_) | Err(Refusal::AlreadyExists) => Ok(()),
+                Err(refusal) => Err(refusal),
+            },
+            Call::CreatePod { json, id } => self.create(view, &json, &id),
+            Call::DeletePod(pod) => {
+                let before = self.server.pods.get(pod.name.as_str()).cloned();
+                self.server.delete_pod(&pod.name, exactly(&pod), now)?;
+                let Some(before) = before else { return Ok(()) };
+                self.ledger.judge_deletion(view, errand.action.as_ref(), &before, &self.server);
+                self.deleted(Actor::Kutter, &before);
+                Ok(())
+            }
+            Call::DeleteClaim(claim) => {
+                let known = self.server.claims.get(claim.name.as_str()).cloned();
+                self.server.delete_claim(&claim.name, exactly(&claim), now)?;
+                if let Some(known) = known {
+                    self.ledger.judge_claim(&known, &self.server);
+                }
+                Ok(())
+            }
+            Call::HandOver { claim, patch } => {
+                let owners = owners_after(&patch)?;
+                let change = |metadata: &mut crate::observed_pod::PodMetadata| {
+                    let kept = metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
+                    metadata.owner_references = kept.chain(&owners.1).cloned().collect();
+                };
+                self.server.hand_over_claim(&claim.name, exactly(&claim), change).map(drop)
+            }
+            Call::WritePod { pod, write } => self.write(view, errand, &pod, &write),
+            Call::Status(patch) => {
+                let patch: Value = serde_json::from_str(&patch).map_err(|_| Refusal::Invalid)?;
+                let status = merged(&self.server.set.status, &patch)?;
+                let uid = self.server.set.metadata.uid.clone();
+                let precondition = Precondition { uid: &uid, version: "" };
+                self.server.change_set(precondition, |set| set.status = status).map(drop)
+            }
+            Call::Names(patch) => self.leave_names(&patch),
+            Call::DeleteRevision(revision) => self.server.delete_revision(&revision.name, exactly(&revision)),
+        }
+    }
+
+    fn create(&mut self, view: &View, json: &str, id: &str) -> Result<(), Refusal> {
+        let mut pod = ObservedPod::read(json).map_err(|_| Refusal::Invalid)?;
+        admit(&mut pod);
+        let now = self.now();
+        let pod = self.server.create_pod(pod, now)?;
+        self.controller.refused.remove(id);
+        self.ledger.judge_creation(view, &pod, &self.server);
+        self.pod_appears(&pod);
+        let revision = pod.label(api::labels::CONTROLLER_REVISION_HASH).unwrap_or_default();
+        self.tell(Actor::Kutter, format!("creates Pod {} at revision {revision}", pod.metadata.name));
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        view: &View,
+        errand: &mut Errand,
+        pod: &Seen,
+        write: &PodWrite,
+    ) -> Result<(), Refusal> {
+        let version = errand.version.as_deref().unwrap_or(&pod.resource_version);
+        let precondition = Precondition { uid: &pod.uid, version };
+        let before = self.server.pods.get(pod.name.as_str()).cloned().ok_or(Refusal::NotFound)?;
+        let write = accepted(write);
+        let after = self.server.change_pod(&pod.name, precondition, |pod| write.apply(pod))?;
+        errand.version = Some(after.metadata.resource_version.to_string());
+        self.ledger.judge_write(view, errand.action.as_ref(), (&before, &after), &self.server);
+        if before.metadata.resource_version != after.metadata.resource_version {
+            self.settle(Actor::Kutter, &before, &after);
+        }
+        Ok(())
+    }
+
+    /// Carries out a JSON patch of `podsToDelete`.
+    fn leave_names(&mut self, patch: &str) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        struct Operation {
+            op: String,
+            path: String,
+            value: Value,
+        }
+        let patch: Vec<Operation> = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
+        let set = &self.server.set;
+        let mut names = set.spec.scale_strategy.pods_to_delete.clone();
+        for Operation { op, path, value } in patch {
+            match (op.as_str(), path.as_str()) {
+                ("test", "/metadata/uid") if value == set.metadata.uid => {}
+                ("test", "/spec/scaleStrategy/podsToDelete") if value == serde_json::json!(names) => {}
+                ("test", _) => return Err(Refusal::Conflict),
+                ("replace", "/spec/scaleStrategy/podsToDelete") => {
+                    names = serde_json::from_value(value).map_err(|_| Refusal::Invalid)?;
+                }
+                _ => return Err(Refusal::Invalid),
+            }
+        }
+        self.server
+            .change_set(Precondition::default(), |set| set.spec.scale_strategy.pods_to_delete = names)
+            .map(drop)
+    }
+}
+
+impl Call {
+    /// Kind and name of the object that the answer holds, and whether the call is to remove it.
+    fn target(&self) -> (Kind, String, bool) {
+        match self {
+            Self::CreateRevision(revision) => (Kind::Revision, revision.name.clone(), false),
+            Self::BumpRevision { revision, .. } => (Kind::Revision, revision.name.clone(), false),
+            Self::DeleteRevision(revision) => (Kind::Revision, revision.name.clone(), true),
+            Self::CreateClaim(claim) => (Kind::Claim, claim.name.clone(), false),
+            Self::DeleteClaim(claim) => (Kind::Claim, claim.name.clone(), true),
+            Self::HandOver { claim, .. } => (Kind::Claim, claim.name.clone(), false),
+            Self::CreatePod { json, .. } => {
+                let pod = ObservedPod::read(json).unwrap_or_default();
+                (Kind::Pod, pod.metadata.name.to_string(), false)
+            }
+            Self::DeletePod(pod) => (Kind::Pod, pod.name.clone(), true),
+            Self::WritePod { pod, .. } => (Kind::Pod, pod.name.clone(), false),
+            Self::Status(_) | Self::Names(_) => (Kind::Set, String::new(), false),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let verb = match self {
+            Self::CreateRevision(_) | Self::CreateClaim(_) | Self::CreatePod { .. } => "create",
+            Self::DeleteRevision(_) | Self::DeleteClaim(_) | Self::DeletePod(_) => "delete",
+            Self::BumpRevision { .. }
+            | Self::HandOver { .. }
+            | Self::WritePod { .. } => "patch",
+            Self::Status(_) => "patch the status of",
+            Self::Names(_) => "patch podsToDelete of",
+        };
+        let (kind, name, _) = self.target();
+        format!("{verb} {kind:?} {name}").trim_end().to_owned()
+    }
+}
+
+fn exactly(seen: &Seen) -> Precondition<'_> {
+    Precondition { uid: &seen.uid, version: &seen.resource_version }
+}
+
+/// What of a write the API server takes at the place that it is sent to.
+fn accepted(write: &PodWrite) -> PodWrite {
+    let mut write = write.clone();
+    match write.target {
+        Target::Pod => {
+            write.conditions.clear();
+            write.phase = None;
+        }
+        Target::Status => {
+            write.containers.clear();
+            write.finalizers.clear();
+            write.removed_finalizers.clear();
+            write.removed_owners.clear();
+        }
+        Target::Resize => write = PodWrite { containers: write.containers, ..PodWrite::to(Target::Resize) },
+    }
+    write
+}
+
+/// Owners that a patch of a claim removes, by UID, and those that it adds.
+fn owners_after(patch: &str) -> Result<(Vec<String>, Vec<OwnerReference>), Refusal> {
+    let patch: Value = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
+    let owners = patch.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let (mut removed, mut added) = (Vec::new(), Vec::new());
+    for owner in owners.into_iter().flatten() {
+        let reference: OwnerReference =
+            serde_json::from_value(owner.clone()).map_err(|_| Refusal::Invalid)?;
+        if owner.get("$patch").is_some() { removed.push(reference.uid) } else { added.push(reference) }
+    }
+    Ok((removed, added))
+}
+
+/// The status after a merge patch.
+fn merged(status: &Status, patch: &Value) -> Result<Status, Refusal> {
+    let mut value = serde_json::to_value(status).map_err(|_| Refusal::Invalid)?;
+    let members = patch.get("status").and_then(Value::as_object);
+    for (name, member) in members.into_iter().flatten() {
+        if let Some(object) = value.as_object_mut() {
+            object.insert(name.clone(), member.clone());
+        }
+    }
+    serde_json::from_value(value).map_err(|_| Refusal::Invalid)
+}
+
+/// What Kutter's webhook adds to a new Pod of a CloneSet: its readiness gate, and the barriers of an ordered
+/// launch.
+fn admit(pod: &mut ObservedPod) {
+    if !pod.has_readiness_gate(KRUISE_POD_READY) {
+        let gate = ReadinessGate { condition_type: KRUISE_POD_READY.into() };
+        let gates = std::mem::take(&mut pod.spec.readiness_gates).into_vec();
+        pod.spec.readiness_gates = gates.into_iter().chain([gate]).collect();
+    }
+    let ordered = pod.annotation(CONTAINER_LAUNCH_PRIORITY) == Some("Ordered");
+    let containers = pod.spec.containers.iter().enumerate();
+    let priorities: Vec<i64> = containers
+        .map(|(index, container)| {
+            let value = container.variable(CONTAINER_PRIORITY).map_or("", |variable| &variable.value);
+            if ordered { -i64::try_from(index).unwrap_or(0) } else { value.parse().unwrap_or(0) }
+        })
+        .collect();
+    if priorities.iter().all(|priority| priorities.first() == Some(priority)) {
+        return;
+    }
+    let barrier = barrier_name(&pod.metadata.name);
+    for (container, priority) in pod.spec.containers.iter_mut().zip(priorities) {
+        let key = KeyReference { name: barrier.as_str().into(), key: barrier_key(priority).into() };
+        let source = VariableSource { field_ref: None, config_map_key_ref: Some(key) };
+        let variable = Variable {
+            name: CONTAINER_BARRIER.into(),
+            value: "".into(),
+            value_from: Some(Box::new(source)),
+        };
+        let env = std::mem::take(&mut container.env).into_vec();
+        container.env = env.into_iter().chain([variable]).collect();
+    }
+}

@@ -1,0 +1,400 @@
+//! The API server: objects with identities and versions, writes with preconditions, and news of what
+//! changed for those who watch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::kinds::cloneset::{CloneSet, Status};
+use api::kinds::{ObjectMeta, Time};
+use api::labels::CLONESET_INSTANCE_ID;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::agenda::whole_seconds;
+use crate::cloneset::Claim;
+use crate::observed_pod::{ObservedPod, PodMetadata};
+use crate::revision::workload::StoredRevision;
+
+/// Why the server refuses a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The object is not in the state, or not the object, that the write is meant for.
+    Conflict,
+    /// There is no such object.
+    NotFound,
+    /// The name is taken.
+    AlreadyExists,
+    /// The object cannot be read.
+    Invalid,
+    /// The write did not arrive.
+    Unavailable,
+}
+
+/// An object of one of the kinds that the controller watches; each kind has a watch of its own.
+#[derive(Clone, Debug)]
+pub(super) enum Object {
+    Set(Arc<CloneSet>),
+    Pod(Arc<ObservedPod>),
+    Claim(Arc<Claim>),
+    Revision(Arc<StoredRevision>),
+}
+
+/// A kind that the controller watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Set,
+    Pod,
+    Claim,
+    Revision,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] = [Self::Set, Self::Pod, Self::Claim, Self::Revision];
+}
+
+/// What a watch tells: an object is like this now, or gone.
+#[derive(Clone, Debug)]
+pub(super) struct News {
+    pub(super) kind: Kind,
+    pub(super) name: Box<str>,
+    pub(super) version: u64,
+    pub(super) object: Option<Object>,
+}
+
+/// What a write asks to hold: the object's identity and its version.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Precondition<'a> {
+    pub(super) uid: &'a str,
+    pub(super) version: &'a str,
+}
+
+impl Precondition<'_> {
+    fn check(&self, uid: &str, version: &str) -> Result<(), Refusal> {
+        let holds = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
+        if holds(self.uid, uid) && holds(self.version, version) { Ok(()) } else { Err(Refusal::Conflict) }
+    }
+}
+
+/// The objects of the simulated cluster.
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    version: u64,
+    identities: u64,
+    pub(super) set: Arc<CloneSet>,
+    pub(super) pods: BTreeMap<Box<str>, Arc<ObservedPod>>,
+    pub(super) claims: BTreeMap<Box<str>, Arc<Claim>>,
+    pub(super) revisions: BTreeMap<Box<str>, Arc<StoredRevision>>,
+    /// Identities of Pods whose containers have stopped for good: what their objects still wait for are
+    /// finalizers.
+    stopped: BTreeSet<Box<str>>,
+    news: Vec<News>,
+}
+
+impl Server {
+    /// The version of the last change.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What changed since this was asked last.
+    pub(super) fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What changed since then, which stays to be taken.
+    pub(super) fn news(&self) -> &[News] {
+        &self.news
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn next_identity(&mut self) -> String {
+        self.identities += 1;
+        format!("uid-{}", self.identities)
+    }
+
+    fn tell(&mut self, kind: Kind, name: &str, object: Option<Object>) {
+        self.news.push(News { kind, name: name.into(), version: self.version, object });
+    }
+
+    // --- CloneSet ---------------------------------------------------------------------------------
+
+    /// Stores a new CloneSet.
+    pub(super) fn create_set(&mut self, mut set: CloneSet) {
+        set.status = Status::default();
+        set.metadata = ObjectMeta {
+            uid: self.next_identity(),
+            resource_version: self.next_version().to_string(),
+            generation: Some(1),
+            deletion_timestamp: None,
+            ..set.metadata
+        };
+        self.set = Arc::new(set);
+        self.tell(Kind::Set, "", Some(Object::Set(self.set.clone())));
+    }
+
+    /// Stores the CloneSet as a user or the controller changed it. A change of the spec is a new generation.
+    pub(super) fn change_set(
+        &mut self,
+        precondition: Precondition<'_>,
+        change: impl FnOnce(&mut CloneSet),
+    ) -> Result<Arc<CloneSet>, Refusal> {
+        let metadata = &self.set.metadata;
+        precondition.check(&metadata.uid, &metadata.resource_version)?;
+        let mut set = (*self.set).clone();
+        change(&mut set);
+        if set != *self.set {
+            if set.spec != self.set.spec {
+                set.metadata.generation = Some(set.metadata.generation.unwrap_or(0) + 1);
+            }
+            set.metadata.resource_version = self.next_version().to_string();
+            self.set = Arc::new(set);
+            self.tell(Kind::Set, "", Some(Object::Set(self.set.clone())));
+        }
+        Ok(self.set.clone())
+    }
+
+    // --- Pods -------------------------------------------------------------------------------------
+
+    pub(super) fn create_pod(
+        &mut self,
+        mut pod: ObservedPod,
+        now: Timestamp,
+    ) -> Result<Arc<ObservedPod>, Refusal> {
+        if self.pods.contains_key(&pod.metadata.name) {
+            return Err(Refusal::AlreadyExists);
+        }
+        pod.metadata.uid = self.next_identity().into();
+        pod.metadata.creation_timestamp = Some(whole_seconds(now));
+        pod.status.phase = "Pending".into();
+        Ok(self.put_pod(pod))
+    }
+
+    fn put_pod(&mut self, mut pod: ObservedPod) -> Arc<ObservedPod> {
+        pod.metadata.resource_version = self.next_version().to_string().into();
+        for condition in &mut pod.status.conditions {
+            condition.last_transition_time = condition.last_transition_time.map(whole_seconds);
+        }
+        let pod = Arc::new(pod);
+        self.pods.insert(pod.metadata.name.clone(), pod.clone());
+        self.tell(Kind::Pod, &pod.metadata.name, Some(Object::Pod(pod.clone())));
+        pod
+    }
+
+    /// The Pod of this name if it still is the one with this identity.
+    pub(super) fn pod(&self, name: &str, uid: &str) -> Option<&Arc<ObservedPod>> {
+        self.pods.get(name).filter(|pod| *pod.metadata.uid == *uid)
+    }
+
+    /// Changes a Pod. A change that changes nothing makes no new version. A Pod that only waited for its
+    /// finalizers goes with the last of them.
+    pub(super) fn change_pod(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+        change: impl FnOnce(&mut ObservedPod),
+    ) -> Result<Arc<ObservedPod>, Refusal> {
+        let known = self.pods.get(name).ok_or(Refusal::NotFound)?;
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        let mut pod = (**known).clone();
+        change(&mut pod);
+        if pod == **known {
+            return Ok(known.clone());
+        }
+        let pod = self.put_pod(pod);
+        self.remove_if_finished(&pod);
+        Ok(pod)
+    }
+
+    /// Asks for the deletion of a Pod. One that no kubelet has to stop goes at once.
+    pub(super) fn delete_pod(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let known = self.pods.get(name).ok_or(Refusal::NotFound)?.clone();
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        let ended = matches!(&*known.status.phase, "Succeeded" | "Failed");
+        if known.spec.node_name.is_empty() || ended {
+            self.stopped.insert(known.metadata.uid.clone());
+        }
+        let mut pod = known;
+        if pod.metadata.deletion_timestamp.is_none() {
+            let mut changed = (*pod).clone();
+            changed.metadata.deletion_timestamp = Some(whole_seconds(now));
+            pod = self.put_pod(changed);
+        }
+        self.remove_if_finished(&pod);
+        Ok(())
+    }
+
+    /// The containers of the Pod have stopped, or somebody who may do so says that they have.
+    pub(super) fn stop_pod(&mut self, name: &str, uid: &str) {
+        let Some(pod) = self.pod(name, uid).cloned() else { return };
+        self.stopped.insert(uid.into());
+        self.remove_if_finished(&pod);
+    }
+
+    fn remove_if_finished(&mut self, pod: &ObservedPod) {
+        let metadata = &pod.metadata;
+        if metadata.deletion_timestamp.is_none()
+            || !metadata.finalizers.is_empty()
+            || !self.stopped.contains(&metadata.uid)
+        {
+            return;
+        }
+        self.next_version();
+        self.pods.remove(&metadata.name);
+        self.stopped.remove(&metadata.uid);
+        self.tell(Kind::Pod, &metadata.name, None);
+        self.release_claims(pod);
+    }
+
+    // --- claims -----------------------------------------------------------------------------------
+
+    pub(super) fn create_claim(&mut self, json: &str) -> Result<Arc<Claim>, Refusal> {
+        let mut claim = Claim::read(json).map_err(|_| Refusal::Invalid)?;
+        if self.claims.contains_key(&claim.metadata.name) {
+            return Err(Refusal::AlreadyExists);
+        }
+        claim.metadata.uid = self.next_identity().into();
+        Ok(self.put_claim(claim))
+    }
+
+    fn put_claim(&mut self, mut claim: Claim) -> Arc<Claim> {
+        claim.metadata.resource_version = self.next_version().to_string().into();
+        let claim = Arc::new(claim);
+        self.claims.insert(claim.metadata.name.clone(), claim.clone());
+        self.tell(Kind::Claim, &claim.metadata.name, Some(Object::Claim(claim.clone())));
+        claim
+    }
+
+    /// Gives the claim to the Pod alone.
+    pub(super) fn hand_over_claim(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+        change: impl FnOnce(&mut PodMetadata),
+    ) -> Result<Arc<Claim>, Refusal> {
+        let known = self.claims.get(name).ok_or(Refusal::NotFound)?;
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        let mut claim = (**known).clone();
+        change(&mut claim.metadata);
+        let claim = self.put_claim(claim);
+        self.collect_claim(&claim);
+        Ok(claim)
+    }
+
+    /// Asks for the deletion of a claim; it goes when no Pod uses it.
+    pub(super) fn delete_claim(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let known = self.claims.get(name).ok_or(Refusal::NotFound)?;
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        let mut claim = (**known).clone();
+        if claim.metadata.deletion_timestamp.is_none() {
+            claim.metadata.deletion_timestamp = Some(whole_seconds(now));
+            let claim = self.put_claim(claim);
+            self.collect_claim(&claim);
+        }
+        Ok(())
+    }
+
+    /// Claims that were to go with the Pod, or waited for it to end, go.
+    fn release_claims(&mut self, pod: &ObservedPod) {
+        let id = pod.metadata.labels.get(CLONESET_INSTANCE_ID);
+        let claims: Vec<_> = self.claims.values().cloned().collect();
+        for claim in claims.iter().filter(|claim| claim.metadata.labels.get(CLONESET_INSTANCE_ID) == id) {
+            self.collect_claim(claim);
+        }
+    }
+
+    /// Removes the claim if it is to be deleted, or all its owners are gone, and nothing uses it.
+    fn collect_claim(&mut self, claim: &Claim) {
+        let metadata = &claim.metadata;
+        let lives = |uid: &str| {
+            uid == self.set.metadata.uid || self.pods.values().any(|pod| *pod.metadata.uid == *uid)
+        };
+        let orphaned = !metadata.owner_references.iter().any(|owner| lives(&owner.uid));
+        let id = metadata.labels.get(CLONESET_INSTANCE_ID);
+        let used = self.pods.values().any(|pod| {
+            pod.metadata.labels.get(CLONESET_INSTANCE_ID) == id
+                && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
+        });
+        if (metadata.deletion_timestamp.is_some() || orphaned) && !used {
+            self.next_version();
+            self.claims.remove(&metadata.name);
+            self.tell(Kind::Claim, &metadata.name, None);
+        }
+    }
+
+    // --- ControllerRevisions ----------------------------------------------------------------------
+
+    pub(super) fn create_revision(&mut self, json: &str, now: Timestamp) -> Result<(), Refusal> {
+        let mut revision = StoredRevision::read(json).map_err(|_| Refusal::Invalid)?;
+        if self.revisions.contains_key(revision.name()) {
+            return Err(Refusal::AlreadyExists);
+        }
+        revision.metadata.uid = self.next_identity();
+        revision.metadata.creation_timestamp = Some(Time::from(now));
+        self.put_revision(revision);
+        Ok(())
+    }
+
+    fn put_revision(&mut self, mut revision: StoredRevision) {
+        revision.metadata.resource_version = self.next_version().to_string();
+        let revision = Arc::new(revision);
+        self.revisions.insert(revision.name().into(), revision.clone());
+        let name = revision.metadata.name.clone();
+        self.tell(Kind::Revision, &name, Some(Object::Revision(revision)));
+    }
+
+    /// Sends a JSON merge patch to a revision; of it, number, labels and annotations are understood.
+    pub(super) fn patch_revision(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+        patch: &str,
+    ) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        #[serde(default)]
+        struct Patch {
+            metadata: ObjectMeta,
+            revision: Option<i64>,
+        }
+        impl Default for Patch {
+            fn default() -> Self {
+                Self { metadata: ObjectMeta::default(), revision: None }
+            }
+        }
+        let known = self.revisions.get(name).ok_or(Refusal::NotFound)?;
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        let patch: Patch = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
+        let mut revision = (**known).clone();
+        revision.revision = patch.revision.unwrap_or(revision.revision);
+        revision.metadata.annotations.extend(patch.metadata.annotations);
+        revision.metadata.labels.extend(patch.metadata.labels);
+        self.put_revision(revision);
+        Ok(())
+    }
+
+    pub(super) fn delete_revision(
+        &mut self,
+        name: &str,
+        precondition: Precondition<'_>,
+    ) -> Result<(), Refusal> {
+        let known = self.revisions.get(name).ok_or(Refusal::NotFound)?;
+        precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
+        self.next_version();
+        self.revisions.remove(name);
+        self.tell(Kind::Revision, name, None);
+        Ok(())
+    }
+}

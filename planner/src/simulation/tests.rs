@@ -1,0 +1,105 @@
+//! Histories: CloneSets made at random, and what happens to them at random, each from one seed.
+//!
+//! `KUTTER_SIMULATION_HISTORIES` sets how many are run, `KUTTER_SIMULATION_FIRST` the seed of the first. A
+//! failure names its seed;
+//! `KUTTER_SIMULATION_SEED=<seed> cargo test -p kutter-planner --lib simulation::tests::one_history` tells
+//! that one from beginning to end.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::*;
+use crate::cloneset::plan;
+
+mod broken;
+mod history;
+mod scenarios;
+
+use history::History;
+
+/// Histories that are run where nothing else is said.
+const HISTORIES: u64 = 2_000;
+/// The longest time that a CloneSet may take to come to rest.
+const LIMIT: Milliseconds = 4 * 3_600_000;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// What goes wrong in a history; nothing where all is well.
+fn verdict(history: &History, planner: Planner<'_>) -> Option<String> {
+    let (_, verdict) = history.run(planner, false);
+    verdict
+}
+
+/// Runs histories on all cores. Gives the first that fails, by its seed.
+fn first_failure(seeds: Range<u64>, planner: Planner<'_>) -> Option<(u64, String)> {
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    if let Some(failure) = verdict(&History::new(seed), planner) {
+                        stop.store(true, Ordering::Relaxed);
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        if found.as_ref().is_none_or(|(known, _)| seed < *known) {
+                            *found = Some((seed, failure));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The history without what it fails without, and told from beginning to end.
+fn told(history: History, planner: Planner<'_>) -> String {
+    let history = history.shortened(planner);
+    let (cluster, verdict) = history.run(planner, true);
+    let mut text = format!("{history:#?}\n");
+    for entry in &cluster.timeline().entries {
+        let counts = entry.counts;
+        text.push_str(&format!(
+            "{:>9} {:<10} {} [old {} new {} available {}]\n",
+            entry.time, entry.actor, entry.text, counts.old, counts.new, counts.available
+        ));
+    }
+    format!("{text}{}\n{}", cluster.blockers().join("\n"), verdict.unwrap_or_default())
+}
+
+#[test]
+fn no_history_breaks_a_rule_and_all_come_to_rest() {
+    let count = number("KUTTER_SIMULATION_HISTORIES").unwrap_or(HISTORIES);
+    let first = number("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    if let Some((seed, failure)) = first_failure(first..first + count, &plan) {
+        let story = told(History::new(seed), &plan);
+        panic!("{story}\nKUTTER_SIMULATION_SEED={seed}: {failure}");
+    }
+}
+
+#[test]
+fn one_history() {
+    let Some(seed) = number("KUTTER_SIMULATION_SEED") else { return };
+    let history = History::new(seed);
+    if let Some(failure) = verdict(&history, &plan) {
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history, &plan));
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_histories() {
+    for seed in 0..20 {
+        let (one, _) = History::new(seed).run(&plan, true);
+        let (other, _) = History::new(seed).run(&plan, true);
+        assert_eq!(one.timeline().entries, other.timeline().entries);
+        assert!(one.timeline().entries.len() > 3);
+    }
+}

@@ -1,0 +1,85 @@
+//! Single stories with a known end: the simulator itself does what it says.
+
+use api::kinds::cloneset::CloneSet;
+use api::kinds::shared::{IntOrString, PodUpdatePolicy};
+use api::Raw;
+
+use super::*;
+use crate::simulation::timeline::Look;
+
+fn set(replicas: i32, image: &str) -> CloneSet {
+    let mut set = CloneSet::default();
+    set.metadata.name = "web".to_owned();
+    set.metadata.namespace = "default".to_owned();
+    set.spec.replicas = Some(replicas);
+    set.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let template = format!(
+        r#"{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{{"containers":[{{"name":"main","image":"{image}"}}]}}}}"#
+    );
+    set.spec.template = Some(Raw::parse(template).unwrap());
+    let rolling = &mut set.spec.update_strategy.rolling_update;
+    rolling.pod_update_policy = Some(PodUpdatePolicy::InPlaceIfPossible);
+    rolling.max_unavailable = Some(IntOrString::Int(1));
+    set
+}
+
+fn cluster(set: CloneSet) -> Cluster<'static> {
+    Cluster::new(set, Settings { record: true, ..Settings::default() }, &plan)
+}
+
+#[test]
+fn a_rollout_in_place_keeps_all_pods_and_its_budget() {
+    let mut cluster = cluster(set(3, "app:v1"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    cluster.add(0, Step::Apply(Box::new(set(3, "app:v2").spec)));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    let timeline = cluster.timeline();
+    assert_eq!(timeline.tracks.len(), 3, "no Pod was recreated");
+    for track in &timeline.tracks {
+        let revisions: BTreeSet<&str> = track.spans.iter().map(|span| &*span.revision).collect();
+        assert_eq!(revisions.len(), 2);
+        assert_eq!(track.spans.last().unwrap().look, Look::Available);
+    }
+    let full = timeline.samples.iter().position(|(_, counts)| counts.available == 3).unwrap();
+    assert!(timeline.samples[full..].iter().all(|(_, counts)| counts.available >= 2));
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_stops_the_rollout_and_is_told() {
+    let mut cluster = cluster(set(3, "app:v1"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    cluster.add(0, Step::Apply(Box::new(set(3, "bad:v2").spec)));
+    let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("it ends") };
+    assert!(reasons.contains(&"2 of 3 Pods are available".to_owned()), "{reasons:?}");
+    assert!(cluster.blockers().iter().any(|line| line.contains("ImagePullBackOff")));
+    cluster.add(0, Step::Apply(Box::new(set(3, "app:v3").spec)));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+}
+
+#[test]
+fn what_faults_take_is_not_held_against_the_controller() {
+    let mut cluster = cluster(set(4, "app:v1"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    for node in 0..3 {
+        cluster.add(node * 100, Step::FailNode(node as usize, Some(60_000)));
+    }
+    cluster.add(300, Step::Apply(Box::new(set(4, "app:v2").spec)));
+    cluster.run_until(cluster.elapsed() + 120_000);
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    assert!(cluster.violations().is_empty());
+    assert!(cluster.timeline().samples.iter().any(|(_, counts)| counts.available < counts.floor));
+}
+
+#[test]
+fn the_chart_has_a_row_for_each_pod_and_is_well_formed() {
+    let mut cluster = cluster(set(3, "app:v1"));
+    cluster.settle_down(LIMIT);
+    let svg = chart::svg(cluster.timeline(), "web & <co>");
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for track in &cluster.timeline().tracks {
+        assert!(svg.contains(&format!(">{}</text>", track.name)));
+    }
+    assert!(svg.contains("web &amp; &lt;co&gt;"));
+    let opened = svg.matches("<text").count() + svg.matches("<title").count();
+    assert_eq!(opened, svg.matches("</text>").count() + svg.matches("</title>").count());
+}

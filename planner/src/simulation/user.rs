@@ -1,0 +1,173 @@
+//! What users do to the CloneSet and its Pods, and what chance does to Pods, nodes and the controller.
+
+use api::kinds::cloneset::{CloneSet, Spec};
+use api::labels::SPECIFIED_DELETE;
+
+use super::agenda::Milliseconds;
+use super::kubelet::Duty;
+use super::server::{Kind, Precondition};
+use super::timeline::Actor;
+use super::{Cluster, Event};
+use crate::observed_pod::ObservedPod;
+use crate::pod_write::PodWrite;
+
+/// One of the CloneSet's Pods, counted from the first in alphabetical order, and from the beginning again
+/// behind the last.
+pub type PodNumber = usize;
+
+/// A step of a history.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// The CloneSet gets this spec. Names of Pods in `podsToDelete` stay.
+    Apply(Box<Spec>),
+    /// A Pod is named in `podsToDelete`; also lowers `replicas` by one where that is true.
+    Name(PodNumber, bool),
+    /// A Pod is labelled for deletion.
+    Mark(PodNumber),
+    /// The label is taken back from all Pods.
+    Unmark,
+    /// A user deletes a Pod.
+    Delete(PodNumber),
+    /// A Pod is taken out of the CloneSet by its labels.
+    TakeOut(PodNumber),
+    /// A container of a Pod dies.
+    Kill(PodNumber),
+    /// A Pod is evicted by its node: it ends and stays.
+    Evict(PodNumber),
+    /// A node falls silent, and comes back after a time if there is one.
+    FailNode(usize, Option<Milliseconds>),
+    /// The controller crashes.
+    Crash,
+    /// A watch breaks and begins anew after a time.
+    LoseWatch(usize, Milliseconds),
+}
+
+impl Cluster<'_> {
+    pub(super) fn user_does(&mut self, step: Step) {
+        match step {
+            Step::Apply(spec) => {
+                self.tell(Actor::User, "changes the CloneSet".to_owned());
+                self.edit(|set| {
+                    let names = std::mem::take(&mut set.spec.scale_strategy.pods_to_delete);
+                    set.spec = *spec;
+                    set.spec.scale_strategy.pods_to_delete = names;
+                });
+                let pods: Vec<_> = self.own_pods().cloned().collect();
+                pods.iter().for_each(|pod| self.call_hooks(pod));
+            }
+            Step::Name(number, lowers) => {
+                let Some(pod) = self.chosen(number) else { return };
+                let name = pod.metadata.name.to_string();
+                self.tell(Actor::User, format!("names Pod {name} in podsToDelete"));
+                self.edit(|set| {
+                    let names = &mut set.spec.scale_strategy.pods_to_delete;
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                    if lowers {
+                        set.spec.replicas = set.spec.replicas.map(|replicas| (replicas - 1).max(0));
+                    }
+                });
+            }
+            Step::Mark(number) => self.user_changes(number, |pod| {
+                let mut write = PodWrite::default();
+                write.set_label(SPECIFIED_DELETE, "true");
+                write.apply(pod);
+            }),
+            Step::Unmark => {
+                for number in 0..self.server.pods.len() {
+                    self.user_changes(number, |pod| {
+                        let mut write = PodWrite::default();
+                        write.labels.insert(SPECIFIED_DELETE.to_owned(), None);
+                        write.apply(pod);
+                    });
+                }
+            }
+            Step::Delete(number) => {
+                if let Some(pod) = self.chosen(number) {
+                    self.delete(Actor::User, &pod);
+                }
+            }
+            Step::TakeOut(number) => self.take_out(number),
+            Step::Kill(number) => {
+                if let Some(pod) = self.chosen(number)
+                    && &*pod.status.phase == "Running"
+                {
+                    self.add_duty(&pod, Duty::Die(0), 0, 1);
+                }
+            }
+            Step::Evict(number) => {
+                if let Some(pod) = self.chosen(number)
+                    && !pod.spec.node_name.is_empty()
+                {
+                    self.change(Actor::Fault, &pod, |pod| {
+                        pod.status.phase = "Failed".into();
+                        let now = pod.metadata.creation_timestamp.unwrap_or_default();
+                        super::kubelet::set_condition(pod, "Ready", false, "Evicted", now);
+                    });
+                }
+            }
+            Step::FailNode(index, recovers_after) => self.lose_node(index, recovers_after),
+            Step::Crash => self.crash(),
+            Step::LoseWatch(index, pause) => {
+                if let Some(kind) = Kind::ALL.get(index % Kind::ALL.len()) {
+                    self.tell(Actor::Fault, format!("the watch of {kind:?} breaks"));
+                    self.controller.cache.lose_watch(*kind);
+                    self.agenda.add(pause, Event::List { kind: *kind });
+                }
+            }
+        }
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut CloneSet)) {
+        // Without a precondition nothing can be in its way.
+        let _ = self.server.change_set(Precondition::default(), change);
+    }
+
+    fn chosen(&self, number: PodNumber) -> Option<std::sync::Arc<ObservedPod>> {
+        let pods: Vec<_> = self.own_pods().filter(|pod| pod.is_active()).cloned().collect();
+        let position = number.checked_rem(pods.len())?;
+        pods.into_iter().nth(position)
+    }
+
+    fn user_changes(&mut self, number: PodNumber, change: impl FnOnce(&mut ObservedPod)) {
+        // Also those that wait for finalizers.
+        let pods: Vec<_> = self.own_pods().cloned().collect();
+        let Some(position) = number.checked_rem(pods.len()) else { return };
+        if let Some(pod) = pods.get(position) {
+            self.change(Actor::User, pod, change);
+            if self.server.pod(&pod.metadata.name, &pod.metadata.uid).is_none() {
+                self.tell(Actor::User, format!("Pod {} is gone with its last finalizer", pod.metadata.name));
+            }
+        }
+    }
+
+    /// Changes the labels of a Pod so that the selector does not match it any more.
+    fn take_out(&mut self, number: PodNumber) {
+        let Some(pod) = self.chosen(number) else { return };
+        let mut write = PodWrite::default();
+        for key in self.server.set.spec.selector.match_labels.iter().flatten().map(|(key, _)| key) {
+            write.labels.insert(key.clone(), None);
+        }
+        self.change(Actor::User, &pod, |pod| write.apply(pod));
+    }
+
+    fn lose_node(&mut self, index: usize, recovers_after: Option<Milliseconds>) {
+        let alive = self.nodes.iter().filter(|node| node.is_alive).count();
+        let Some(index) = index.checked_rem(self.nodes.len()) else { return };
+        let Some(node) = self.nodes.get(index).filter(|node| node.is_alive && alive > 1) else { return };
+        self.tell(Actor::Fault, format!("{} falls silent", node.name));
+        self.fail_node(index);
+        if let Some(pause) = recovers_after {
+            self.agenda.add(pause, Event::Recover(index));
+        }
+    }
+
+    /// Ends what disturbs: nodes come back, watches begin anew, no call fails any more.
+    pub(super) fn calm_down(&mut self) {
+        self.is_calm = true;
+        for index in 0..self.nodes.len() {
+            self.recover_node(index);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Hot upgrade: two twins, of which one works and the other one waits (spec 20 §9).
+
+use kit::builders::Object;
+use kit::fake_nodes;
+use kit::wait_for;
+use serde_json::{Value, json};
+
+use super::{Fleet, image_of, restarts};
+use crate::support::annotation;
+
+const EMPTY: &str = "busybox:empty";
+const V1: &str = super::OLD;
+const V2: &str = super::NEW;
+
+fn hot(set: Object) -> Object {
+    set.having("upgradeStrategy", json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY}))
+}
+
+/// Images, working twin, versions and versions of the other.
+#[derive(Debug, PartialEq)]
+struct Twins<'p> {
+    images: [&'p str; 2],
+    working: String,
+    version: [&'p str; 2],
+    other: [&'p str; 2],
+}
+
+fn twins(pod: &Value) -> Twins<'_> {
+    let both = |prefix: &str| ["log-1", "log-2"].map(|twin| annotation(pod, &format!("{prefix}{twin}")));
+    let working = annotation(pod, "kruise.io/sidecarset-working-hotupgrade-container");
+    let working: Value = serde_json::from_str(working).unwrap();
+    Twins {
+        images: ["log-1", "log-2"].map(|twin| image_of(pod, twin)),
+        working: working["log"].as_str().unwrap().to_owned(),
+        version: both("version.sidecarset.kruise.io/"),
+        other: both("versionalt.sidecarset.kruise.io/"),
+    }
+}
+
+/// Waits for a Pod whose twins have these images.
+async fn wait_images(fleet: &Fleet, pod: &str, images: [&str; 2]) -> Value {
+    wait_for(&format!("{pod} with {images:?}"), async || {
+        let pod = fleet.pod(pod).get().await.1;
+        if twins(&pod).images == images { Ok(pod) } else { Err(twins(&pod).images.map(str::to_owned)) }
+    })
+    .await
+}
+
+async fn ready_after(fleet: &Fleet, pod: &str, time: &str) {
+    fleet.pod(pod).patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: time}}})).await;
+}
+
+/// Scenario 22, the table of spec 20 §9.1.
+#[tokio::test]
+async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
+    let fleet = Fleet::launch("hot", 1, hot).await;
+    let pod = fleet.pod("web-0").get().await.1;
+    let injected =
+        Twins { images: [V1, EMPTY], working: "log-1".to_owned(), version: ["1", "0"], other: ["0", "1"] };
+    assert_eq!(twins(&pod), injected);
+
+    ready_after(&fleet, "web-0", "never").await;
+    fleet.wait_status("the Pod to be held", json!({"readyPods": 0})).await;
+    fleet.roll(V2, json!({})).await;
+    let pod = wait_images(&fleet, "web-0", [V1, V2]).await;
+    let upgraded = twins(&pod);
+    let version = upgraded.version[1].to_owned();
+    assert!(version.parse::<u64>().unwrap() > 1, "the version of the SidecarSet: {version}");
+    assert_eq!(upgraded.working, "log-2");
+    assert_eq!((upgraded.version, upgraded.other), (["1", version.as_str()], [version.as_str(), "1"]));
+    fleet.wait_status("an upgraded Pod not to be ready", json!({"updatedPods": 1, "readyPods": 0})).await;
+
+    ready_after(&fleet, "web-0", "0").await;
+    let pod = wait_images(&fleet, "web-0", [EMPTY, V2]).await;
+    let reset = twins(&pod);
+    assert_eq!(reset.working, "log-2");
+    assert_eq!((reset.version, reset.other), (["0", version.as_str()], [version.as_str(), "0"]));
+    let note = fleet.event(&fleet.shop.namespace, "web-0", "ResetContainerSucceed").await;
+    assert_eq!(note, "reset sidecar container image empty successfully");
+    fleet.wait_status("the Pod to be ready", json!({"updatedReadyPods": 1})).await;
+
+    fleet.roll("busybox:v3", json!({})).await;
+    wait_images(&fleet, "web-0", ["busybox:v3", EMPTY]).await;
+    fleet.wait_status("the Pod to be ready again", json!({"updatedReadyPods": 1})).await;
+    let pod = fleet.pod("web-0").get().await.1;
+    assert_eq!(twins(&pod).working, "log-1");
+    assert_eq!(restarts(&pod, "main"), 0);
+}
+
+/// Scenario 23, and sharp edge 3.
+#[tokio::test]
+async fn a_twin_that_never_gets_ready_leaves_the_old_one_at_work() {
+    let fleet = Fleet::launch("broken", 2, hot).await;
+    fleet.roll("busybox:missing", json!({})).await;
+    let upgraded = async || {
+        let pods = fleet.pods().await.into_iter();
+        pods.filter(|pod| twins(pod).images == [V1, "busybox:missing"]).collect::<Vec<_>>()
+    };
+    let pod = wait_for("one Pod to be upgraded", async || {
+        let pods = upgraded().await;
+        pods.first().cloned().ok_or(pods.len())
+    })
+    .await;
+    fleet.wait_status("nothing to go on", json!({"updatedPods": 1, "readyPods": 1})).await;
+    assert_eq!(upgraded().await.len(), 1);
+    let name = super::name(&pod);
+    let pod = fleet.pod(&name).get().await.1;
+    let status = crate::support::named(&pod["status"]["containerStatuses"], "log-1");
+    assert!(status["ready"] == true && status["restartCount"] == 0, "{status:#}");
+
+    // Back to v1: the healthy twin works again and the broken one is put to rest.
+    fleet.roll(V1, json!({})).await;
+    fleet.wait_status("both Pods to be well", json!({"updatedPods": 2, "readyPods": 2})).await;
+    let pod = fleet.pod(&name).get().await.1;
+    assert_eq!((twins(&pod).images, twins(&pod).working.as_str()), ([V1, EMPTY], "log-1"));
+    assert_eq!(restarts(&pod, "log-1"), 0);
+}

@@ -1,0 +1,256 @@
+//! Sidecars of running Pods change in place, as many at a time as is allowed.
+
+use kit::fake_nodes;
+use kit::wait_for;
+use serde_json::{Value, json};
+
+use super::{
+    Fleet, HASH, HASH_WITHOUT_IMAGE, NEW, OLD, UPGRADABLE, condition, image_of, is_ready, record, restarts,
+};
+use crate::sidecarset::allowing_annotations;
+use crate::support::{Stored, annotation, named};
+
+const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
+
+/// Scenario 13, and spec 20 §8.2.
+#[tokio::test]
+async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
+    let fleet = Fleet::open("roll", |set| set).await;
+    for number in 0..3 {
+        let pod = fleet.shop.pod(&format!("web-{number}")).annotation(fake_nodes::READY_AFTER, "300");
+        fleet.shop.admit(pod).await;
+    }
+    fleet.wait_status("three ready Pods", json!({"readyPods": 3})).await;
+    let before = fleet.pods().await;
+    fleet.roll(NEW, json!({})).await;
+    let mut seen = 0;
+    wait_for("all Pods to have the new sidecar", async || {
+        let pods = fleet.pods().await;
+        let new: Vec<&Value> = pods.iter().filter(|pod| image_of(pod, "log") == NEW).collect();
+        let busy = new.iter().filter(|pod| !is_ready(pod) || restarts(pod, "log") == 0).count();
+        assert!(busy <= 1, "{busy} Pods are being updated");
+        assert!(new.len() >= seen, "none goes back");
+        seen = new.len();
+        if new.len() == 3 && busy == 0 { Ok(()) } else { Err(new.len()) }
+    })
+    .await;
+    fleet.wait_status("the status to follow", json!({"updatedPods": 3, "updatedReadyPods": 3})).await;
+    let set = fleet.set.get().await.1;
+    for (before, after) in before.iter().zip(fleet.pods().await) {
+        assert_eq!((restarts(&after, "main"), restarts(&after, "log")), (0, 1));
+        let entry = record(&after, HASH, &fleet.name());
+        assert_eq!(entry["hash"].as_str().unwrap(), annotation(&set, HASH));
+        assert_eq!(entry["controllerRevision"], set["status"]["latestRevision"]);
+        assert_eq!(
+            (&entry["sidecarSetName"], &entry["sidecarList"]),
+            (&json!(fleet.name()), &json!(["log"]))
+        );
+        assert_eq!(annotation(&after, HASH_WITHOUT_IMAGE), annotation(before, HASH_WITHOUT_IMAGE));
+        let state = record(&after, IN_PLACE_STATE, &fleet.name());
+        assert_eq!(state["revision"], entry["hash"]);
+        let image_id = &named(&before["status"]["containerStatuses"], "log")["imageID"];
+        assert_eq!(state["lastContainerStatuses"], json!({"log": {"imageID": image_id}}));
+        let upgradable = condition(&after, UPGRADABLE);
+        assert_eq!(
+            (&upgradable["status"], &upgradable["reason"]),
+            (&json!("True"), &json!("AllSidecarsetUpgradable"))
+        );
+        assert_eq!(upgradable["message"], format!("{{\"{}\":true}}", fleet.name()));
+    }
+}
+
+/// Scenario 14.
+#[tokio::test]
+async fn a_partition_keeps_pods_old() {
+    let strategy = json!({"partition": "90%", "maxUnavailable": "100%"});
+    let fleet = Fleet::launch("partition", 10, |set| set.with("/spec/updateStrategy", strategy)).await;
+    fleet.roll(NEW, json!({})).await;
+    fleet
+        .wait_status(
+            "one Pod to be updated",
+            json!({"updatedPods": 1, "updatedReadyPods": 1, "readyPods": 10}),
+        )
+        .await;
+    assert_eq!(fleet.with_image(NEW).await.len(), 1);
+    fleet.set.patch(&json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
+    fleet.wait_status("all Pods to be updated", json!({"updatedReadyPods": 10})).await;
+}
+
+/// Scenario 15.
+#[tokio::test]
+async fn only_selected_pods_are_updated() {
+    let selector = json!({"matchLabels": {"canary": "true"}});
+    let fleet = Fleet::launch("selected", 3, |set| set.with("/spec/updateStrategy/selector", selector)).await;
+    fleet.pod("web-1").label("canary", "true").await;
+    fleet.roll(NEW, json!({})).await;
+    fleet.wait_status("one Pod to be updated", json!({"updatedReadyPods": 1})).await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
+    fleet.pod("web-2").label("canary", "true").await;
+    fleet.wait_status("the second Pod to be updated", json!({"updatedReadyPods": 2})).await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-1", "web-2"]);
+}
+
+/// Scenario 16.
+#[tokio::test]
+async fn a_pause_concerns_running_pods_only() {
+    let fleet = Fleet::launch("pause", 2, |set| set).await;
+    fleet.roll(NEW, json!({"updateStrategy": {"paused": true}})).await;
+    fleet.shop.settle().await;
+    fleet.shop.admit(fleet.shop.pod("web-2")).await;
+    fleet
+        .wait_status(
+            "the new Pod alone to be new",
+            json!({"matchedPods": 3, "updatedReadyPods": 1, "readyPods": 3}),
+        )
+        .await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-2"]);
+    fleet.set.patch(&json!({"spec": {"updateStrategy": {"paused": false}}})).await;
+    fleet.wait_status("all to be new", json!({"updatedReadyPods": 3})).await;
+}
+
+/// Scenario 17, and sharp edge 5.
+#[tokio::test]
+async fn what_cannot_change_in_place_is_told_and_skipped() {
+    let fleet = Fleet::launch("env", 2, |set| set).await;
+    let mut containers = fleet.set.get().await.1["spec"]["containers"].clone();
+    let original = containers.clone();
+    containers[0]["image"] = json!(NEW);
+    containers[0]["env"] = json!([{"name": "LEVEL", "value": "debug"}]);
+    fleet.set.patch(&json!({"spec": {"containers": containers}})).await;
+    let told = async |pod: &str, status: &str| {
+        wait_for(&format!("{pod} to be told"), async || {
+            let pod = fleet.pod(pod).get().await.1;
+            let found = condition(&pod, UPGRADABLE).clone();
+            if found["status"] == status { Ok(found) } else { Err(found) }
+        })
+        .await
+    };
+    for pod in ["web-0", "web-1"] {
+        let upgradable = told(pod, "False").await;
+        assert_eq!(upgradable["reason"], "UpdateImmutableField");
+        assert_eq!(upgradable["message"], format!("{{\"{}\":false}}", fleet.name()));
+        assert!(upgradable["lastTransitionTime"].is_string(), "{upgradable:#}");
+    }
+    let note = fleet.event("default", &fleet.name(), "NotUpgradablePods").await;
+    assert_eq!(
+        note,
+        "SidecarSet in-place update detected 2 not upgradable pod(s) in this round, will skip them."
+    );
+    assert_eq!(fleet.with_image(OLD).await, ["web-0", "web-1"]);
+
+    fleet.pod("web-0").deleted().await;
+    fleet.pod("web-0").gone().await;
+    let again = fleet.shop.admit(fleet.shop.pod("web-0")).await;
+    assert_eq!(named(&named(&again["spec"]["containers"], "log")["env"], "LEVEL")["value"], "debug");
+    fleet.wait_status("the new Pod to be updated", json!({"matchedPods": 2, "updatedReadyPods": 1})).await;
+
+    fleet.set.patch(&json!({"spec": {"containers": original}})).await;
+    told("web-1", "True").await;
+}
+
+/// Scenario 19.
+#[tokio::test]
+async fn a_pod_that_is_not_ready_is_updated_for_free() {
+    let fleet = Fleet::launch("free", 3, |set| set.with("/spec/updateStrategy/maxUnavailable", 0)).await;
+    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "never"}}})).await;
+    fleet.wait_status("one Pod to be unready", json!({"readyPods": 2})).await;
+    fleet.roll(NEW, json!({})).await;
+    fleet.wait_status("that Pod to be updated", json!({"updatedPods": 1})).await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
+    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "0"}}})).await;
+    fleet.wait_status("it to be ready", json!({"updatedReadyPods": 1, "readyPods": 3})).await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
+}
+
+/// Scenario 21.
+#[tokio::test]
+async fn annotations_go_with_the_image_and_never_alone() {
+    allowing_annotations().await;
+    let patch =
+        |value: &str| json!([{"annotations": {"example.com/mode": value}, "patchPolicy": "Overwrite"}]);
+    let fleet =
+        Fleet::launch("patch", 2, |set| set.label("may", "patch").with("/spec/patchPodMetadata", patch("a")))
+            .await;
+    let mode = async |pod: &str| annotation(&fleet.pod(pod).get().await.1, "example.com/mode").to_owned();
+    assert_eq!(mode("web-0").await, "a");
+    let before: Vec<Value> =
+        fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
+    fleet.set.patch(&json!({"spec": {"patchPodMetadata": patch("b")}})).await;
+    fleet.wait_status("the change to be seen", json!({"updatedPods": 2})).await;
+    let after: Vec<Value> =
+        fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
+    assert_eq!(after, before);
+    fleet.roll(NEW, json!({"patchPodMetadata": patch("c")})).await;
+    fleet.wait_status("both Pods to be updated", json!({"updatedReadyPods": 2})).await;
+    assert_eq!((mode("web-0").await, mode("web-1").await), ("c".to_owned(), "c".to_owned()));
+}
+
+/// Sharp edge 2: what is wrong with one Pod is told, and the others go on.
+#[tokio::test]
+async fn one_bad_pod_does_not_hold_the_others() {
+    allowing_annotations().await;
+    let patch = |value: &str| json!([{"annotations": {"example.com/config": value}, "patchPolicy": "MergePatchJson"}]);
+    let fleet = Fleet::launch("bad", 3, |set| {
+        set.label("may", "patch")
+            .with("/spec/patchPodMetadata", patch(r#"{"a":1}"#))
+            .with("/spec/updateStrategy/maxUnavailable", "100%")
+    })
+    .await;
+    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {"example.com/config": "oops"}}})).await;
+    fleet.roll(NEW, json!({"patchPodMetadata": patch(r#"{"b":2}"#)})).await;
+    fleet.wait_status("the others to be updated", json!({"updatedReadyPods": 2})).await;
+    assert_eq!(fleet.with_image(NEW).await, ["web-0", "web-2"]);
+    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {"example.com/config": "{}"}}})).await;
+    fleet.wait_status("the mended Pod to follow", json!({"updatedReadyPods": 3})).await;
+}
+
+/// Two SidecarSets in one Pod keep their records apart.
+#[tokio::test]
+async fn two_sets_update_the_same_pod_independently() {
+    let fleet = Fleet::open("two", |set| set).await;
+    let other =
+        Stored::create(&fleet.shop.client, fleet.shop.sidecar_set("mesh").container("mesh", OLD)).await;
+    fleet.shop.settle().await;
+    fleet.shop.admit(fleet.shop.pod("web-0")).await;
+    fleet.wait_status("the Pod to be ready", json!({"readyPods": 1})).await;
+    fleet.roll(NEW, json!({})).await;
+    let mut containers = other.get().await.1["spec"]["containers"].clone();
+    containers[0]["image"] = json!("busybox:1.37");
+    other.patch(&json!({"spec": {"containers": containers}})).await;
+    fleet.wait_status("the first sidecar to be updated", json!({"updatedReadyPods": 1})).await;
+    wait_for("the second sidecar to be updated", async || {
+        let status = other.get().await.1["status"].clone();
+        if status["updatedReadyPods"] == 1 { Ok(()) } else { Err(status) }
+    })
+    .await;
+    let pod = fleet.pod("web-0").get().await.1;
+    assert_eq!((image_of(&pod, "log"), image_of(&pod, "mesh")), (NEW, "busybox:1.37"));
+    assert_eq!((restarts(&pod, "main"), restarts(&pod, "log"), restarts(&pod, "mesh")), (0, 1, 1));
+    let message = format!("{{\"{}\":true,\"{}\":true}}", fleet.name(), fleet.shop.name("mesh"));
+    assert_eq!(condition(&pod, UPGRADABLE)["message"], message);
+}
+
+/// The manifests in the documentation.
+#[tokio::test]
+async fn the_documented_manifests_work() {
+    let (server, _) = crate::support::shared().await;
+    let shop = crate::support::Shop::open("documented").await;
+    for (page, count) in [("sidecarset-update.md", 2), ("sidecar-terminator.md", 1)] {
+        let text = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let manifests: Vec<&str> =
+            text.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+        assert_eq!(manifests.len(), count, "{page}");
+        for manifest in manifests {
+            server.kubectl_with_input(["apply", "-f", "-"], manifest).await.success();
+            let words = ["get", "-f", "-", "--output=json"];
+            let set: Value =
+                serde_json::from_str(&server.kubectl_with_input(words, manifest).await.success()).unwrap();
+            shop.settle().await;
+            let labels = set["spec"]["selector"]["matchLabels"].clone();
+            let pod = shop.admit(shop.pod(&super::name(&set)).with("/metadata/labels", labels)).await;
+            let injected = annotation(&pod, "kruise.io/sidecarset-injected-list");
+            assert_eq!(injected, super::name(&set));
+            server.kubectl_with_input(["delete", "-f", "-"], manifest).await.success();
+        }
+    }
+}
