@@ -6,7 +6,7 @@ host := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 demo_directory ?= $(CURDIR)/target/demo
 
-.PHONY: help demo demo-down test test-nodes lint format generate image bench bench-admission bench-sidecarset fuzz
+.PHONY: help demo demo-down test test-nodes lint format generate image bench bench-admission bench-sidecarset bench-cloneset fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -38,14 +38,17 @@ image: ## The container image as an OCI layout in target/image
 	cargo build --release
 	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter
 
-bench: bench-admission bench-sidecarset ## All benches
+bench: bench-admission bench-sidecarset bench-cloneset ## All benches
 	cargo bench -p kutter-planner
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
 	./benches/admission.sh
 
 bench-sidecarset: ## Cost of rolling sidecars on fake nodes, and memory per Pod; prints figures in the same form
-	./benches/sidecarset.sh
+	./benches/controllers.sh sidecarset
+
+bench-cloneset: ## Cost of creating and updating the Pods of a CloneSet on fake nodes; prints figures in the same form
+	./benches/controllers.sh cloneset
 
 fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks

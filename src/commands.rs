@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::ServeArguments;
 use crate::review::ReviewArguments;
-use crate::{crds, finalizer, manifests, review, serve};
+use crate::{crds, explain, finalizer, manifests, review, serve, simulate};
 
 /// Admission and workload system for Kubernetes, compatible with OpenKruise.
 #[derive(Debug, Parser)]
@@ -26,6 +26,14 @@ enum Command {
     ///
     /// Exit code 0: allowed, 1: error, 3: denied.
     Review(ReviewArguments),
+    /// Show why a workload is as it is, and what its controller would do next
+    ///
+    /// Exit code 0: complete, 1: error, 2: waiting or moving.
+    Explain(explain::ExplainArguments),
+    /// Show how a CloneSet is created and rolled out, in a simulated cluster
+    ///
+    /// Exit code 0: it came to what it asks for, 1: error, 4: it did not.
+    Simulate(simulate::SimulateArguments),
     /// Print the CustomResourceDefinitions
     Crds,
     /// Print what the chart installs, for kubectl apply --server-side -f -
@@ -40,6 +48,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     match CommandLine::parse_from(arguments).command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Review(arguments) => review::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Crds => crds::print(),
         Command::Manifests(arguments) => manifests::print(&arguments),
         Command::Finalizer(arguments) => finalizer::run(&arguments),

@@ -4,11 +4,13 @@
 mod arguments;
 mod commands;
 mod crds;
+mod explain;
 mod finalizer;
 mod manifests;
 mod offline;
 mod review;
 mod serve;
+mod simulate;
 
 use std::process::ExitCode;
 

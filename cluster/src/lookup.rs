@@ -247,7 +247,9 @@ impl Lookup {
                 let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
                 timeout(POD_PATIENCE, crate::write::get(&live.client, &path))
                     .await
-                    .map_err(|_| LookupError(format!("no answer from the API server within {POD_PATIENCE:?}")))?
+                    .map_err(|_| {
+                        LookupError(format!("no answer from the API server within {POD_PATIENCE:?}"))
+                    })?
                     .map_err(|error| LookupError(crate::client::message(&error)))?
             }
             Source::Files(objects) => {

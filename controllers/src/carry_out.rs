@@ -12,6 +12,9 @@ use planner::pod_write::{PodWrite, Target};
 use crate::ReconcileError;
 use crate::pods::Pods;
 
+/// How often a write is sent that goes on with another.
+const TRIES: usize = 5;
+
 /// What came of the writes.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
@@ -24,8 +27,12 @@ pub enum Outcome {
 
 /// Sends `writes` to `pod`, one after the other.
 ///
+/// Where only the status has changed since the write before, which kubelets do in answer to it, a write is
+/// sent again: what it goes on with must not be left half done, nor undone by the next plan.
+///
 /// # Errors
-/// The API server refuses for another reason than the Pod's state, or can't be reached.
+/// The API server refuses for another reason than the Pod's state, or can't be reached. Where no answer
+/// came the Pod is read again, so that a write that was carried out is known.
 pub async fn carry_out(
     client: &Client,
     pods: &Pods,
@@ -41,18 +48,67 @@ pub async fn carry_out(
             Target::Status => "/status",
             Target::Resize => "/resize",
         };
-        let version = last.as_ref().map_or(&metadata.resource_version, |pod| &pod.metadata.resource_version);
-        let body = write.to_json(&metadata.uid, version);
-        let path = format!("{path}{subresource}");
-        match write::patch(client, &path, PatchKind::StrategicMerge, body).await {
-            Ok(text) => last = Some(pods.written(&text)?),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+        let target = format!("{path}{subresource}");
+        let mut tries = 0;
+        loop {
+            let version = &last.as_ref().unwrap_or(pod).metadata.resource_version;
+            let body = write.to_json(&metadata.uid, version);
+            match write::patch(client, &target, PatchKind::StrategicMerge, body).await {
+                Ok(text) => {
+                    last = Some(pods.written(&text)?);
+                    break;
+                }
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(error) => {
+                    // It may have been carried out all the same, and then the next plan must know.
+                    let moved =
+                        is_uncertain(&error) && has_moved(client, pods, &metadata.uid, version, &path).await;
+                    return if moved { Ok(Outcome::Outdated) } else { Err(error.into()) };
+                }
+            }
+            tries += 1;
+            let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Outcome::Outdated) };
+            let Some(text) = write::get(client, &path).await? else { return Ok(Outcome::Outdated) };
+            let now = pods.written(&text)?;
+            if !differ_in_status_only(before, &now) {
                 return Ok(Outcome::Outdated);
             }
-            Err(error) => return Err(error.into()),
+            last = Some(now);
         }
     }
     Ok(Outcome::Written(Box::new(last.unwrap_or_else(|| pod.clone()))))
+}
+
+/// No answer, or one that does not tell whether the write was carried out.
+fn is_uncertain(error: &kube::Error) -> bool {
+    !matches!(error, kube::Error::Api(status) if status.code < 500)
+}
+
+/// Reads the Pod and takes it in; true if it is gone or in another state than that of `version`.
+async fn has_moved(client: &Client, pods: &Pods, uid: &str, version: &str, path: &str) -> bool {
+    match write::get(client, path).await {
+        Ok(Some(text)) => pods
+            .written(&text)
+            .is_ok_and(|now| *now.metadata.uid != *uid || *now.metadata.resource_version != *version),
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}
+
+/// True if the API server refuses this write, by a rule or a webhook, and would go on to do so: no sign of
+/// trouble that others have as well.
+pub(crate) fn is_refusal(error: &ReconcileError) -> bool {
+    match error {
+        ReconcileError::Cluster(kube::Error::Api(status)) => {
+            !matches!(status.code, 401 | 404 | 408 | 409 | 429 | 502..=504)
+        }
+        _ => false,
+    }
+}
+
+fn differ_in_status_only(mut before: ObservedPod, now: &ObservedPod) -> bool {
+    before.metadata.resource_version.clone_from(&now.metadata.resource_version);
+    before.metadata == now.metadata && before.spec == now.spec
 }
 
 #[cfg(test)]
@@ -124,10 +180,49 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_kubelet_that_answers_the_first_write_does_not_stop_the_second() {
+        for (meanwhile, expected) in [("new", 4), ("newer", 3)] {
+            let (client, requests) = fake::api_server(move |request| match (request.method, request.path) {
+                ("GET", _) => (200, text(7, meanwhile)),
+                (_, "/api/v1/namespaces/n/pods/p") => (200, text(5, "new")),
+                _ if request.body.contains("\"7\"") => (200, text(8, "new")),
+                _ => (409, fake::status(409)),
+            });
+            let pods = Pods::new(false);
+            let pod = stored(&pods);
+            let outcome = carry_out(&client, &pods, &pod, &writes()).await.unwrap();
+            assert_eq!(outcome == Outcome::Outdated, meanwhile == "newer");
+            assert_eq!(requests.lock().unwrap().len(), expected, "{:?}", requests.lock().unwrap());
+        }
+    }
+
+    #[tokio::test]
     async fn a_refusal_is_an_error() {
-        let (client, _requests) = fake::api_server(|_| (403, fake::status(403)));
-        let pods = Pods::new(false);
-        let pod = stored(&pods);
-        assert!(carry_out(&client, &pods, &pod, &writes()).await.is_err());
+        for (code, requests_made, is_of_this_write) in
+            [(403, 1, true), (422, 1, true), (500, 2, true), (429, 1, false), (503, 2, false)]
+        {
+            let (client, requests) = fake::api_server(move |_| (code, fake::status(code)));
+            let pods = Pods::new(false);
+            let pod = stored(&pods);
+            let error = carry_out(&client, &pods, &pod, &writes()).await.unwrap_err();
+            assert_eq!(is_refusal(&error), is_of_this_write, "{code}");
+            assert_eq!(requests.lock().unwrap().len(), requests_made, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_answer_did_not_come_is_known_before_the_next_plan() {
+        for (now, known) in [(Some(7), "7"), (Some(1), "1"), (None, "1")] {
+            let (client, _requests) = fake::api_server(move |request| match (request.method, now) {
+                ("GET", Some(version)) => (200, text(version, "new")),
+                ("GET", None) => (404, fake::status(404)),
+                _ => (504, fake::status(504)),
+            });
+            let pods = Pods::new(false);
+            let pod = stored(&pods);
+            let outcome = carry_out(&client, &pods, &pod, &writes()).await;
+            assert_eq!(outcome.ok(), (now != Some(1)).then_some(Outcome::Outdated), "{now:?}");
+            assert_eq!(&*pods.get(&key()).unwrap().metadata.resource_version, known);
+        }
     }
 }

@@ -57,6 +57,8 @@ const SOON: Duration = Duration::from_secs(1);
 const SAFETY_NET: Duration = Duration::from_secs(600);
 /// Events that may wait to be written. More are dropped: they tell of what can be seen.
 const EVENTS: usize = 4096;
+/// Longest message of an Event, in bytes.
+const MESSAGE: usize = 1024;
 
 /// Reconciles CloneSets.
 struct Controller {
@@ -67,13 +69,15 @@ struct Controller {
     stores: Stores,
     nodes: Nodes,
     courses: Courses,
-    memories: Mutex<HashMap<String, Memory>>,
+    memories: Mutex<HashMap<Key, Memory>>,
     events: mpsc::Sender<(ObjectReference, Event)>,
 }
 
 /// What is remembered of one CloneSet beside the objects; losing it costs extra work, nothing else.
 #[derive(Debug, Default)]
 struct Memory {
+    /// The CloneSet that it is about: another one may have taken its name.
+    uid: String,
     /// Instance ids of Pods that were refused: their claims are kept for the next try.
     refused: BTreeSet<String>,
     /// Some write may have been carried out though no answer came.
@@ -220,13 +224,13 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let course = format!("{}/{}", key.0, key.1);
         let Some(set) = self.stores.sets.get(key) else {
-            self.courses.forget(&course);
+            self.forget(key, &course);
             return Ok(Next::Done);
         };
         if let Some(rest) = self.courses.rest(&course) {
             return Ok(Next::After(rest));
         }
-        if self.memory_of(&set.metadata.uid, |memory| memory.lost_sight) {
+        if self.memory_of(&set, |memory| memory.lost_sight) {
             self.look_again(&set).await?;
         }
         let pods = self.pods.owned_by(&set.metadata.uid);
@@ -237,7 +241,7 @@ impl Controller {
         if let Some(step) = planned.revision.take() {
             let collisions = self.revisions(&set).write(step).await?;
             if collisions.is_some() {
-                self.memory_of(&set.metadata.uid, |memory| memory.collision_count = collisions);
+                self.memory_of(&set, |memory| memory.collision_count = collisions);
             }
             let began = Instant::now();
             planned = self.plan(&set, &pods, &nodes);
@@ -258,7 +262,7 @@ impl Controller {
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
         revisions.extend(stored.group(&Group::Orphans(set.metadata.namespace.as_str().into())));
         let (refused, collision_count) =
-            self.memory_of(uid, |memory| (memory.refused.clone(), memory.collision_count));
+            self.memory_of(set, |memory| (memory.refused.clone(), memory.collision_count));
         let snapshot = Snapshot {
             set,
             pods,
@@ -348,8 +352,11 @@ impl Controller {
 
     /// Labels of Nodes, where Pods may have to be chosen by them.
     async fn nodes(&self, set: &CloneSet, pods: usize) -> Result<Labels, ReconcileError> {
-        let spread =
-            set.spec.template.as_ref().is_some_and(|template| template.get().contains("topologySpreadConstraints"));
+        let spread = set
+            .spec
+            .template
+            .as_ref()
+            .is_some_and(|template| template.get().contains("topologySpreadConstraints"));
         let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
         if spread && pods > wanted {
             return self.nodes.labels(&self.client).await;
@@ -361,7 +368,8 @@ impl Controller {
     async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
         let namespace = &set.metadata.namespace;
         let list = async |plural: &str| -> Result<Vec<Box<RawValue>>, ReconcileError> {
-            let path = format!("/api/v1/namespaces/{namespace}/{plural}?labelSelector={CLONESET_INSTANCE_ID}");
+            let path =
+                format!("/api/v1/namespaces/{namespace}/{plural}?labelSelector={CLONESET_INSTANCE_ID}");
             let path = path.replace("apps.kruise.io/", "apps.kruise.io%2F");
             let Some(text) = write::get(&self.client, &path).await? else { return Ok(Vec::new()) };
             Ok(serde_json::from_str::<List<Box<RawValue>>>(&text)?.items)
@@ -372,22 +380,36 @@ impl Controller {
         for claim in list("persistentvolumeclaims").await? {
             self.stores.claims.written(Claim::read(claim.get())?);
         }
-        self.memory_of(&set.metadata.uid, |memory| memory.lost_sight = false);
+        self.memory_of(set, |memory| memory.lost_sight = false);
         Ok(())
     }
 
     fn memory<T>(&self, work: &Work<'_>, use_it: impl FnOnce(&mut Memory) -> T) -> T {
-        self.memory_of(&work.set.metadata.uid, use_it)
+        self.memory_of(work.set, use_it)
     }
 
     // Held for single operations only, never over an await.
-    fn memory_of<T>(&self, uid: &str, use_it: impl FnOnce(&mut Memory) -> T) -> T {
+    fn memory_of<T>(&self, set: &CloneSet, use_it: impl FnOnce(&mut Memory) -> T) -> T {
+        let CloneSet { metadata, .. } = set;
+        let key = (metadata.namespace.clone(), metadata.name.clone());
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
-        use_it(memories.entry(uid.to_owned()).or_default())
+        let memory = memories.entry(key).or_default();
+        if memory.uid != metadata.uid {
+            *memory = Memory { uid: metadata.uid.clone(), ..Memory::default() };
+        }
+        use_it(memory)
+    }
+
+    /// Forgets a CloneSet that is gone.
+    fn forget(&self, key: &Key, course: &str) {
+        self.courses.forget(course);
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     /// Has an Event written; where there are too many, it is dropped.
-    fn tell(&self, set: &CloneSet, event: Event) {
+    fn tell(&self, set: &CloneSet, mut event: Event) {
+        // The API server refuses longer ones; those with the JSON of what failed are.
+        event.message.truncate(event.message.floor_char_boundary(MESSAGE));
         let metadata = &set.metadata;
         let reference = ObjectReference {
             api_version: Some(API_VERSION.to_owned()),

@@ -34,7 +34,8 @@ impl Kept for StoredRevision {
     }
 
     fn groups(&self) -> Vec<Group> {
-        let set = self.metadata.labels.get(SIDECARSET_NAME).map(|name| Group::SidecarSet(name.as_str().into()));
+        let set =
+            self.metadata.labels.get(SIDECARSET_NAME).map(|name| Group::SidecarSet(name.as_str().into()));
         let owner = match self.metadata.controller() {
             Some(owner) => Group::Owner(owner.uid.as_str().into()),
             None => Group::Orphans(self.metadata.namespace.as_str().into()),

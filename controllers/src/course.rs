@@ -29,6 +29,8 @@ struct Course {
     /// Why Pods wait, and since when for this reason.
     waits: Option<(Box<str>, Instant)>,
     told: bool,
+    /// Something else is wanted since the reconcile began that is under way.
+    woken: bool,
 }
 
 /// Whether a rollout stands still.
@@ -43,16 +45,22 @@ pub(crate) enum Standstill {
 }
 
 impl Courses {
-    /// How long the object still has to rest.
+    /// How long the object still has to rest; `None` where a reconcile begins.
     pub(crate) fn rest(&self, name: &str) -> Option<Duration> {
-        let rests = self.lock().get(name)?.rests?;
-        Some(rests.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
+        let mut courses = self.lock();
+        let course = courses.get_mut(name)?;
+        let rest = course.rests.map(|rests| rests.saturating_duration_since(Instant::now()));
+        let rest = rest.filter(|rest| !rest.is_zero());
+        course.woken &= rest.is_some();
+        rest
     }
 
     /// Rests, as is fit for a plan that took so long.
     pub(crate) fn plan_took(&self, name: &str, time: Duration) {
         let rest = time.saturating_mul(REST_FACTOR).clamp(REST.0, REST.1);
-        self.lock().entry(name.into()).or_default().rests = Some(Instant::now() + rest);
+        let mut courses = self.lock();
+        let course = courses.entry(name.into()).or_default();
+        course.rests = (!course.woken).then(|| Instant::now() + rest);
     }
 
     /// Rests after a failure, for longer with each in a row: what changes meanwhile is no reason to try
@@ -62,8 +70,10 @@ impl Courses {
         let course = courses.entry(name.into()).or_default();
         let pause =
             FAILED.0.saturating_mul(1_u32.checked_shl(course.failures).unwrap_or(u32::MAX)).min(FAILED.1);
-        course.failures = course.failures.saturating_add(1);
-        course.rests = course.rests.max(Some(Instant::now() + pause));
+        if !course.woken {
+            course.failures = course.failures.saturating_add(1);
+            course.rests = course.rests.max(Some(Instant::now() + pause));
+        }
     }
 
     /// Nothing failed this time.
@@ -73,11 +83,11 @@ impl Courses {
         }
     }
 
-    /// Rests no longer: something else is wanted now.
+    /// Rests no longer, nor after the reconcile that is under way: something else is wanted now.
     pub(crate) fn wake(&self, name: &str) {
-        if let Some(course) = self.lock().get_mut(name) {
-            (course.rests, course.failures) = (None, 0);
-        }
+        let mut courses = self.lock();
+        let course = courses.entry(name.into()).or_default();
+        (course.rests, course.failures, course.woken) = (None, 0, true);
     }
 
     /// Notes why Pods wait while nothing is written to any; `None` where something is, or none waits.
@@ -152,12 +162,25 @@ mod tests {
         }
         assert_eq!(rest(), FAILED.1);
         courses.wake("a");
+        assert_eq!(courses.rest("a"), None);
         courses.failed("a");
         assert_eq!(rest(), FAILED.0);
         advance(rest()).await;
         courses.succeeded("a");
         courses.failed("a");
         assert_eq!(rest(), FAILED.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wanted_during_a_reconcile_does_not_wait_for_the_rest_after_it() {
+        let courses = Courses::default();
+        assert_eq!(courses.rest("a"), None, "a reconcile begins");
+        courses.wake("a");
+        courses.plan_took("a", Duration::from_secs(10));
+        courses.failed("a");
+        assert_eq!(courses.rest("a"), None, "the next one begins");
+        courses.plan_took("a", Duration::from_secs(10));
+        assert_eq!(courses.rest("a"), Some(REST.1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -64,7 +64,9 @@ pub enum ReconcileError {
     #[error("node {0:?} does not exist")]
     NoNode(String),
     /// A ControllerRevision that was just written is not what is wanted.
-    #[error("the ControllerRevision that was written is not the one that is wanted: somebody else writes them too")]
+    #[error(
+        "the ControllerRevision that was written is not the one that is wanted: somebody else writes them too"
+    )]
     Unsettled,
     /// What was planned could not be carried out.
     #[error("{0}")]
@@ -198,14 +200,16 @@ fn pod_reference(pod: &ObservedPod) -> ObjectReference {
         namespace: Some(metadata.namespace.to_string()),
         name: Some(metadata.name.to_string()),
         uid: Some(metadata.uid.to_string()),
-        resource_version: Some(metadata.resource_version.to_string()),
+        // No resource version: Events of all states are counted as one.
         ..ObjectReference::default()
     }
 }
 
-/// The clock of the controllers: the one place where they read it.
+/// The clock of the controllers, and their chance: the one place where they read either.
 fn now() -> planner::moment::Moment {
-    planner::moment::Moment { now: jiff::Timestamp::now(), seed: 0 }
+    use std::hash::{BuildHasher, RandomState};
+    // The hasher's keys are random per process and other ones each time.
+    planner::moment::Moment { now: jiff::Timestamp::now(), seed: RandomState::new().hash_one(()) }
 }
 
 #[cfg(test)]

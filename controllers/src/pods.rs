@@ -111,7 +111,8 @@ impl Pods {
     /// The text is no Pod.
     pub fn written(&self, json: &str) -> Result<ObservedPod, serde_json::Error> {
         let mut pod = ObservedPod::read(json)?;
-        if self.is_needed(&pod) {
+        // One that is not needed any more goes when the watch tells of it, not before.
+        if self.is_needed(&pod) || self.kept.get(&pod.key()).is_some() {
             trim::trim(&mut pod);
             self.kept.written(pod.clone());
         }

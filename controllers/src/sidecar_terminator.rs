@@ -2,8 +2,8 @@
 //! are done (spec 20 §11). On real nodes it asks for that by a ContainerRecreateRequest. Runs with gate
 //! `SidecarTerminator`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::events::{Recorder, Severity};
@@ -24,6 +24,8 @@ use crate::{Context, ReconcileError, now, pod_reference, triggers};
 const NAME: &str = "sidecarterminator-controller";
 /// Pause before a Pod is looked at again that had changed when it was to be written to.
 const SOON: Duration = Duration::from_secs(1);
+/// A Pod that stays due is looked at again after this time: a request may have been deleted, or failed.
+const SAFETY_NET: Duration = Duration::from_secs(300);
 
 /// Reconciles the Pods whose sidecars have to end. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
@@ -32,8 +34,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
         triggers::changed(change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
     });
     let client = context.client.clone();
-    let terminator = Terminator { recorder: Recorder::new(client.clone(), NAME, None), client, pods };
-    let terminator = Arc::new(terminator);
+    let terminator = Arc::new(Terminator::new(client, pods));
     let settings = queue::Settings { name: NAME, workers: context.settings.sidecarterminator_workers };
     let queue = queue::run(settings, &context.metrics, keys, move |key| {
         let terminator = terminator.clone();
@@ -46,17 +47,27 @@ struct Terminator {
     client: Client,
     pods: Arc<Pods>,
     recorder: Recorder,
+    /// Of Pods that are due, the warning that was told last.
+    warned: Mutex<HashMap<Key, Warned>>,
 }
 
+/// The UID of a Pod, and what was told of it.
+type Warned = (Box<str>, String);
+
 impl Terminator {
+    fn new(client: Client, pods: Arc<Pods>) -> Self {
+        Self { recorder: Recorder::new(client.clone(), NAME, None), client, pods, warned: Mutex::default() }
+    }
+
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(key).filter(|pod| sidecar_terminator::is_due(pod)) else {
+            self.warned.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
         let virtual_node = self.is_virtual(&pod.spec.node_name).await?;
         for action in sidecar_terminator::plan(&pod, virtual_node, now().now) {
             let event = match action {
-                Action::Warn(event) => Some(event),
+                Action::Warn(event) => self.is_news(key, &pod, &event).then_some(event),
                 Action::Recreate(request, event) => self.recreate(&pod, request).await?.then_some(event),
                 Action::Write(write, event) => {
                     match carry_out(&self.client, &self.pods, &pod, &[write]).await? {
@@ -69,7 +80,14 @@ impl Terminator {
                 self.tell(&pod, &event).await;
             }
         }
-        Ok(Next::Done)
+        Ok(Next::After(SAFETY_NET))
+    }
+
+    /// False if this was told of the Pod already.
+    fn is_news(&self, key: &Key, pod: &ObservedPod, event: &Event) -> bool {
+        let warned = (pod.metadata.uid.clone(), event.message.clone());
+        let mut all = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(key.clone(), warned.clone()) != Some(warned)
     }
 
     async fn is_virtual(&self, node: &str) -> Result<bool, ReconcileError> {
@@ -106,3 +124,6 @@ impl Terminator {
             .await;
     }
 }
+
+#[cfg(test)]
+mod tests;

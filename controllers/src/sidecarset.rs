@@ -7,6 +7,9 @@
 //!                  ^------------------ what the writes returned ----------------'
 //! ```
 //!
+//! A Pod whose update the API server refuses is left alone for a while, and others go in its place. Only
+//! trouble that concerns all of them makes the SidecarSet rest.
+//!
 //! What a plan costs grows with the Pods of the SidecarSet, and each of them changes several times while
 //! it is updated. So after a plan a SidecarSet rests for a multiple of the time that the plan took:
 //! planning takes a small, constant share of the time however many Pods there are.
@@ -23,16 +26,18 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
+use planner::canonical::CanonicalError;
 use planner::event::Event;
 use planner::json_patch::string;
 use planner::observed_pod::ObservedPod;
-use planner::sidecarset::rollout::{self, Hold, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
+use planner::sidecarset::history::Registration;
+use planner::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use planner::world::Watched;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
-use crate::carry_out::{Outcome, carry_out};
+use crate::carry_out::{Outcome, carry_out, is_refusal};
 use crate::course::{self, Courses};
 use crate::pods::Pods;
 use crate::queue::{self, Next};
@@ -40,8 +45,12 @@ use crate::store::follow::{Readable, follow, resource};
 use crate::store::{Change, Kept, Store};
 use crate::{Context, ReconcileError, now, pod_reference, triggers};
 
+mod memory;
 mod revisions;
+#[cfg(test)]
+mod tests;
 
+use memory::Memory;
 use revisions::Revisions;
 
 const NAME: &str = "sidecarset-controller";
@@ -50,6 +59,8 @@ const CONCURRENCY: usize = 4;
 /// Pause before a Pod is looked at again that had changed when it was to be written to, or whose
 /// namespace is not known yet.
 const SOON: Duration = Duration::from_secs(1);
+/// Pause before others are updated in the place of Pods that were refused.
+const OTHERS: Duration = Duration::from_millis(20);
 /// A SidecarSet is looked at again after this time even if no event tells of it: selectors may match
 /// otherwise once a namespace has got other labels.
 const SAFETY_NET: Duration = Duration::from_secs(300);
@@ -92,21 +103,25 @@ struct Controller {
     index: Arc<Index>,
     recorder: Recorder,
     courses: Courses,
+    memory: Memory,
+}
+
+/// What came of the writes of a plan.
+#[derive(Default)]
+struct Written {
+    /// Some Pods had changed, or the SidecarSet had.
+    outdated: bool,
+    /// Some Pods were refused.
+    refused: bool,
+    /// Trouble with the API server.
+    failed: Option<ReconcileError>,
 }
 
 /// Reconciles SidecarSets. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
-    let controller = Arc::new(Controller {
-        revisions: Revisions::new(client.clone(), namespace),
-        recorder: Recorder::new(client.clone(), NAME, None),
-        index: context.index.clone(),
-        sets: Store::default(),
-        courses: Courses::default(),
-        pods,
-        client: client.clone(),
-    });
+    let controller = Arc::new(Controller::new(client.clone(), namespace, context.index.clone(), pods));
     let sets: Api<WatchedObject> = Api::all_with(
         client,
         &resource(api::APPS_GROUP, "v1beta1", api::sidecarset::KIND, api::sidecarset::PLURAL),
@@ -137,15 +152,33 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 }
 
 impl Controller {
-    /// A SidecarSet that is new, or says something else (spec 20 §6.1).
+    fn new(client: Client, namespace: &str, index: Arc<Index>, pods: Arc<Pods>) -> Self {
+        Self {
+            revisions: Revisions::new(client.clone(), namespace),
+            recorder: Recorder::new(client.clone(), NAME, None),
+            sets: Store::default(),
+            courses: Courses::default(),
+            memory: Memory::default(),
+            index,
+            pods,
+            client,
+        }
+    }
+
+    /// A SidecarSet that is new, or says something else (spec 20 §6.1), or whose status is not ours.
     fn of_set(&self, change: &Change<RolloutSet>) -> Option<(Box<str>, Duration)> {
         let said = |set: &Arc<RolloutSet>| (set.uid.clone(), set.generation, set.deleting);
         let name = change.states().next()?.name.clone();
         let news = change.old.as_ref().map(said) != change.new.as_ref().map(said);
         if news {
             self.courses.wake(&name);
+            self.memory.forgive(&name);
         }
-        news.then_some((name, Duration::ZERO))
+        let foreign = || {
+            let present = self.sets.get(&key(&name));
+            present.is_some_and(|set| !self.memory.is_our_status(&name, &set.status))
+        };
+        (news || foreign()).then_some((name, Duration::ZERO))
     }
 
     /// The SidecarSets of a Pod to which its change matters.
@@ -167,6 +200,7 @@ impl Controller {
     async fn reconcile(&self, name: &str) -> Result<Next, ReconcileError> {
         let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
             self.courses.forget(name);
+            self.memory.forget(name);
             return Ok(Next::Done);
         };
         if let Some(rest) = self.courses.rest(name) {
@@ -185,27 +219,77 @@ impl Controller {
 
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
+        self.look_again(name).await?;
         let began = Instant::now();
         let (pods, complete) = self.pods_of(set);
         let stored = self.revisions.of(name);
-        let registered = self.revisions.register(set, &stored, &pods);
+        let registration = self.revisions.register(set, &stored, &pods);
         let planned = began.elapsed();
-        let registered = registered?;
-        let (latest, collision_count) = self.revisions.write(set, registered).await?;
+        let (latest, collision_count) = self.record(set, registration).await?;
+        let (refused, retry) = self.memory.refusals(name, &pods);
         let began = Instant::now();
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
-        let plan = rollout::plan(&snapshot, now().now);
+        let plan = rollout::plan_around(&snapshot, &refused, now().now);
         self.courses.plan_took(name, planned.saturating_add(began.elapsed()));
-        self.write_status(set, plan.status.as_deref()).await?;
+        if !self.write_status(set, plan.status.as_deref()).await? {
+            return Ok(Next::After(SOON));
+        }
         for event in &plan.events {
             self.tell(&reference(set), event).await;
         }
-        let outdated = self.write_pods(&plan).await?;
-        if outdated || !complete {
+        let written = self.write_pods(set, &plan).await;
+        if let Some(error) = written.failed {
+            return Err(error);
+        }
+        if written.refused {
+            return Ok(Next::After(OTHERS));
+        }
+        if written.outdated || !complete {
             return Ok(Next::After(SOON));
         }
-        Ok(Next::After(self.explain(set, &plan).await))
+        let look = self.explain(set, &plan).await;
+        Ok(Next::After(retry.map_or(look, |retry| retry.min(look))))
+    }
+
+    /// Reads the Pods of which it is not known whether a write to them was carried out.
+    async fn look_again(&self, name: &str) -> Result<(), ReconcileError> {
+        for pod in self.memory.uncertain(name) {
+            let path = format!("/api/v1/namespaces/{}/pods/{}", pod.0, pod.1);
+            if let Some(text) = write::get(&self.client, &path).await? {
+                self.pods.written(&text)?;
+            }
+            self.memory.certain(name, &pod);
+        }
+        Ok(())
+    }
+
+    /// Writes the revisions; gives the name of the current one and the count of collisions. One that is
+    /// refused is told of and holds up nothing: the one before stays current.
+    async fn record(
+        &self,
+        set: &RolloutSet,
+        registration: Result<Option<Registration>, CanonicalError>,
+    ) -> Result<(String, i32), ReconcileError> {
+        let recorded = match registration {
+            Ok(registration) => self.revisions.write(set, registration).await,
+            Err(error) => Err(error.into()),
+        };
+        let problem = match &recorded {
+            Err(error @ ReconcileError::Record(_)) => Some(error.to_string()),
+            Err(error) if is_refusal(error) => Some(error.to_string()),
+            _ => None,
+        };
+        if self.memory.is_news(&set.name, problem.as_deref()) {
+            let message = problem.clone().unwrap_or_default();
+            warn!(sidecar_set = &*set.name, problem = message, "no ControllerRevision is made");
+            let event = Event { warning: true, reason: "RevisionRefused", message };
+            self.tell(&reference(set), &event).await;
+        }
+        match problem {
+            Some(_) => Ok((set.status.latest_revision.clone(), set.status.collision_count.unwrap_or(0))),
+            None => recorded,
+        }
     }
 
     /// The Pods that name the SidecarSet, in the namespaces that it selects; and whether all of these
@@ -226,41 +310,74 @@ impl Controller {
         (all.iter().filter(selected).cloned().collect(), complete)
     }
 
-    async fn write_status(&self, set: &RolloutSet, patch: Option<&str>) -> Result<(), ReconcileError> {
-        let Some(patch) = patch else { return Ok(()) };
-        let uid = string(&set.uid);
-        let patch = format!(r#"{{"metadata":{{"uid":{uid}}},{}"#, patch.strip_prefix('{').unwrap_or(patch));
+    /// Brings the status up to date; false if the SidecarSet is gone or has changed, of which the watch
+    /// will tell. The resource version says so: that of a UID is not looked at in a patch of a status.
+    async fn write_status(&self, set: &RolloutSet, patch: Option<&str>) -> Result<bool, ReconcileError> {
+        let Some(patch) = patch else {
+            self.memory.said(&set.name, set.status.clone());
+            return Ok(true);
+        };
+        let version = string(&set.resource_version);
+        let members = patch.strip_prefix('{').unwrap_or(patch);
+        let patch = format!(r#"{{"metadata":{{"resourceVersion":{version}}},{members}"#);
         let path =
             format!("/apis/{}/{}/{}/status", api::sidecarset::API_VERSION, api::sidecarset::PLURAL, set.name);
         match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => self.sets.written(RolloutSet::read(&text)?),
-            // Gone, or another SidecarSet of that name by now, of which the watch will tell.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => return Err(error.into()),
+            Ok(text) => {
+                let after = RolloutSet::read(&text)?;
+                self.memory.said(&set.name, after.status.clone());
+                self.sets.written(after);
+                Ok(true)
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-        Ok(())
     }
 
-    /// Carries out what is planned for Pods; true if some of them had changed. One that fails does not
-    /// hold the others.
-    async fn write_pods(&self, plan: &Plan) -> Result<bool, ReconcileError> {
-        let writes: Vec<_> = plan.pods.iter().map(|update| self.write_pod(update)).collect();
+    /// Carries out what is planned for Pods. One that fails does not hold the others.
+    async fn write_pods(&self, set: &RolloutSet, plan: &Plan) -> Written {
+        let writes: Vec<_> = plan.pods.iter().map(|update| self.write_pod(set, update)).collect();
         let outcomes: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
-        let outdated = outcomes.iter().any(|outcome| matches!(outcome, Ok(Outcome::Outdated)));
-        let refused = plan.waiting.iter().filter_map(|waiting| match &waiting.hold {
-            Hold::Annotation(problem) => Some(failure(&waiting.pod, problem)),
-            _ => None,
-        });
-        let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).chain(refused).collect();
-        let failed = failures.len();
-        match failures.into_iter().next() {
-            None => Ok(outdated),
-            Some(first) => Err(ReconcileError::Pods { failed, first }),
+        let mut written = Written::default();
+        let mut failures = Vec::new();
+        for (pod, outcome) in outcomes {
+            let name = || format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
+            match outcome {
+                Ok(outcome) => written.outdated |= outcome == Outcome::Outdated,
+                Err(error) if is_refusal(&error) => {
+                    written.refused = true;
+                    let message = error.to_string();
+                    if self.memory.refused(&set.name, pod, &message) {
+                        warn!(
+                            sidecar_set = &*set.name,
+                            pod = name(),
+                            message,
+                            "the update of a Pod is refused"
+                        );
+                    }
+                }
+                Err(error) => {
+                    self.memory.lost_sight(&set.name, pod.key());
+                    failures.push(format!("{}: {error}", name()));
+                }
+            }
         }
+        let failed = failures.len();
+        written.failed = failures.into_iter().next().map(|first| ReconcileError::Pods { failed, first });
+        written
     }
 
-    async fn write_pod(&self, update: &PodUpdate) -> Result<Outcome, String> {
-        let outcome = carry_out(&self.client, &self.pods, &update.pod, &update.writes).await;
+    async fn write_pod<'u>(
+        &self,
+        set: &RolloutSet,
+        update: &'u PodUpdate,
+    ) -> (&'u ObservedPod, Result<Outcome, ReconcileError>) {
+        // A plan may have thousands of writes, and a pause shall not wait for them.
+        let outcome = if self.is_current(set) {
+            carry_out(&self.client, &self.pods, &update.pod, &update.writes).await
+        } else {
+            Ok(Outcome::Outdated)
+        };
         let event = match &outcome {
             Ok(Outcome::Written(_)) => update.on_success(),
             Ok(Outcome::Outdated) => None,
@@ -269,7 +386,13 @@ impl Controller {
         if let Some(event) = event {
             self.tell(&pod_reference(&update.pod), &event).await;
         }
-        outcome.map_err(|error| failure(&update.pod, &error.to_string()))
+        (&update.pod, outcome)
+    }
+
+    /// True while the SidecarSet says what was planned for.
+    fn is_current(&self, set: &RolloutSet) -> bool {
+        let present = self.sets.get(&key(&set.name)).filter(|present| !present.deleting);
+        present.is_some_and(|present| (&present.uid, present.generation) == (&set.uid, set.generation))
     }
 
     /// Tells why Pods wait, once they have for a while; gives the time of the next look.
@@ -294,17 +417,12 @@ impl Controller {
     }
 }
 
-fn failure(pod: &ObservedPod, problem: &str) -> String {
-    format!("{}/{}: {problem}", pod.metadata.namespace, pod.metadata.name)
-}
-
 fn reference(set: &RolloutSet) -> ObjectReference {
     ObjectReference {
         api_version: Some(api::sidecarset::API_VERSION.to_owned()),
         kind: Some(api::sidecarset::KIND.to_owned()),
         name: Some(set.name.to_string()),
         uid: Some(set.uid.to_string()),
-        resource_version: Some(set.resource_version.to_string()),
         ..ObjectReference::default()
     }
 }

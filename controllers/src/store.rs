@@ -147,16 +147,6 @@ impl<T: Kept> Store<T> {
         slots.filter_map(|slot| state.slots.get(*slot).cloned()).collect()
     }
 
-    /// How many objects there are.
-    pub fn len(&self) -> usize {
-        self.lock().keys.len()
-    }
-
-    /// True when there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Every change from now on, after one for each object that is there.
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Change<T>> {
         let (sender, receiver) = mpsc::unbounded_channel();

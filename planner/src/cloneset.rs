@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
+use api::labels::CLONESET_INSTANCE_ID;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
@@ -306,7 +307,7 @@ pub fn plan(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
         return Plan { status: Some(status), ..Plan::default() };
     }
     let mut plan = steps(&working, moment);
-    plan.release = strangers.iter().map(|pod| release(pod, &set.metadata.uid)).collect();
+    plan.release = strangers.iter().flat_map(|pod| release(&working, pod)).collect();
     plan.release.extend(claims::cleanup(snapshot, &working.claims, &working.taken));
     plan
 }
@@ -433,15 +434,20 @@ fn own_pods<'a>(
     (members::members(&own, snapshot.set, update_revision, now), strangers)
 }
 
-/// The Pod was taken out of the CloneSet by its labels: it lives on without an owner.
-fn release(pod: &ObservedPod, uid: &str) -> Action {
-    let write = PodWrite { removed_owners: vec![uid.to_owned()], ..PodWrite::default() };
-    Action::WritePod {
+/// The Pod was taken out of the CloneSet by its labels: it lives on without an owner. Its claims go with it,
+/// and do so first: without its owner nobody would know any more whose they are.
+fn release(working: &Working<'_>, pod: &ObservedPod) -> Vec<Action> {
+    let uid = &working.set().metadata.uid;
+    let claims = working.claims.of_pod(pod.label(CLONESET_INSTANCE_ID));
+    if !claims.is_empty() {
+        return claims.into_iter().map(|claim| claims::hand_over(claim, pod, uid)).collect();
+    }
+    vec![Action::WritePod {
         pod: Seen::pod(pod),
-        writes: vec![write],
+        writes: vec![PodWrite { removed_owners: vec![uid.clone()], ..PodWrite::default() }],
         reason: WriteReason::Release,
         revision: String::new(),
-    }
+    }]
 }
 
 /// The JSON patch that leaves only names of Pods that exist in `podsToDelete`. It holds only while the list

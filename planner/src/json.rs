@@ -38,10 +38,9 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, serde_jso
 }
 
 fn plain<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Unusual> {
-    let mut reader = Reader { text, position: 0, depth: DEPTH };
+    let mut reader = Reader { text, rest: text.as_bytes(), depth: DEPTH };
     let value = T::deserialize(&mut reader)?;
-    reader.skip_space();
-    if reader.position == text.len() { Ok(value) } else { Err(Unusual) }
+    if without_space(reader.rest).is_empty() { Ok(value) } else { Err(Unusual) }
 }
 
 /// A value beside the text that it was read from, read in one pass.
@@ -82,14 +81,14 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Spanned<'a, T> {
     }
 }
 
-/// Where the first byte of `bytes` is that a JSON string cannot hold as it is: a quote, a backslash or a
-/// control character.
+/// `bytes` from the first one on that a JSON string cannot hold as it is: a quote, a backslash or a control
+/// character. Empty where there is none.
 #[inline]
-pub(crate) fn first_special(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn from_special(bytes: &[u8]) -> &[u8] {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    let mut start = 0;
-    while let Some(block) = bytes.get(start..).and_then(<[u8]>::first_chunk) {
+    let mut rest = bytes;
+    while let Some((block, behind)) = rest.split_first_chunk() {
         // Eight bytes at a time. A difference sets the high bit of each byte that is smaller, and perhaps
         // of some behind it, which does not matter: the first one counts.
         let word = u64::from_le_bytes(*block);
@@ -98,12 +97,16 @@ pub(crate) fn first_special(bytes: &[u8]) -> Option<usize> {
         let backslash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
         let special = (quote_or_control | backslash) & !word & HIGH;
         if special != 0 {
-            return Some(start + special.trailing_zeros() as usize / 8);
+            return rest.get(special.trailing_zeros() as usize / 8..).unwrap_or_default();
         }
-        start += 8;
+        rest = behind;
     }
-    let rest = bytes.get(start..)?;
-    rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|position| start + position)
+    while let [plain, behind @ ..] = rest
+        && !matches!(plain, b'"' | b'\\' | ..0x20)
+    {
+        rest = behind;
+    }
+    rest
 }
 
 /// Something that only `serde_json` can read, or refuse.
@@ -124,183 +127,193 @@ impl de::Error for Unusual {
     }
 }
 
+/// The next token's first byte, and what is behind that.
+#[inline(always)]
+fn token(rest: &[u8]) -> Result<(u8, &[u8]), Unusual> {
+    match rest {
+        [byte, behind @ ..] if *byte > b' ' => Ok((*byte, behind)),
+        _ => without_space(rest).split_first().map(|(byte, behind)| (*byte, behind)).ok_or(Unusual),
+    }
+}
+
+#[inline(never)]
+fn without_space(mut rest: &[u8]) -> &[u8] {
+    while let [b' ' | b'\n' | b'\t' | b'\r', behind @ ..] = rest {
+        rest = behind;
+    }
+    rest
+}
+
+/// What is behind a token of one byte, which must come next.
+#[inline(always)]
+fn behind_byte(expected: u8, rest: &[u8]) -> Result<&[u8], Unusual> {
+    let (byte, behind) = token(rest)?;
+    if byte == expected { Ok(behind) } else { Err(Unusual) }
+}
+
+/// What is behind a string, given what is behind its first quote.
+#[inline(always)]
+fn behind_string(mut rest: &[u8]) -> Result<&[u8], Unusual> {
+    loop {
+        match from_special(rest) {
+            [b'"', behind @ ..] => return Ok(behind),
+            [b'\\', behind @ ..] => rest = behind_escape(behind)?,
+            _ => return Err(Unusual),
+        }
+    }
+}
+
+/// What is behind an escape, given what is behind its backslash.
+#[inline(never)]
+fn behind_escape(rest: &[u8]) -> Result<&[u8], Unusual> {
+    match rest {
+        [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', behind @ ..] => Ok(behind),
+        [b'u', a, b, c, d, behind @ ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => {
+            Ok(behind)
+        }
+        _ => Err(Unusual),
+    }
+}
+
+/// What is behind the key of a member and its colon.
+#[inline(always)]
+fn behind_key(rest: &[u8]) -> Result<&[u8], Unusual> {
+    behind_byte(b':', behind_string(behind_byte(b'"', rest)?)?)
+}
+
+/// What is behind one digit or more.
+fn behind_digits(rest: &[u8]) -> Result<&[u8], Unusual> {
+    let [b'0'..=b'9', behind @ ..] = rest else { return Err(Unusual) };
+    let mut rest = behind;
+    while let [b'0'..=b'9', behind @ ..] = rest {
+        rest = behind;
+    }
+    Ok(rest)
+}
+
+/// What is behind a number.
+fn behind_number(rest: &[u8]) -> Result<&[u8], Unusual> {
+    let rest = rest.strip_prefix(b"-").unwrap_or(rest);
+    let mut rest = match rest {
+        // No digit may follow; one that does is not what may stand behind a value.
+        [b'0', behind @ ..] => behind,
+        _ => behind_digits(rest)?,
+    };
+    if let [b'.', fraction @ ..] = rest {
+        rest = behind_digits(fraction)?;
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        rest = behind_digits(match exponent {
+            [b'+' | b'-', digits @ ..] => digits,
+            digits => digits,
+        })?;
+    }
+    Ok(rest)
+}
+
+/// What is behind a value of any size, whose grammar is checked.
+fn behind_value(mut rest: &[u8]) -> Result<&[u8], Unusual> {
+    // The containers around the place that is read, the innermost last: 1 for an object, 0 for a list.
+    // The leading 1 marks the end.
+    const NONE: u64 = 1;
+    let mut around = NONE;
+    loop {
+        let (first, behind) = token(rest)?;
+        rest = match first {
+            b'"' => behind_string(behind)?,
+            b'{' | b'[' => {
+                let is_object = first == b'{';
+                let (next, behind_next) = token(behind)?;
+                if next == if is_object { b'}' } else { b']' } {
+                    behind_next
+                } else {
+                    if around.leading_zeros() == 0 {
+                        return Err(Unusual);
+                    }
+                    around = around << 1 | u64::from(is_object);
+                    rest = if is_object { behind_key(behind)? } else { behind };
+                    continue;
+                }
+            }
+            b't' => behind.strip_prefix(b"rue").ok_or(Unusual)?,
+            b'f' => behind.strip_prefix(b"alse").ok_or(Unusual)?,
+            b'n' => behind.strip_prefix(b"ull").ok_or(Unusual)?,
+            _ => behind_number(without_space(rest))?,
+        };
+        loop {
+            if around == NONE {
+                return Ok(rest);
+            }
+            let is_object = around & 1 == 1;
+            let (byte, behind) = token(rest)?;
+            rest = behind;
+            match byte {
+                b',' => {
+                    if is_object {
+                        rest = behind_key(rest)?;
+                    }
+                    break;
+                }
+                b'}' if is_object => around >>= 1,
+                b']' if !is_object => around >>= 1,
+                _ => return Err(Unusual),
+            }
+        }
+    }
+}
+
 struct Reader<'de> {
     text: &'de str,
-    position: usize,
+    /// The end of `text` that is not read yet.
+    rest: &'de [u8],
     /// Containers that may still be opened within one another.
     depth: u8,
 }
 
 impl<'de> Reader<'de> {
-    #[inline]
-    fn rest(&self) -> &'de [u8] {
-        self.text.as_bytes().get(self.position..).unwrap_or_default()
-    }
-
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.rest().first() {
-            self.position += 1;
-        }
-    }
-
-    /// The first byte of the next token.
+    /// The first byte of the next token, which becomes the first of what is not read yet.
     #[inline]
     fn peek(&mut self) -> Result<u8, Unusual> {
-        let byte = *self.rest().first().ok_or(Unusual)?;
-        if byte > b' ' {
-            return Ok(byte);
+        if let [byte, ..] = self.rest
+            && *byte > b' '
+        {
+            return Ok(*byte);
         }
-        self.skip_space();
-        self.rest().first().copied().ok_or(Unusual)
+        self.rest = without_space(self.rest);
+        self.rest.first().copied().ok_or(Unusual)
     }
 
-    /// Passes over the next token, which has one byte.
+    /// The text from `start` to `end`, both of them ends of the text.
     #[inline]
-    fn take(&mut self) -> Result<u8, Unusual> {
-        let byte = self.peek()?;
-        self.position += 1;
-        Ok(byte)
-    }
-
-    #[inline]
-    fn expect(&mut self, byte: u8) -> Result<(), Unusual> {
-        if self.take()? == byte { Ok(()) } else { Err(Unusual) }
+    fn between(&self, start: &[u8], end: &[u8]) -> Result<&'de str, Unusual> {
+        let position = |rest: &[u8]| self.text.len().wrapping_sub(rest.len());
+        self.text.get(position(start)..position(end)).ok_or(Unusual)
     }
 
     fn word<T>(&mut self, word: &str, value: T) -> Result<T, Unusual> {
-        if !self.rest().starts_with(word.as_bytes()) {
-            return Err(Unusual);
-        }
-        self.position += word.len();
+        self.rest = self.rest.strip_prefix(word.as_bytes()).ok_or(Unusual)?;
         Ok(value)
     }
 
     fn string(&mut self) -> Result<Cow<'de, str>, Unusual> {
-        let start = self.position;
-        self.expect(b'"')?;
-        let rest = self.rest();
-        let length = first_special(rest).ok_or(Unusual)?;
-        if rest.get(length) == Some(&b'"') {
-            let end = self.position + length;
-            let text = self.text.get(self.position..end).ok_or(Unusual)?;
-            self.position = end + 1;
-            return Ok(Cow::Borrowed(text));
-        }
-        self.skip_string()?;
-        let quoted = self.text.get(start..self.position).ok_or(Unusual)?;
-        serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| Unusual)
+        let inside = behind_byte(b'"', self.rest)?;
+        let special = from_special(inside);
+        let [b'"', behind @ ..] = special else { return self.escaped_string().map(Cow::Owned) };
+        self.rest = behind;
+        self.between(inside, special).map(Cow::Borrowed)
     }
 
-    /// Passes over the rest of a string whose first quote is read.
-    #[inline]
-    fn skip_string(&mut self) -> Result<(), Unusual> {
-        loop {
-            let rest = self.rest();
-            let length = first_special(rest).ok_or(Unusual)?;
-            self.position += length + 1;
-            match rest.get(length) {
-                Some(b'"') => return Ok(()),
-                Some(b'\\') => self.skip_escape()?,
-                _ => return Err(Unusual),
-            }
-        }
-    }
-
-    /// Passes over what follows a backslash.
     #[inline(never)]
-    fn skip_escape(&mut self) -> Result<(), Unusual> {
-        self.position += match self.rest() {
-            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 1,
-            [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => 5,
-            _ => return Err(Unusual),
-        };
-        Ok(())
+    fn escaped_string(&mut self) -> Result<String, Unusual> {
+        serde_json::from_str(self.raw()?).map_err(|_| Unusual)
     }
 
-    fn skip_digits(&mut self) -> Result<(), Unusual> {
-        let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
-        self.position += digits;
-        if digits > 0 { Ok(()) } else { Err(Unusual) }
-    }
-
-    fn skip_number(&mut self) -> Result<(), Unusual> {
-        if self.rest().first() == Some(&b'-') {
-            self.position += 1;
-        }
-        match self.rest().first() {
-            // No digit may follow; one that does is not what may stand behind a value.
-            Some(b'0') => self.position += 1,
-            _ => self.skip_digits()?,
-        }
-        if self.rest().first() == Some(&b'.') {
-            self.position += 1;
-            self.skip_digits()?;
-        }
-        if let Some(b'e' | b'E') = self.rest().first() {
-            self.position += 1;
-            if let Some(b'+' | b'-') = self.rest().first() {
-                self.position += 1;
-            }
-            self.skip_digits()?;
-        }
-        Ok(())
-    }
-
-    /// Passes over a value of any size and checks its grammar.
-    fn skip(&mut self) -> Result<(), Unusual> {
-        // The containers around the place that is read, the innermost last: 1 for an object, 0 for a list.
-        // The leading 1 marks the end.
-        const NONE: u64 = 1;
-        let mut around = NONE;
-        let mut is_key = false;
-        loop {
-            match self.peek()? {
-                // One place for keys and values, so that the search is compiled into this loop.
-                b'"' => {
-                    self.position += 1;
-                    self.skip_string()?;
-                    if is_key {
-                        self.expect(b':')?;
-                        is_key = false;
-                        continue;
-                    }
-                }
-                _ if is_key => return Err(Unusual),
-                opening @ (b'{' | b'[') => {
-                    self.position += 1;
-                    let is_object = opening == b'{';
-                    if self.peek()? == if is_object { b'}' } else { b']' } {
-                        self.position += 1;
-                    } else {
-                        if around.leading_zeros() == 0 {
-                            return Err(Unusual);
-                        }
-                        around = around << 1 | u64::from(is_object);
-                        is_key = is_object;
-                        continue;
-                    }
-                }
-                b't' => self.word("true", ())?,
-                b'f' => self.word("false", ())?,
-                b'n' => self.word("null", ())?,
-                _ => self.skip_number()?,
-            }
-            loop {
-                if around == NONE {
-                    return Ok(());
-                }
-                let is_object = around & 1 == 1;
-                match self.take()? {
-                    b',' => {
-                        is_key = is_object;
-                        break;
-                    }
-                    b'}' if is_object => around >>= 1,
-                    b']' if !is_object => around >>= 1,
-                    _ => return Err(Unusual),
-                }
-            }
-        }
+    /// Passes over a value and gives its text.
+    fn raw(&mut self) -> Result<&'de str, Unusual> {
+        self.peek()?;
+        let start = self.rest;
+        self.rest = behind_value(start)?;
+        self.between(start, self.rest)
     }
 
     /// Lets a visitor read a container, which it must read to the end.
@@ -309,7 +322,7 @@ impl<'de> Reader<'de> {
         read: impl FnOnce(&mut Elements<'_, 'de>) -> Result<T, Unusual>,
         end: u8,
     ) -> Result<T, Unusual> {
-        self.position += 1;
+        self.rest = self.rest.split_first().ok_or(Unusual)?.1;
         self.depth = self.depth.checked_sub(1).ok_or(Unusual)?;
         let mut elements = Elements { reader: self, end, state: State::Start };
         let value = read(&mut elements)?;
@@ -337,9 +350,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
                 visitor.visit_unit()
             }
             b'0'..=b'9' => {
-                let start = self.position;
-                self.skip_number()?;
-                let number = self.text.get(start..self.position).ok_or(Unusual)?;
+                let number = self.raw()?;
                 visitor.visit_u64(number.parse().map_err(|_| Unusual)?)
             }
             _ => Err(Unusual),
@@ -363,14 +374,12 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     ) -> Result<V::Value, Unusual> {
         match name {
             RAW_VALUE => {
-                self.peek()?;
-                let start = self.position;
-                self.skip()?;
-                visitor.visit_map(Captured(self.text.get(start..self.position)))
+                let text = self.raw()?;
+                visitor.visit_map(Captured(Some(text)))
             }
             SPANNED => {
                 self.peek()?;
-                let start = self.position;
+                let start = self.rest;
                 visitor.visit_map(Span { reader: self, start, is_read: false })
             }
             _ => visitor.visit_newtype_struct(self),
@@ -378,7 +387,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
-        self.skip()?;
+        self.rest = behind_value(self.rest)?;
         visitor.visit_unit()
     }
 
@@ -405,15 +414,15 @@ enum State {
 impl Elements<'_, '_> {
     /// Goes to the next element; false at the end, which is passed.
     fn next(&mut self) -> Result<bool, Unusual> {
-        let byte = self.reader.peek()?;
+        let (byte, behind) = token(self.reader.rest)?;
         if byte == self.end {
-            self.reader.position += 1;
+            self.reader.rest = behind;
             self.state = State::End;
             return Ok(false);
         }
         match self.state {
             State::Start => self.state = State::Within,
-            State::Within if byte == b',' => self.reader.position += 1,
+            State::Within if byte == b',' => self.reader.rest = behind,
             State::Within | State::End => return Err(Unusual),
         }
         Ok(true)
@@ -428,7 +437,7 @@ impl<'de> MapAccess<'de> for &mut Elements<'_, 'de> {
             return Ok(None);
         }
         let key = self.reader.string()?;
-        self.reader.expect(b':')?;
+        self.reader.rest = behind_byte(b':', self.reader.rest)?;
         let key = match key {
             Cow::Borrowed(key) => seed.deserialize(BorrowedStrDeserializer::new(key)),
             Cow::Owned(key) => seed.deserialize(key.into_deserializer()),
@@ -452,7 +461,7 @@ impl<'de> SeqAccess<'de> for &mut Elements<'_, 'de> {
 /// A value and then its text, for [`Spanned`].
 struct Span<'r, 'de> {
     reader: &'r mut Reader<'de>,
-    start: usize,
+    start: &'de [u8],
     is_read: bool,
 }
 
@@ -467,7 +476,7 @@ impl<'de> MapAccess<'de> for Span<'_, 'de> {
         if !std::mem::replace(&mut self.is_read, true) {
             return seed.deserialize(&mut *self.reader);
         }
-        let text = self.reader.text.get(self.start..self.reader.position).ok_or(Unusual)?;
+        let text = self.reader.between(self.start, self.reader.rest)?;
         seed.deserialize(BorrowedStrDeserializer::new(text))
     }
 }

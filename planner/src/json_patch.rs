@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::json::first_special;
+use crate::json::from_special;
 
 mod apply;
 
@@ -161,24 +161,21 @@ pub fn write_string(json: &mut String, text: &str) {
     json.reserve(text.len() + text.len() / 8 + 2);
     json.push('"');
     let mut rest = text;
-    while let Some((plain, special)) = first_special(rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
-    {
+    while let [special, behind @ ..] = from_special(rest.as_bytes()) {
+        let (plain, _) = rest.split_at_checked(rest.len() - behind.len() - 1).unwrap_or_default();
         json.push_str(plain);
-        let (special, behind) = special.split_at_checked(1).unwrap_or_default();
         match special {
-            "\"" => json.push_str("\\\""),
-            "\\" => json.push_str("\\\\"),
-            "\n" => json.push_str("\\n"),
-            "\r" => json.push_str("\\r"),
-            "\t" => json.push_str("\\t"),
+            b'"' => json.push_str("\\\""),
+            b'\\' => json.push_str("\\\\"),
+            b'\n' => json.push_str("\\n"),
+            b'\r' => json.push_str("\\r"),
+            b'\t' => json.push_str("\\t"),
             // Writing to a String cannot fail.
             control => {
-                for byte in control.bytes() {
-                    let _ = write!(json, "\\u{byte:04x}");
-                }
+                let _ = write!(json, "\\u{control:04x}");
             }
         }
-        rest = behind;
+        rest = rest.get(rest.len() - behind.len()..).unwrap_or_default();
     }
     json.push_str(rest);
     json.push('"');

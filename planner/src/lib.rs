@@ -12,6 +12,7 @@
 //!   inplace, lifecycle, kruise_pod_ready  updates of running Pods, hooks, the shared readiness gate
 //!   podtemplate defaulting and validation of Pod templates
 //!   protection  deletion protection
+//!   simulation  the life of a CloneSet in a simulated cluster
 //!   registration, silence  the webhook entries, and whether anybody calls them
 //!   canonical, quantity, hash, revision   bytes and names as OpenKruise makes them
 //!   json_patch, field, selector, verdict  the vocabulary of answers
@@ -50,6 +51,7 @@ pub mod server_version;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod silence;
+pub mod simulation;
 pub mod update_order;
 pub mod verdict;
 pub mod world;

@@ -29,7 +29,7 @@ pub enum Action {
     /// Write to the Pod in the state that was looked at; then record the Event, if there is one.
     Write(PodWrite, Option<Event>),
     /// Create a ContainerRecreateRequest; then record the Event. If one of that name exists, nothing is to
-    /// be done.
+    /// be done. It belongs to the Pod without holding up its deletion, which takes a right on Pods.
     Recreate(RecreateRequest, Event),
     /// Record an Event: nothing can be done for some sidecar.
     Warn(Event),
@@ -143,6 +143,10 @@ fn kill(pod: &ObservedPod, sidecars: &[Sidecar<'_>], now: Timestamp) -> Vec<Acti
         actions.push(recreate(pod, &normal, ""));
         return actions;
     }
+    // One that can't be ended here has a say in the Pod's phase as well.
+    if sidecars.iter().any(|sidecar| !sidecar.kind.ignored && !sidecar.ended) {
+        return actions;
+    }
     let ignored = running(true);
     if ignored.is_empty() {
         return actions;
@@ -223,7 +227,6 @@ fn recreate(pod: &ObservedPod, containers: &[&str], suffix: &str) -> Action {
                 name: &metadata.name,
                 uid: &metadata.uid,
                 controller: true,
-                block_owner_deletion: true,
             }],
         },
         spec: Spec {
@@ -262,7 +265,6 @@ struct Owner<'a> {
     name: &'a str,
     uid: &'a str,
     controller: bool,
-    block_owner_deletion: bool,
 }
 
 #[derive(Serialize)]

@@ -54,6 +54,9 @@ use controller::Controller;
 use kubelet::{Duty, Node, Silence};
 use server::{News, Server};
 
+/// A CloneSet that has not come to rest after so many events never does.
+const MANY_EVENTS: u32 = 20_000;
+
 /// The decision that is simulated.
 pub type Planner<'p> = &'p (dyn Fn(&Snapshot<'_>, Moment) -> Plan + Sync);
 
@@ -193,8 +196,13 @@ impl<'p> Cluster<'p> {
     pub fn settle_down(&mut self, limit: Milliseconds) -> Rest {
         self.calm_down();
         let end = self.agenda.now().saturating_add(limit);
-        while self.violations().is_empty() && self.agenda.next_time().is_some_and(|next| next <= end) {
+        let mut events = 0;
+        while self.violations().is_empty()
+            && events < MANY_EVENTS
+            && self.agenda.next_time().is_some_and(|next| next <= end)
+        {
             self.step();
+            events += 1;
         }
         if let Some(event) = self.agenda.next() {
             return Rest::Restless(format!("{event:?}"));
@@ -216,6 +224,11 @@ impl<'p> Cluster<'p> {
     /// Milliseconds since the start.
     pub fn elapsed(&self) -> Milliseconds {
         self.agenda.now()
+    }
+
+    /// No fault is to come.
+    pub fn is_calm(&self) -> bool {
+        self.is_calm
     }
 
     /// What the controller says about the CloneSet, and what stands in its way.
@@ -335,9 +348,6 @@ impl<'p> Cluster<'p> {
     /// Pods that belong to the CloneSet, whatever state they are in.
     fn own_pods(&self) -> impl Iterator<Item = &Arc<ObservedPod>> {
         let uid = &self.server.set.metadata.uid;
-        self.server
-            .pods
-            .values()
-            .filter(move |pod| pod.controller().is_some_and(|owner| owner.uid == *uid))
+        self.server.pods.values().filter(move |pod| pod.controller().is_some_and(|owner| owner.uid == *uid))
     }
 }

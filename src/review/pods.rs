@@ -91,7 +91,7 @@ fn pod(workload: &Workload, object: &Object, namespace: &str) -> Option<String> 
         owner_name.push('-');
         owner_name.push_str(HASH);
         metadata.edit_object("labels", |labels| {
-            labels.insert(api::labels::POD_TEMPLATE_HASH, RawNode::string(HASH))
+            labels.insert(api::labels::POD_TEMPLATE_HASH, RawNode::string(HASH));
         });
     }
     let (api_version, kind) = workload.owner;

@@ -1,8 +1,14 @@
 //! What the controller of CloneSets does to Pods, claims, revisions and its status (spec 31 §17, spec 30 §22).
 
 mod chronicle;
+mod gates;
+mod hooks;
+mod inplace;
+mod order;
+mod revisions;
 mod rollout;
 mod scale;
+mod takeover;
 
 use kit::builders::{Object, workload};
 use kit::fake_nodes::{self, FakeNodes};
@@ -178,9 +184,8 @@ impl Fleet {
     /// The status, once the newest spec was looked at and these fields hold.
     async fn status(&self, what: &str, fields: Value) -> Value {
         let fields = fields.as_object().unwrap();
-        let set = self
-            .observed(what, |set| fields.iter().all(|(key, value)| set["status"][key] == *value))
-            .await;
+        let set =
+            self.observed(what, |set| fields.iter().all(|(key, value)| set["status"][key] == *value)).await;
         set["status"].clone()
     }
 

@@ -6,7 +6,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::support::{Shop, Stored, assert_holds, create, denied, gated, message};
+use crate::support::{Shop, Stored, assert_holds, call, create, denied, gated, message};
 
 const PROTECTION: &str = "policy.kruise.io/delete-protection";
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
@@ -122,7 +122,8 @@ async fn in_place_only_takes_no_change_that_needs_a_new_pod() {
         let surge = refusal(&shop.client, in_place(json!({"maxSurge": 1}))).await;
         assert!(surge.contains("can not use maxSurge with"), "{surge}");
         let stored = Stored::create(&shop.client, in_place(json!({}))).await;
-        let containers = |container: Value| json!({"spec": {"template": {"spec": {"containers": [container]}}}});
+        let containers =
+            |container: Value| json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         let env = json!({"name": "main", "image": "nginx:1.25", "env": [{"name": "A", "value": "b"}]});
         assert_eq!(
             stripped(stored.try_patch(&containers(env)).await),
@@ -163,12 +164,11 @@ async fn an_old_object_reads_the_same_after_a_round_trip() {
 #[tokio::test]
 async fn named_pods_must_be_pods_of_the_set() {
     let shop = open("cloneset-named").await;
-    Stored::create(&shop.client, pod("foreign").in_namespace(&shop.namespace).container("main", "nginx:1.25")).await;
+    let foreign = pod("foreign").in_namespace(&shop.namespace).container("main", "nginx:1.25");
+    Stored::create(&shop.client, foreign).await;
     for version in VERSIONS {
         let stored = Stored::create(&shop.client, set(&shop, version, version)).await;
-        let own = pod(&format!("{version}-own")).in_namespace(&shop.namespace).container("main", "nginx:1.25");
-        let own = Stored::create(&shop.client, own.controlled_by(&stored.object)).await;
-        let own = own.object["metadata"]["name"].clone();
+        let own = pod_of(&shop, &stored.object).await;
         let naming = |names: Value| json!({"spec": {"scaleStrategy": {"podsToDelete": names}}});
         for (names, expected) in [
             (json!(["foreign"]), "find pod foreign owner is not this CloneSet"),
@@ -179,13 +179,20 @@ async fn named_pods_must_be_pods_of_the_set() {
             assert!(text.contains(expected), "{names}: {text}");
         }
         stored.patch(&naming(json!([own]))).await;
-        // A name that is there already is not looked at again: its Pod may be gone by now.
-        let path = format!("/api/v1/namespaces/{}/pods/{}", shop.namespace, own.as_str().unwrap());
-        let gone = Stored::existing(&shop.client, path, Value::Null);
-        gone.delete_with(&json!({"gracePeriodSeconds": 0})).await;
-        gone.gone().await;
-        stored.patch(&json!({"spec": {"replicas": 2}})).await;
     }
+}
+
+/// The name of a Pod that the set has made.
+async fn pod_of(shop: &Shop, set: &Value) -> String {
+    let path = format!("/api/v1/namespaces/{}/pods", shop.namespace);
+    wait_for("the CloneSet to make its Pod", async || {
+        let (_, list) = call(&shop.client, "GET", &path, &Value::Null).await;
+        let pods = list["items"].as_array().into_iter().flatten();
+        let mut own =
+            pods.filter(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == set["metadata"]["uid"]);
+        own.next().and_then(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).ok_or(list.clone())
+    })
+    .await
 }
 
 /// Scenario 32.
@@ -210,7 +217,8 @@ async fn deletes_are_protected_by_label_and_gate() {
     for version in VERSIONS {
         let kept = set(&shop, version, version).label(PROTECTION, "Cascading").replicas(2);
         let kept = Stored::create(&shop.client, kept).await;
-        let text = format!("forbidden by ResourcesProtectionDeletion for {PROTECTION}=Cascading and replicas 2>0");
+        let text =
+            format!("forbidden by ResourcesProtectionDeletion for {PROTECTION}=Cascading and replicas 2>0");
         assert_eq!(kept.delete().await, denied("vcloneset.kb.io", 403, &text));
         kept.patch(&json!({"spec": {"replicas": 0}})).await;
         kept.deleted().await;
@@ -232,7 +240,8 @@ async fn slips_of_the_reference_are_not_made() {
         ("v1alpha1", json!({"type": "ReCreate", "maxUnavailable": 0, "maxSurge": 1})),
     ];
     for (index, (version, strategy)) in cases.into_iter().enumerate() {
-        let object = set(&shop, version, &format!("edge-{index}")).with("/spec/updateStrategy", strategy.clone());
+        let object =
+            set(&shop, version, &format!("edge-{index}")).with("/spec/updateStrategy", strategy.clone());
         let stored = Stored::create(&shop.client, object).await;
         for version in VERSIONS {
             let label = json!({"metadata": {"labels": {"touched": version}}});
@@ -253,16 +262,42 @@ async fn templates_and_strategies_are_checked() {
     let shop = open("cloneset-rules").await;
     for (version, pointer, value, expected) in [
         ("v1beta1", "/spec/template/spec/restartPolicy", json!("Never"), r#"supported values: "Always""#),
-        ("v1beta1", "/spec/template/spec/activeDeadlineSeconds", json!(3), "activeDeadlineSeconds in cloneset is not Supported"),
-        ("v1beta1", "/spec/template/spec/containers", json!([]), "spec.template.spec.containers: Required value"),
-        ("v1beta1", "/spec/selector/matchLabels", json!({"tier": "x"}), "`selector` does not match template `labels`"),
+        (
+            "v1beta1",
+            "/spec/template/spec/activeDeadlineSeconds",
+            json!(3),
+            "activeDeadlineSeconds in cloneset is not Supported",
+        ),
+        (
+            "v1beta1",
+            "/spec/template/spec/containers",
+            json!([]),
+            "spec.template.spec.containers: Required value",
+        ),
+        (
+            "v1beta1",
+            "/spec/selector/matchLabels",
+            json!({"tier": "x"}),
+            "`selector` does not match template `labels`",
+        ),
         ("v1beta1", "/spec/updateStrategy/type", json!("ReCreate"), "must be 'RollingUpdate' or 'OnDelete'"),
-        ("v1alpha1", "/spec/updateStrategy/type", json!("Odd"), "must be 'ReCreate', InPlaceIfPossible or 'InPlaceOnly'"),
-        ("v1alpha1", "/spec/updateStrategy/scatterStrategy", json!([{"key": "", "value": "v"}]), "key should not be empty"),
+        (
+            "v1alpha1",
+            "/spec/updateStrategy/type",
+            json!("Odd"),
+            "must be 'ReCreate', InPlaceIfPossible or 'InPlaceOnly'",
+        ),
+        (
+            "v1alpha1",
+            "/spec/updateStrategy/scatterStrategy",
+            json!([{"key": "", "value": "v"}]),
+            "key should not be empty",
+        ),
     ] {
         let text = refusal(&shop.client, set(&shop, version, "web").with(pointer, value)).await;
         assert!(text.contains(expected), "{pointer}: {text}");
     }
-    let (code, answer) = create(&shop.client, set(&shop, "v1beta1", "web").with("/spec/replicas", -1), "").await;
+    let (code, answer) =
+        create(&shop.client, set(&shop, "v1beta1", "web").with("/spec/replicas", -1), "").await;
     assert!(code == 422 && answer["message"].as_str().unwrap().contains("-1"), "{answer:#}");
 }

@@ -13,6 +13,9 @@ mod chart;
 mod cloneset;
 mod cloneset_admission;
 mod conversion;
+#[path = "../docs.rs"]
+mod docs;
+mod docs_cloneset;
 mod injection;
 mod launch_priority;
 mod outage;

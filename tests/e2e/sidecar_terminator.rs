@@ -13,20 +13,22 @@ const NORMAL: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "true");
 const IGNORED: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "True");
 const IN_PLACE: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE", "busybox:exit");
 
-/// An API server with the gate on.
-async fn server() -> &'static ApiServer {
+/// An API server with the program on it, and the gate on.
+async fn site() -> &'static (ApiServer, Product) {
     static SITE: OnceCell<(ApiServer, Product)> = OnceCell::const_new();
-    let (server, _) = SITE
-        .get_or_init(async || {
-            let server = ApiServer::start(kit::Options::default()).await;
-            product::install(&server).await;
-            let options = product::Options::default().gates("SidecarTerminator=true");
-            let product = Product::serve(&server, options).await;
-            in_use(&server).await;
-            (server, product)
-        })
-        .await;
-    server
+    SITE.get_or_init(async || {
+        let server = ApiServer::start(kit::Options::default()).await;
+        product::install(&server).await;
+        let options = product::Options::default().gates("SidecarTerminator=true");
+        let product = Product::serve(&server, options).await;
+        in_use(&server).await;
+        (server, product)
+    })
+    .await
+}
+
+async fn server() -> &'static ApiServer {
+    &site().await.0
 }
 
 struct Jobs {
@@ -223,7 +225,15 @@ async fn on_a_virtual_node_the_image_changes() {
 /// Scenario 31.
 #[tokio::test]
 async fn without_the_gate_nothing_happens() {
-    let (shared, _) = crate::support::shared().await;
+    // With the gate there is a controller, which counts what it does.
+    let runs = async |product: &Product| product.metrics().await.contains("sidecarterminator-controller");
+    let jobs = Jobs::open("gated").await;
+    let done = sidecar(jobs.job("done", "Never"), "side", &[NORMAL]);
+    let done = jobs.report(done, "Running", &[("main", 0)]).await;
+    jobs.request(&done).await;
+    assert!(runs(&site().await.1).await);
+
+    let (shared, product) = crate::support::shared().await;
     let jobs = Jobs::open_on(shared, "gateless", &[]).await;
     let pod = sidecar(jobs.job("done", "Never"), "side", &[NORMAL]).readiness_gate("KruisePodReady");
     let pod = jobs.report(pod, "Running", &[("main", 0)]).await;
@@ -235,4 +245,5 @@ async fn without_the_gate_nothing_happens() {
     })
     .await;
     assert_eq!(jobs.requests().await.len(), 0);
+    assert!(!runs(product).await);
 }

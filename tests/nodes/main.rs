@@ -9,6 +9,9 @@
     reason = "tests"
 )]
 
+mod cloneset;
+#[path = "../docs.rs"]
+mod docs;
 mod life;
 mod replicas;
 mod rights;

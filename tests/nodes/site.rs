@@ -16,7 +16,7 @@ pub const RELEASE: &str = "kutter";
 /// Arguments that make an installation of this build.
 pub const VALUES: [&str; 6] = [
     "--set=manager.image.tag=test",
-    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true",
+    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true",
     "--wait",
     "--timeout=90s",
     "--namespace=default",

@@ -1,11 +1,11 @@
 //! Request bodies: collected whole, bounded in bytes and in time.
 
+use std::error::Error;
 use std::time::Duration;
 
-use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Body as _;
+use hyper::body::Body;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -55,7 +55,7 @@ pub(crate) enum BodyError {
     #[error("request entity is too large: limit is {0} bytes")]
     TooLarge(usize),
     #[error("the request ended early: {0}")]
-    Broken(axum::Error),
+    Broken(Box<dyn Error + Send + Sync>),
     #[error(transparent)]
     Slow(#[from] Slow),
     #[error("the server is stopping")]
@@ -64,12 +64,15 @@ pub(crate) enum BodyError {
 
 /// Reads `body`, at most `limit` bytes, until `deadline` or until the caller took too long to send it. A
 /// body that arrives in one piece is not copied.
-pub(crate) async fn collect(
-    mut body: Body,
+pub(crate) async fn collect<B>(
+    mut body: B,
     limit: usize,
     room: &Room,
     deadline: Deadline,
-) -> Result<Collected<'_>, BodyError> {
+) -> Result<Collected<'_>, BodyError>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
     let expected = body.size_hint().lower();
     if expected > limit as u64 {
         return Err(BodyError::TooLarge(limit));
@@ -80,10 +83,10 @@ pub(crate) async fn collect(
     let mut reading = deadline.at_most(READING);
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
-    loop {
+    while !body.is_end_stream() {
         let frame = reading.within("reading the request", body.frame()).await?;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| BodyError::Broken(error.into()))?.into_data() else { continue };
         let length = first.len() + whole.len() + data.len();
         if length > limit {
             return Err(BodyError::TooLarge(limit));

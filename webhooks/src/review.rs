@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use base64::Engine as _;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
+use base64::{Engine as _, encoded_len};
 use planner::json;
 use planner::json_patch::write_string;
 use planner::verdict::{Denial, Verdict};
@@ -211,11 +211,6 @@ impl Reply {
         let code = match verdict {
             Verdict::Allow { warnings, .. } => {
                 json.push_str(",\"allowed\":true,\"status\":{\"metadata\":{},\"code\":200}");
-                if !patch.is_empty() {
-                    json.push_str(",\"patch\":\"");
-                    BASE64.encode_string(patch, &mut json);
-                    json.push_str("\",\"patchType\":\"JSONPatch\"");
-                }
                 write_warnings(&mut json, warnings);
                 200
             }
@@ -228,9 +223,25 @@ impl Reply {
                 *code
             }
         };
-        json.push_str("}}");
-        Self { code, body: json.into_bytes() }
+        let mut body = json.into_bytes();
+        if !patch.is_empty() {
+            body.extend_from_slice(b",\"patchType\":\"JSONPatch\",\"patch\":\"");
+            write_base64(&mut body, patch.as_bytes());
+            body.push(b'"');
+        }
+        body.extend_from_slice(b"}}");
+        Self { code, body }
     }
+}
+
+/// Appends `bytes` in Base64, which is written into its place in one go.
+fn write_base64(body: &mut Vec<u8>, bytes: &[u8]) {
+    let start = body.len();
+    body.resize(start + encoded_len(bytes.len(), true).unwrap_or_default(), 0);
+    let place = body.get_mut(start..).unwrap_or_default();
+    // There is room for it, so that it cannot fail.
+    let written = BASE64.encode_slice(bytes, place).unwrap_or_default();
+    body.truncate(start + written);
 }
 
 impl From<Unreadable> for Reply {

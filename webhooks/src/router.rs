@@ -1,21 +1,19 @@
 //! One route per path, and the limits around each call.
 //!
-//! The limits are steps of one handler rather than layers: their answers have to be reviews (spec 00
-//! §4.2), which a layer that knows nothing of reviews cannot give, and a handler boxes nothing.
+//! Routes and limits are plain code rather than a router with layers: the limits' answers have to be
+//! reviews (spec 00 §4.2), which a layer that knows nothing of reviews cannot give, and what looks a path
+//! up in a table boxes and copies nothing.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::features::FeatureGates;
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::response::Response;
-use axum::routing::any;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, StatusCode};
-use hyper::body::Body as _;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::debug;
 
@@ -26,9 +24,12 @@ use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
 use crate::metrics::PathMetrics;
 use crate::review::Reply;
+use crate::server::Serve;
 
 /// Where versions are converted.
 pub const CONVERT_PATH: &str = "/convert";
+/// Where callers ask whether the server answers at all.
+const HEALTH_PATH: &str = "/healthz";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -54,7 +55,12 @@ impl Default for Limits {
     }
 }
 
+/// The paths of the admission server and what their calls share. Cheap to clone.
+#[derive(Clone)]
+pub struct Router(Arc<Shared>);
+
 struct Shared {
+    routes: Vec<Route>,
     admission: Arc<Admission>,
     limits: Limits,
     calls: Semaphore,
@@ -65,56 +71,90 @@ struct Shared {
 /// More calls came than are answered at the same time.
 struct Overloaded;
 
+struct Route {
+    path: &'static str,
+    target: Target,
+    metrics: PathMetrics,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Admit(Endpoint),
+    Convert,
+}
+
 /// The routes of the admission server. Paths that the gates switch off are not served (404).
 pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
-    let gates: FeatureGates = admission.gates.clone();
-    let shared = Arc::new(Shared {
+    let mut routes = Vec::new();
+    for endpoint in Endpoint::ALL.iter().copied().filter(|endpoint| endpoint.is_served(&admission.gates)) {
+        for path in std::iter::once(endpoint.path()).chain(endpoint.legacy_path()) {
+            let metrics = admission.metrics.path(endpoint.path());
+            routes.push(Route { path, target: Target::Admit(endpoint), metrics });
+        }
+    }
+    let metrics = admission.metrics.path(CONVERT_PATH);
+    routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics });
+    Router(Arc::new(Shared {
+        routes,
         calls: Semaphore::new(limits.calls),
         reviews: Room::new(limits.large_requests),
         conversions: Room::new(limits.large_requests),
         admission,
         limits,
-    });
-    let mut router = Router::new()
-        .route("/healthz", any(async || StatusCode::OK))
-        .route(CONVERT_PATH, route(&shared, CONVERT_PATH, Route::Convert));
-    for endpoint in Endpoint::ALL.iter().copied().filter(|endpoint| endpoint.is_served(&gates)) {
-        for path in std::iter::once(endpoint.path()).chain(endpoint.legacy_path()) {
-            router = router.route(path, route(&shared, endpoint.path(), Route::Admit(endpoint)));
+    }))
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.0.routes.iter().map(|route| route.path)).finish()
+    }
+}
+
+impl Router {
+    /// Answers a call, whatever its method.
+    pub async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    {
+        let path = request.uri().path();
+        // The table is short, and Pods come first in it.
+        match self.0.routes.iter().find(|route| route.path == path) {
+            Some(route) => self.0.answer(route, request).await,
+            None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
+            None => plain(StatusCode::NOT_FOUND, ""),
         }
     }
-    router
 }
 
-#[derive(Clone, Copy)]
-enum Route {
-    Admit(Endpoint),
-    Convert,
-}
+impl Serve for Router {
+    type Body = Full<Bytes>;
 
-fn route(shared: &Arc<Shared>, path: &'static str, route: Route) -> axum::routing::MethodRouter {
-    let metrics = Arc::new(shared.admission.metrics.path(path));
-    let shared = shared.clone();
-    any(move |request: Request| {
-        let (shared, metrics) = (shared.clone(), metrics.clone());
-        async move { shared.answer(route, &metrics, request).await }
-    })
+    fn serve(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<> {
+        // In a box: whoever serves moves it around.
+        Box::pin(self.clone().answer(request))
+    }
 }
 
 impl Shared {
-    async fn answer(&self, route: Route, metrics: &PathMetrics, request: Request) -> Response {
+    async fn answer<B>(&self, route: &Route, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    {
         let started = Instant::now();
-        let in_flight = metrics.enter();
-        let answer = match route {
-            Route::Admit(endpoint) => self.admit(endpoint, request).await,
-            Route::Convert => Box::pin(self.convert(request)).await,
+        let in_flight = route.metrics.enter();
+        let answer = match route.target {
+            Target::Admit(endpoint) => self.admit(endpoint, request).await,
+            Target::Convert => Box::pin(self.convert(request)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded| {
             self.admission.metrics.overloads.inc();
             plain(StatusCode::SERVICE_UNAVAILABLE, "too many calls in flight")
         });
         drop(in_flight);
-        metrics.finish(response.status().as_u16(), started.elapsed());
+        route.metrics.finish(response.status().as_u16(), started.elapsed());
         response
     }
 
@@ -123,7 +163,14 @@ impl Shared {
         self.calls.try_acquire().map_err(|_| Overloaded)
     }
 
-    async fn admit(&self, endpoint: Endpoint, request: Request) -> Result<Response, Overloaded> {
+    async fn admit<B>(
+        &self,
+        endpoint: Endpoint,
+        request: Request<B>,
+    ) -> Result<Response<Full<Bytes>>, Overloaded>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    {
         let deadline = Deadline::from_query(request.uri().query());
         let (parts, body) = request.into_parts();
         let reply = match refused_by_header(&parts.headers, &body) {
@@ -142,7 +189,10 @@ impl Shared {
         Ok(json(StatusCode::OK, reply.body))
     }
 
-    async fn convert(&self, request: Request) -> Result<Response, Overloaded> {
+    async fn convert<B>(&self, request: Request<B>) -> Result<Response<Full<Bytes>>, Overloaded>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+    {
         let deadline = Deadline::from_query(request.uri().query());
         let limit = self.limits.conversion_bytes;
         Ok(match collect(request.into_body(), limit, &self.conversions, deadline).await {
@@ -164,7 +214,7 @@ impl Shared {
 }
 
 /// What can be refused before the body is read (spec 00 §4.2), an empty body first.
-fn refused_by_header(headers: &HeaderMap, body: &Body) -> Option<Reply> {
+fn refused_by_header(headers: &HeaderMap, body: &impl Body) -> Option<Reply> {
     if body.is_end_stream() {
         return Some(Reply::anonymous(400, "request body is empty"));
     }
@@ -186,15 +236,14 @@ fn review_code(error: &BodyError) -> u16 {
     }
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = plain(status, body);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
-fn plain(status: StatusCode, message: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Body::from(message.into()));
+fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response
 }

@@ -7,12 +7,16 @@
 //!                                   to close
 //! ```
 
+use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::ResolvesServerCert;
@@ -22,6 +26,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
 use crate::metrics::Metrics;
@@ -71,6 +76,30 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// What a server answers with.
+pub trait Serve: Clone + Send + Sync + 'static {
+    /// The body of its answers.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    /// Answers a request.
+    fn serve(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send + 'static + use<Self>;
+}
+
+impl Serve for Router {
+    type Body = axum::body::Body;
+
+    fn serve(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send + 'static + use<> {
+        let answer = self.clone().oneshot(request);
+        async { answer.await.unwrap_or_else(|never| match never {}) }
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
@@ -116,7 +145,7 @@ fn bind_to(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Server {
-    /// Serves `router` over TLS with the certificate that `certificates` gives for each new connection:
+    /// Serves `service` over TLS with the certificate that `certificates` gives for each new connection:
     /// replacing it there closes nothing.
     ///
     /// # Errors
@@ -124,7 +153,7 @@ impl Server {
     pub fn start(
         listener: TcpListener,
         certificates: Arc<dyn ResolvesServerCert>,
-        router: Router,
+        service: impl Serve,
         limits: ConnectionLimits,
         metrics: &Metrics,
     ) -> io::Result<Self> {
@@ -135,26 +164,26 @@ impl Server {
             .with_no_client_auth()
             .with_cert_resolver(certificates);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Self::run(listener, Some(TlsAcceptor::from(Arc::new(config))), router, limits, metrics)
+        Self::run(listener, Some(TlsAcceptor::from(Arc::new(config))), service, limits, metrics)
     }
 
-    /// Serves `router` over plain HTTP/1.1: probes and metrics.
+    /// Serves `service` over plain HTTP/1.1: probes and metrics.
     ///
     /// # Errors
     /// The listener is broken.
     pub fn start_plain(
         listener: TcpListener,
-        router: Router,
+        service: impl Serve,
         limits: ConnectionLimits,
         metrics: &Metrics,
     ) -> io::Result<Self> {
-        Self::run(listener, None, router, limits, metrics)
+        Self::run(listener, None, service, limits, metrics)
     }
 
     fn run(
         listener: TcpListener,
         tls: Option<TlsAcceptor>,
-        router: Router,
+        service: impl Serve,
         limits: ConnectionLimits,
         metrics: &Metrics,
     ) -> io::Result<Self> {
@@ -162,7 +191,7 @@ impl Server {
         let phase = watch::Sender::new(Phase::Serving);
         let acceptor = Acceptor {
             tls,
-            http: Http::new(router, &limits),
+            http: Http::new(service, &limits),
             places: Places::new(&limits, metrics),
             handshake: limits.handshake,
             metrics: metrics.clone(),
@@ -197,16 +226,16 @@ impl Server {
     }
 }
 
-struct Acceptor {
+struct Acceptor<S> {
     tls: Option<TlsAcceptor>,
-    http: Http,
+    http: Http<S>,
     places: Arc<Places>,
     handshake: Duration,
     metrics: Metrics,
     phase: watch::Receiver<Phase>,
 }
 
-impl Acceptor {
+impl<S: Serve> Acceptor<S> {
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         let mut phase = self.phase.clone();

@@ -32,8 +32,13 @@ pub(super) struct Done {
 enum Attempt {
     Done,
     /// Done in part, the rest had changed.
-    Outdated { acted: bool },
-    Failed { acted: bool, error: String },
+    Outdated {
+        acted: bool,
+    },
+    Failed {
+        acted: bool,
+        error: String,
+    },
 }
 
 /// Options for a delete of just this object, in this state where one is named.
@@ -140,14 +145,27 @@ impl Controller {
     ) -> Attempt {
         let mut acted = false;
         for claim in claims {
-            match write::create(&self.client, &work.path("persistentvolumeclaims", ""), claim.json.clone()).await {
+            match write::create(&self.client, &work.path("persistentvolumeclaims", ""), claim.json.clone())
+                .await
+            {
                 Ok(text) => {
                     self.take_in_claim(&text);
                     acted = true;
                 }
-                // Made by an attempt whose answer did not come.
-                Err(kube::Error::Api(status)) if status.code == 409 => self.lost_sight(work),
-                Err(error) => return self.failed(work, action, Part::Claim(&claim.name), &error.into(), acted),
+                // Made by an attempt whose answer did not come; else the name is not ours.
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    self.lost_sight(work);
+                    match self.has_claim(work, &claim.name).await {
+                        Ok(true) => {}
+                        Ok(false) => return Attempt::Outdated { acted },
+                        Err(error) => {
+                            return self.failed(work, action, Part::Claim(&claim.name), &error, acted);
+                        }
+                    }
+                }
+                Err(error) => {
+                    return self.failed(work, action, Part::Claim(&claim.name), &error.into(), acted);
+                }
             }
         }
         match write::create(&self.client, &work.path("pods", ""), json.to_owned()).await {
@@ -170,6 +188,16 @@ impl Controller {
                 self.failed(work, action, Part::Itself, &error.into(), acted)
             }
         }
+    }
+
+    /// Whether there is a claim of this name that is the CloneSet's, and stays.
+    async fn has_claim(&self, work: &Work<'_>, name: &str) -> Result<bool, ReconcileError> {
+        let Some(text) = write::get(&self.client, &work.path("persistentvolumeclaims", name)).await? else {
+            return Ok(false);
+        };
+        let Claim { metadata } = Claim::read(&text)?;
+        let mut owners = metadata.owner_references.iter();
+        Ok(metadata.deletion_timestamp.is_none() && owners.any(|owner| owner.uid == work.set.metadata.uid))
     }
 
     async fn delete(&self, work: &Work<'_>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {

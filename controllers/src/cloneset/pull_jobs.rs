@@ -1,7 +1,7 @@
 //! ImagePullJobs that pull images ahead of an update (spec 30 §16). Failures are logged and told.
 
-use api::kinds::cloneset::CloneSet;
 use api::kinds::ObjectMeta;
+use api::kinds::cloneset::CloneSet;
 use cluster::list::List;
 use cluster::write;
 use planner::cloneset::PreDownload;
@@ -58,7 +58,7 @@ impl Controller {
     async fn clear_jobs(&self, set: &CloneSet) -> Result<(), ReconcileError> {
         // Asked once for each revision that everything has come to: nobody else makes jobs of ours.
         let name = &set.status.update_revision;
-        if self.memory_of(&set.metadata.uid, |memory| memory.cleared == *name) {
+        if self.memory_of(set, |memory| memory.cleared == *name) {
             return Ok(());
         }
         let Some(text) = write::get(&self.client, &collection(set)).await? else { return Ok(()) };
@@ -72,7 +72,7 @@ impl Controller {
                 }
             }
         }
-        self.memory_of(&set.metadata.uid, |memory| memory.cleared.clone_from(name));
+        self.memory_of(set, |memory| memory.cleared.clone_from(name));
         Ok(())
     }
 

@@ -118,28 +118,25 @@ pub(super) fn cleanup(snapshot: &Snapshot<'_>, claims: &Claims<'_>, taken: &Take
             let seen = Seen::of(&claim.metadata);
             actions.push(match taken.inactive.get(id) {
                 None => Action::DeleteClaim(seen),
-                Some(pod) => {
-                    let patch = hand_over(&seen, pod, &set.metadata.uid);
-                    Action::HandOverClaim { claim: seen, pod: pod.metadata.name.to_string(), patch }
-                }
+                Some(pod) => hand_over(seen, pod, &set.metadata.uid),
             });
         }
     }
     actions
 }
 
-/// Other owners stay: lists of owners are merged by UID.
-fn hand_over(claim: &Seen, pod: &ObservedPod, set_uid: &str) -> String {
+/// Lets the claim go with the Pod. Other owners stay: lists of owners are merged by UID.
+pub(super) fn hand_over(claim: Seen, pod: &ObservedPod, set_uid: &str) -> Action {
     let owner = json!({
         "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
         "controller": true, "blockOwnerDeletion": true,
     });
-    json!({"metadata": {
+    let patch = json!({"metadata": {
         "uid": claim.uid,
         "resourceVersion": claim.resource_version,
         "ownerReferences": [{"$patch": "delete", "uid": set_uid}, owner],
-    }})
-    .to_string()
+    }});
+    Action::HandOverClaim { claim, pod: pod.metadata.name.to_string(), patch: patch.to_string() }
 }
 
 /// The ids that new Pods get.

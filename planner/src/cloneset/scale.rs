@@ -123,7 +123,8 @@ fn delete_leaving(working: &Working<'_>, difference: Difference) -> Vec<Action> 
     let specified =
         working.members.iter().filter(|member| member.is_specified && !member.is_preparing_delete());
     actions.extend(
-        within(specified, ready_limit, |member| member.is_serving).filter_map(|member| delete(working, member, DeleteReason::Specified)),
+        within(specified, ready_limit, |member| member.is_serving)
+            .filter_map(|member| delete(working, member, DeleteReason::Specified)),
     );
     actions
 }

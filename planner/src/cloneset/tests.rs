@@ -383,6 +383,29 @@ fn scenario_29_a_pod_that_is_not_selected_is_let_go() {
 }
 
 #[test]
+fn a_pod_that_is_let_go_keeps_its_name_and_its_claim() {
+    let reuse = json!({"scaleStrategy": {"enablePVCReuse": true}});
+    for set in [claims(), with(claims(), reuse)] {
+        let mut fleet = Fleet::running(2, set);
+        let (name, before) = (fleet.name(0), fleet.claims.clone());
+        let mut relabel = PodWrite::default();
+        relabel.set_label("app", "debug");
+        relabel.apply(fleet.pod_mut(&name));
+        let plan = fleet.step();
+        let [Action::HandOverClaim { pod, .. }] = plan.release.as_slice() else { panic!("{plan}") };
+        assert_eq!((pod, created(&plan)), (&name, 1), "{plan}");
+        fleet.settle();
+        assert!(fleet.pod_mut(&name).controller().is_none());
+        assert_eq!((fleet.pods.len(), fleet.claims.len()), (3, 3));
+        assert!(
+            before
+                .iter()
+                .all(|known| fleet.claims.iter().any(|claim| claim.metadata.uid == known.metadata.uid))
+        );
+    }
+}
+
+#[test]
 fn scenario_35_availability_comes_by_itself() {
     let mut fleet = Fleet::new(json!({"replicas": 3, "minReadySeconds": 20}));
     for _ in 0..4 {

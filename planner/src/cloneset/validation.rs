@@ -116,14 +116,16 @@ pub struct Context<'a> {
 }
 
 /// The names in `podsToDelete` that the stored object does not have: their Pods must exist (spec 31 §4).
+/// What cannot be the name of a Pod is not among them, so that it never becomes part of a request.
 pub fn newly_named(new: &str, old: Option<&str>) -> Vec<String> {
-    let names = |object: &str| {
+    let listed = |object: &str| {
         let value: Value = serde_json::from_str(object).unwrap_or_default();
         let names = value.pointer("/spec/scaleStrategy/podsToDelete").and_then(Value::as_array).cloned();
         names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
-    let mut known: HashSet<String> = old.map(names).into_iter().flatten().collect();
-    names(new).into_iter().filter(|name| known.insert(name.clone())).collect()
+    let mut known: HashSet<String> = old.map(listed).into_iter().flatten().collect();
+    let added = listed(new).into_iter().filter(|name| known.insert(name.clone()));
+    added.filter(|name| names::dns_subdomain(name).is_empty()).collect()
 }
 
 /// Answers a CREATE or, with `old`, an UPDATE request.

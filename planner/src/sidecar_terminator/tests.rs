@@ -60,7 +60,7 @@ fn a_sidecar_is_killed_once_the_main_container_is_done_however_it_ended() {
             request.json,
             concat!(
                 r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"ContainerRecreateRequest","metadata":{"namespace":"jobs","#,
-                r#""name":"sidecar-termination-u1","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"job-x","uid":"u1","controller":true,"blockOwnerDeletion":true}]},"#,
+                r#""name":"sidecar-termination-u1","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"job-x","uid":"u1","controller":true}]},"#,
                 r#""spec":{"podName":"job-x","containers":[{"name":"a"},{"name":"b"}],"strategy":{"failurePolicy":"Ignore","forceRecreate":true}}}"#
             )
         );
@@ -136,6 +136,22 @@ fn ignored_sidecars_end_after_the_others_with_a_request_of_their_own() {
     let request = request(&second[1]);
     assert_eq!(request.name, "sidecar-termination-u1-ignored");
     assert!(request.json.contains(r#""containers":[{"name":"i"}]"#));
+}
+
+#[test]
+fn the_phase_waits_for_a_sidecar_that_its_node_cannot_end() {
+    let pod = |image_only| {
+        pod(
+            "Never",
+            "Running",
+            &[("main", &[], Some(0)), ("i", &[EXIT, IGNORE], None), ("p", &[IMAGE], image_only)],
+        )
+    };
+    let held = planned(&pod(None), false);
+    let [Action::Warn(event)] = &held[..] else { panic!("{held:?}") };
+    assert!(event.message.starts_with("sidecar [p] can't be terminated"), "{event:?}");
+    let free = planned(&pod(Some(0)), false);
+    assert!(matches!(&free[..], [Action::Write(..), Action::Recreate(..)]), "{free:?}");
 }
 
 #[test]

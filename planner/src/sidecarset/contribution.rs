@@ -230,13 +230,12 @@ impl Sidecar {
         })
     }
 
-    /// The names under which it appears in a Pod: its own, or those of the two twins.
-    pub(crate) fn names_in_pod(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let (name, twins) = match self.idle_image {
-            Some(_) => (None, Some([format!("{}-1", self.name), format!("{}-2", self.name)])),
-            None => (Some(Cow::Borrowed(&*self.name)), None),
-        };
-        name.into_iter().chain(twins.into_iter().flatten().map(Cow::Owned))
+    /// Appends the names under which it appears in a Pod: its own, or those of the two twins.
+    pub(crate) fn add_names_in_pod<'s>(&'s self, names: &mut Vec<Cow<'s, str>>) {
+        match self.idle_image {
+            Some(_) => names.extend([1, 2].map(|twin| format!("{}-{twin}", self.name).into())),
+            None => names.push(Cow::Borrowed(&self.name)),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use api::features::Feature;
 use foldhash::{HashSet, HashSetExt as _};
 
 use super::build::Builder;
-use super::contribution::{PreparedVolume, Sidecar};
+use super::contribution::PreparedVolume;
 use super::explanation::Reason;
 use super::matching::{Chosen, choose, explain};
 use super::records::{Record, patch_annotations, record};
@@ -71,8 +71,9 @@ fn reason(choice: &Chosen<'_>) -> Reason {
     if choice.contribution.has_no_containers() {
         return Reason::OnlyAnnotations;
     }
-    let containers = choice.contribution.sidecars().flat_map(Sidecar::names_in_pod);
-    let containers = containers.map(Cow::into_owned).collect();
+    let mut names = Vec::new();
+    choice.contribution.sidecars().for_each(|sidecar| sidecar.add_names_in_pod(&mut names));
+    let containers = names.into_iter().map(Cow::into_owned).collect();
     Reason::Injected { containers, revision: choice.revision.to_owned() }
 }
 
@@ -82,9 +83,11 @@ fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt
     let mut replaced: Vec<Cow<'_, str>> = Vec::new();
     for choice in chosen {
         let contribution = choice.contribution;
-        sidecars.extend(contribution.sidecars().map(|sidecar| Cow::Borrowed(&*sidecar.name)));
-        sidecars.extend(contribution.sidecars().flat_map(Sidecar::names_in_pod));
-        replaced.extend(contribution.containers.iter().flat_map(Sidecar::names_in_pod));
+        for sidecar in contribution.sidecars() {
+            sidecars.push(Cow::Borrowed(&sidecar.name));
+            sidecar.add_names_in_pod(&mut sidecars);
+        }
+        contribution.containers.iter().for_each(|sidecar| sidecar.add_names_in_pod(&mut replaced));
     }
     let builder = Builder { draft, sources: Sources::new(draft, &replaced), sidecars: &sidecars };
     for choice in chosen.iter().filter(|choice| !choice.contribution.has_no_containers()) {

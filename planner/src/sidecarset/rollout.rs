@@ -13,7 +13,8 @@
 //! ```
 //!
 //! # Guarantees
-//! 1. A plan takes no more ready Pods than `maxUnavailable` leaves, and leaves `partition` Pods as they are.
+//! 1. A plan takes no more ready Pods than `maxUnavailable` leaves, also when a version comes while the one
+//!    before is under way, and leaves `partition` Pods as they are.
 //! 2. The same snapshot gives the same plan, whatever the order of its Pods.
 //! 3. Only images of the SidecarSet's own containers and annotations are written, never another container.
 //! 4. A plan on a state in which nothing is left to do is empty. Whichever of the planned writes were made,
@@ -24,7 +25,8 @@
 //!    into its cache, or waits until the watch shows them. The counts of unavailable Pods depend on it.
 //! 2. Each write goes with the UID and the resource version of the Pod in the plan; a further write to the
 //!    same Pod with the resource version of the answer to the one before. On a conflict, or any other
-//!    failure of one Pod, the caller goes on with the others and plans again.
+//!    failure of one Pod, the caller goes on with the others and plans again; a Pod that was refused it
+//!    names in [`plan_around`], so that it takes nobody's place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -147,7 +149,12 @@ pub enum Hold {
     },
     /// An annotation cannot be patched.
     Annotation(Box<str>),
+    /// The API server refused the update, and said this.
+    Refused(Box<str>),
 }
+
+/// Pods that are not written to for a while, by UID, and what the API server said when it refused.
+pub type Refused = BTreeMap<Box<str>, Box<str>>;
 
 impl fmt::Display for Hold {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,6 +178,7 @@ impl fmt::Display for Hold {
                 "{busy} Pods are being updated and spec.updateStrategy.maxUnavailable is {limit}"
             ),
             Self::Annotation(problem) => formatter.write_str(problem),
+            Self::Refused(message) => write!(formatter, "the update was refused ({message})"),
         }
     }
 }
@@ -202,8 +210,12 @@ impl Plan {
     /// Why Pods wait, in one line with a few of their names; `None` where none does.
     pub fn summary(&self) -> Option<String> {
         let mut by_reason: BTreeMap<&Hold, Vec<&ObservedPod>> = BTreeMap::new();
-        for waiting in &self.waiting {
-            by_reason.entry(&waiting.hold).or_default().push(&waiting.pod);
+        let refused = self.waiting.iter().map(|waiting| &waiting.hold);
+        let refused = refused.filter(|hold| matches!(hold, Hold::Refused(_))).min();
+        for Waiting { pod, hold } in &self.waiting {
+            // Each refusal names its Pod: one stands for all.
+            let reason = refused.filter(|_| matches!(hold, Hold::Refused(_))).unwrap_or(hold);
+            by_reason.entry(reason).or_default().push(pod);
         }
         let reasons: Vec<String> = by_reason
             .iter()
@@ -223,6 +235,12 @@ impl Plan {
 
 /// Plans the next writes of a rollout (spec 20 §7).
 pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
+    plan_around(snapshot, &Refused::new(), now)
+}
+
+/// As [`plan`], without writes to the Pods that were refused before. Others go in their place: they count
+/// as old Pods, and not as Pods that are being updated (spec 20 §12.2).
+pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -> Plan {
     let set = snapshot.set;
     if set.deleting {
         return Plan::default();
@@ -243,12 +261,13 @@ pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
         return plan;
     }
     // What was begun is finished, even while paused: else two live twins stay (spec 20 §12.4).
-    plan.pods.extend(standings.iter().filter_map(|standing| reset(set, standing, now)));
+    let writable = |standing: &&Standing| !refused.contains_key(&standing.pod.metadata.uid);
+    plan.pods.extend(standings.iter().filter(writable).filter_map(|standing| reset(set, standing, now)));
     if set.strategy.paused {
         plan.waiting = all_wait(Hold::Paused);
         return plan;
     }
-    upgrade(&mut plan, snapshot, &standings, now);
+    upgrade(&mut plan, snapshot, &standings, refused, now);
     plan
 }
 
@@ -263,12 +282,18 @@ fn reset(set: &RolloutSet, standing: &Standing, now: Timestamp) -> Option<PodUpd
 }
 
 /// Adds the Pods that are updated now, and the conditions of the others.
-fn upgrade(plan: &mut Plan, snapshot: &Snapshot<'_>, standings: &[Standing], now: Timestamp) {
+fn upgrade(
+    plan: &mut Plan,
+    snapshot: &Snapshot<'_>,
+    standings: &[Standing],
+    refused: &Refused,
+    now: Timestamp,
+) {
     let set = snapshot.set;
-    let selection = selection::select(set, standings, snapshot.latest_revision, now);
+    let selection = selection::select(snapshot, standings, refused, now);
     let mut written: BTreeSet<usize> = (0..)
         .zip(standings)
-        .filter(|(_, standing)| standing.view.reset_due)
+        .filter(|(_, standing)| standing.view.reset_due || refused.contains_key(&standing.pod.metadata.uid))
         .map(|(position, _)| position)
         .collect();
     for (position, write) in selection.taken {

@@ -89,7 +89,8 @@ impl Drawing {
 
     /// Numbers of Pods over time, and the marks of time.
     fn graph(&mut self, timeline: &Timeline, top: f64) {
-        let numbers = |counts: &Counts| [counts.old + counts.new, counts.available, counts.ceiling, counts.floor];
+        let numbers =
+            |counts: &Counts| [counts.old + counts.new, counts.available, counts.ceiling, counts.floor];
         let most = timeline.samples.iter().flat_map(|(_, counts)| numbers(counts)).max().unwrap_or(0).max(1);
         let y = |number: i64| top + GRAPH * (1.0 - number as f64 / most as f64);
         let mut step = 1_000;
@@ -166,10 +167,7 @@ impl Drawing {
             ("replicas - maxUnavailable (dashed)", "#e15759", 330.0),
         ] {
             let x = MARGIN + place;
-            self.line(&format!(
-                r#"<text x="{x:.1}" y="{:.1}" fill="{colour}">{text}</text>"#,
-                y + 20.0
-            ));
+            self.line(&format!(r#"<text x="{x:.1}" y="{:.1}" fill="{colour}">{text}</text>"#, y + 20.0));
         }
     }
 }

@@ -228,19 +228,14 @@ impl Ledger {
         }
     }
 
-    pub(super) fn judge_creation(
-        &mut self,
-        view: &View,
-        pod: &ObservedPod,
-        server: &Server,
-    ) {
+    pub(super) fn judge_creation(&mut self, view: &View, pod: &ObservedPod, server: &Server) {
         let wanted = Wanted::of(&view.set);
         let name = &pod.metadata.name;
         let excludes = wanted.excludes_preparing_delete();
         let total =
             count(server.pods.values(), |pod| wanted.owns(pod) && !(excludes && is_preparing_delete(pod)));
         let Limits { replicas, max_surge, .. } = wanted.limits;
-        if total > replicas + max_surge.min(replicas) {
+        if total > replicas + max_surge {
             self.report(
                 "Surge",
                 format!("with Pod {name} there are {total} of {replicas} with maxSurge {max_surge}"),
@@ -248,7 +243,9 @@ impl Ledger {
         }
         let id = pod.label(CLONESET_INSTANCE_ID);
         let twins = server.pods.values().filter(|other| {
-            other.is_active() && other.metadata.uid != pod.metadata.uid && other.label(CLONESET_INSTANCE_ID) == id
+            other.is_active()
+                && other.metadata.uid != pod.metadata.uid
+                && other.label(CLONESET_INSTANCE_ID) == id
         });
         if let Some(twin) = twins.map(|twin| twin.metadata.name.clone()).next() {
             self.report("Once", format!("Pods {name} and {twin} have the same instance id"));

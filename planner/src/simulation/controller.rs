@@ -148,7 +148,8 @@ impl Cluster<'_> {
     pub(super) fn look(&mut self, life: u32) {
         let now = self.agenda.now();
         let controller = &mut self.controller;
-        if life != controller.life || !controller.is_running || controller.look_at.is_none_or(|due| due > now) {
+        if life != controller.life || !controller.is_running || controller.look_at.is_none_or(|due| due > now)
+        {
             return;
         }
         controller.look_at = None;
@@ -182,7 +183,8 @@ impl Cluster<'_> {
         let pods = controller.cache.pods();
         let nodes = std::collections::BTreeMap::new();
         let uid = &set.metadata.uid;
-        let owned = |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        let owned =
+            |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
         let snapshot = Snapshot {
             set: &set,
@@ -409,8 +411,8 @@ impl Task {
             *outcome = Outcome::Failed(format!("{refusal:?}"));
         }
         if is_creation {
+            let left = self.batch_end.saturating_sub(self.created + 1);
             self.count_creation();
-            let left = self.batch_end.saturating_sub(self.created);
             let mut kept = 0;
             self.errands.retain(|errand| {
                 let is_creation = matches!(errand.action, Some(Action::CreatePod { .. }));

@@ -37,7 +37,8 @@ fn answer(pod: &ObservedPod, hooks: &Lifecycle) -> PodWrite {
         return write;
     }
     let labels = |hook: &LifecycleHook, present: bool| -> BTreeMap<String, Option<String>> {
-        let differ = hook.labels_handler.iter().filter(|(key, value)| (pod.label(key) == Some(value)) != present);
+        let differ =
+            hook.labels_handler.iter().filter(|(key, value)| (pod.label(key) == Some(value)) != present);
         differ.map(|(key, value)| (key.clone(), present.then(|| value.clone()))).collect()
     };
     let finalizers = |hook: &LifecycleHook, present: bool| -> Vec<String> {

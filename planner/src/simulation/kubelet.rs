@@ -10,9 +10,7 @@ use super::agenda::Milliseconds;
 use super::server::Precondition;
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::observed_pod::{
-    ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting,
-};
+use crate::observed_pod::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
 
 /// An image whose name holds this cannot be pulled.
 const BAD: &str = "bad";
@@ -304,8 +302,7 @@ impl Cluster<'_> {
 
     /// The cluster draws its conclusions from a node's silence.
     pub(super) fn endure_silence(&mut self, index: usize, failure: u32, step: Silence) {
-        let silent =
-            self.nodes.get(index).is_some_and(|node| !node.is_alive && node.failures == failure);
+        let silent = self.nodes.get(index).is_some_and(|node| !node.is_alive && node.failures == failure);
         if !silent {
             return;
         }
@@ -332,12 +329,7 @@ impl Cluster<'_> {
     }
 
     /// Changes a Pod whatever its version, as those do who own what they change.
-    pub(super) fn change(
-        &mut self,
-        actor: Actor,
-        pod: &ObservedPod,
-        change: impl FnOnce(&mut ObservedPod),
-    ) {
+    pub(super) fn change(&mut self, actor: Actor, pod: &ObservedPod, change: impl FnOnce(&mut ObservedPod)) {
         let precondition = Precondition { uid: &pod.metadata.uid, version: "" };
         let before = self.server.version();
         let Ok(changed) = self.server.change_pod(&pod.metadata.name, precondition, change) else { return };

@@ -207,11 +207,13 @@ pub(super) fn describe(before: &ObservedPod, after: &ObservedPod) -> Vec<String>
     }
     for status in &after.status.container_statuses {
         let known = before.container_status(&status.name);
-        if known.is_some_and(|known| known.restart_count != status.restart_count && status.restart_count > 0) {
+        if known.is_some_and(|known| known.restart_count != status.restart_count && status.restart_count > 0)
+        {
             changes.push(format!("has started container {} again, with {}", status.name, status.image));
         }
         let reason = status.state.waiting.as_ref().map_or("", |waiting| &*waiting.reason);
-        let known = known.and_then(|known| known.state.waiting.as_ref()).map_or("", |waiting| &*waiting.reason);
+        let known =
+            known.and_then(|known| known.state.waiting.as_ref()).map_or("", |waiting| &*waiting.reason);
         if !reason.is_empty() && reason != known {
             changes.push(format!("cannot run {}: {reason}", status.image));
         }

@@ -42,7 +42,34 @@ pub enum Step {
     LoseWatch(usize, Milliseconds),
 }
 
+/// The pause between two accidents, at the highest rate of faults and in the mean.
+const ACCIDENTS: Milliseconds = 4_000;
+
 impl Cluster<'_> {
+    /// Lets chance act for `duration` from now, as often as the rate of faults says: calls fail, containers
+    /// die, Pods are evicted, nodes fall silent for a while, watches break, the controller crashes.
+    pub fn disturb(&mut self, duration: Milliseconds) {
+        let rate = self.settings.fault_rate.clamp(0.0, 1.0);
+        if rate == 0.0 {
+            return;
+        }
+        self.is_calm = false;
+        let pause = (ACCIDENTS as f64 / rate) as Milliseconds;
+        let mut time = self.below(2 * pause);
+        while time < duration {
+            let number = usize::try_from(self.below(1_000)).unwrap_or(0);
+            let step = match self.below(8) {
+                0..=2 => Step::Kill(number),
+                3 => Step::Evict(number),
+                4 => Step::FailNode(number, Some(self.between(1_000, 30_000))),
+                5 => Step::Crash,
+                _ => Step::LoseWatch(number, self.between(500, 10_000)),
+            };
+            self.add(time, step);
+            time += 1 + self.below(2 * pause);
+        }
+    }
+
     pub(super) fn user_does(&mut self, step: Step) {
         match step {
             Step::Apply(spec) => {

@@ -63,7 +63,8 @@ impl Chronicle {
 
     /// The different values that `of` gave for one Pod, in their order.
     pub(super) fn course<T: PartialEq>(&self, pod: &str, of: impl Fn(&Value) -> T) -> Vec<T> {
-        let mut course: Vec<T> = self.moments().iter().filter_map(|moment| moment.get(pod)).map(|pod| of(pod)).collect();
+        let mut course: Vec<T> =
+            self.moments().iter().filter_map(|moment| moment.get(pod)).map(|pod| of(pod)).collect();
         course.dedup();
         course
     }

@@ -12,10 +12,15 @@ fn available(pods: &[&Value]) -> usize {
     pods.iter().filter(|pod| is_available(pod)).count()
 }
 
+fn count(pods: &[&Value]) -> usize {
+    pods.len()
+}
+
 /// Scenarios 6 and 8, without gate.
 #[tokio::test]
 async fn the_partition_stays_behind() {
-    let fleet = Fleet::launch("cloneset-partition", |set| in_place(set.replicas(5), json!({"partition": 3}))).await;
+    let fleet =
+        Fleet::launch("cloneset-partition", |set| in_place(set.replicas(5), json!({"partition": 3}))).await;
     let before = fleet.pods().await;
     let old = fleet.complete().await["currentRevision"].clone();
     fleet.roll(NEW).await;
@@ -34,15 +39,23 @@ async fn the_partition_stays_behind() {
 /// Scenario 7.
 #[tokio::test]
 async fn a_partition_in_percent_keeps_all_only_at_one_hundred() {
-    let fleet = Fleet::launch("cloneset-percent", |set| in_place(set.replicas(5), json!({"partition": "100%"}))).await;
+    let fleet =
+        Fleet::launch("cloneset-percent", |set| in_place(set.replicas(5), json!({"partition": "100%"})))
+            .await;
     fleet.roll(NEW).await;
     fleet.settled().await;
     assert_eq!(with_image(&fleet.pods().await, NEW), 0);
     fleet.change_rolling(json!({"partition": "99%"})).await;
-    fleet.status("one to be updated", json!({"updatedReplicas": 1, "expectedUpdatedReplicas": 1, "availableReplicas": 5})).await;
+    fleet
+        .status(
+            "one to be updated",
+            json!({"updatedReplicas": 1, "expectedUpdatedReplicas": 1, "availableReplicas": 5}),
+        )
+        .await;
     assert_eq!(with_image(&fleet.pods().await, NEW), 1);
 
-    let single = Fleet::launch("cloneset-percent", |set| in_place(set.replicas(1), json!({"partition": "99%"}))).await;
+    let single =
+        Fleet::launch("cloneset-percent", |set| in_place(set.replicas(1), json!({"partition": "99%"}))).await;
     single.roll(NEW).await;
     single.settled().await;
     assert_eq!(with_image(&single.pods().await, NEW), 0);
@@ -62,7 +75,7 @@ async fn surge_alone_keeps_everything_available() {
     let chronicle = fleet.chronicle().await;
     fleet.roll(NEW).await;
     fleet.complete().await;
-    assert_eq!(chronicle.range(<[&Value]>::len), (5, 6));
+    assert_eq!(chronicle.range(count), (5, 6));
     assert_eq!(chronicle.range(available).0, 5);
     let after = fleet.pods().await;
     assert_eq!((after.len(), with_image(&after, NEW)), (5, 5));
@@ -82,7 +95,7 @@ async fn the_budget_is_rounded_up_without_surge_and_down_with_it() {
     fleet.roll(NEW).await;
     fleet.complete().await;
     assert_eq!(chronicle.range(available).0, 7, "at most 3 and at times 3 are away");
-    assert_eq!(chronicle.range(<[&Value]>::len), (10, 10));
+    assert_eq!(chronicle.range(count), (10, 10));
     drop(chronicle);
 
     fleet.change_rolling(json!({"maxSurge": 1})).await;
@@ -90,18 +103,21 @@ async fn the_budget_is_rounded_up_without_surge_and_down_with_it() {
     fleet.roll("nginx:1.27").await;
     fleet.complete().await;
     assert!(chronicle.range(available).0 >= 8, "{:?}", chronicle.range(available));
-    assert_eq!(chronicle.range(<[&Value]>::len), (10, 11));
+    assert_eq!(chronicle.range(count), (10, 11));
 }
 
 /// Scenario 13.
 #[tokio::test]
 async fn a_pause_stops_updates_and_nothing_else() {
-    let fleet = Fleet::launch("cloneset-paused", |set| in_place(set.replicas(3), json!({"paused": true}))).await;
+    let fleet =
+        Fleet::launch("cloneset-paused", |set| in_place(set.replicas(3), json!({"paused": true}))).await;
     let before = fleet.pods().await;
     fleet.roll(NEW).await;
     fleet.settled().await;
     fleet.scale(4).await;
-    fleet.status("the fourth Pod", json!({"replicas": 4, "availableReplicas": 4, "updatedReplicas": 1})).await;
+    fleet
+        .status("the fourth Pod", json!({"replicas": 4, "availableReplicas": 4, "updatedReplicas": 1}))
+        .await;
     for pod in &before {
         assert_eq!(image(&fleet.pod(&name(pod)).get().await.1), OLD);
     }
@@ -139,7 +155,8 @@ async fn recreated_pods_get_new_claims() {
 /// Scenario 19, without gate: claims stay as they are.
 #[tokio::test]
 async fn changed_claim_templates_alone_change_nothing() {
-    let fleet = Fleet::launch("cloneset-claims", |set| in_place(with_claim(set.replicas(2)), json!({}))).await;
+    let fleet =
+        Fleet::launch("cloneset-claims", |set| in_place(with_claim(set.replicas(2)), json!({}))).await;
     let (pods, claims) = (fleet.pods().await, fleet.claims().await);
     let mut templates = fleet.set.get().await.1["spec"]["volumeClaimTemplates"].clone();
     templates[0]["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
@@ -158,7 +175,9 @@ async fn changed_claim_templates_alone_change_nothing() {
 /// Scenario 26, with a shorter time.
 #[tokio::test]
 async fn a_rollout_without_progress_is_reported() {
-    let fleet = Fleet::launch("cloneset-deadline", |set| in_place(set.replicas(2), json!({"maxUnavailable": 1}))).await;
+    let fleet =
+        Fleet::launch("cloneset-deadline", |set| in_place(set.replicas(2), json!({"maxUnavailable": 1})))
+            .await;
     assert!(condition(&fleet.set.get().await.1, "Progressing").is_null());
     fleet.change(json!({"progressDeadlineSeconds": 3})).await;
     let reasoned = async |reason: &str, status: &str| {
@@ -208,7 +227,9 @@ async fn another_order_of_containers_needs_new_pods() {
     })
     .await;
     let before = fleet.pods().await;
-    fleet.containers(json!([{"name": "side", "image": "busybox:1.36"}, {"name": "main", "image": OLD}])).await;
+    fleet
+        .containers(json!([{"name": "side", "image": "busybox:1.36"}, {"name": "main", "image": OLD}]))
+        .await;
     fleet.complete().await;
     assert_ne!(uids(&fleet.pods().await), uids(&before));
 }
@@ -216,7 +237,8 @@ async fn another_order_of_containers_needs_new_pods() {
 /// The policy by default.
 #[tokio::test]
 async fn pods_are_recreated_by_default() {
-    let fleet = Fleet::launch("cloneset-default", |set| rolling(set.replicas(1), "ReCreate", json!({}))).await;
+    let fleet =
+        Fleet::launch("cloneset-default", |set| rolling(set.replicas(1), "ReCreate", json!({}))).await;
     let before = fleet.pods().await;
     fleet.roll(NEW).await;
     fleet.complete().await;

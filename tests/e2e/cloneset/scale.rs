@@ -27,7 +27,10 @@ async fn pods_and_claims_come_and_go_together() {
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], *name(claim));
         for object in [pod, claim] {
             let owner = &object["metadata"]["ownerReferences"][0];
-            assert_eq!((owner["kind"].as_str(), owner["uid"].as_str()), (Some("CloneSet"), Some(&*uid(&fleet.set.object))));
+            assert_eq!(
+                (owner["kind"].as_str(), owner["uid"].as_str()),
+                (Some("CloneSet"), Some(&*uid(&fleet.set.object)))
+            );
         }
     }
     fleet.event("SuccessfulCreate").await;
@@ -43,24 +46,34 @@ async fn pods_and_claims_come_and_go_together() {
         if claims.len() == 2 { Ok(claims) } else { Err(claims.len()) }
     })
     .await;
-    let ids = |objects: &[Value]| objects.iter().map(|object| label(object, INSTANCE_ID).to_owned()).collect::<Vec<_>>();
+    let ids = |objects: &[Value]| {
+        objects.iter().map(|object| label(object, INSTANCE_ID).to_owned()).collect::<Vec<_>>()
+    };
     assert_eq!(ids(&claims), ids(&fleet.pods().await));
-    let (_, scale) = call(&fleet.shop.client, "GET", &format!("{}/scale", fleet.set.path), &Value::Null).await;
+    let (_, scale) =
+        call(&fleet.shop.client, "GET", &format!("{}/scale", fleet.set.path), &Value::Null).await;
     assert_eq!(scale["status"], json!({"replicas": 2, "selector": "app=web"}));
 }
 
 /// Scenarios 3 and 4.
 #[tokio::test]
 async fn named_pods_are_the_ones_that_go() {
-    let fleet = Fleet::launch("cloneset-named", |set| rolling(set.replicas(3), "ReCreate", json!({"maxUnavailable": 1}))).await;
+    let fleet = Fleet::launch("cloneset-named", |set| {
+        rolling(set.replicas(3), "ReCreate", json!({"maxUnavailable": 1}))
+    })
+    .await;
     let names = fleet.names().await;
-    let emptied = |set: &Value| set["spec"]["scaleStrategy"]["podsToDelete"].as_array().is_none_or(Vec::is_empty);
+    let emptied =
+        |set: &Value| set["spec"]["scaleStrategy"]["podsToDelete"].as_array().is_none_or(Vec::is_empty);
 
     fleet.change(json!({"scaleStrategy": {"podsToDelete": [names[0]]}})).await;
     fleet.observed("the name to be taken out", emptied).await;
     fleet.complete().await;
     let now = fleet.names().await;
-    assert!(now.len() == 3 && !now.contains(&names[0]) && now.contains(&names[1]) && now.contains(&names[2]), "{now:?}");
+    assert!(
+        now.len() == 3 && !now.contains(&names[0]) && now.contains(&names[1]) && now.contains(&names[2]),
+        "{now:?}"
+    );
 
     fleet.change(json!({"replicas": 2, "scaleStrategy": {"podsToDelete": [names[1]]}})).await;
     fleet.observed("the name to be taken out", emptied).await;
@@ -84,7 +97,9 @@ async fn a_serving_pod_is_replaced_before_it_goes_where_the_budget_is_used_up() 
         fleet.pod(pod).gone().await;
         fleet.wait_pods("the Pod to be replaced", |pods| pods.len() == 3).await;
         let moments = chronicle.moments();
-        let before = moments.iter().take_while(|moment| moment.get(pod).is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()));
+        let before = moments.iter().take_while(|moment| {
+            moment.get(pod).is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        });
         let last = staying(before.last().unwrap()).into_iter().cloned().collect::<Vec<_>>();
         (last.len(), last.iter().filter(|pod| is_available(pod)).count())
     };
@@ -114,7 +129,12 @@ async fn on_delete_waits_for_the_user() {
     assert_ne!(status["updateRevision"], status["currentRevision"]);
     assert_eq!(uids(&fleet.pods().await), uids(&before));
     fleet.pod(&name(&before[0])).deleted().await;
-    fleet.status("the replacement to be new", json!({"replicas": 2, "updatedReplicas": 1, "availableReplicas": 2})).await;
+    fleet
+        .status(
+            "the replacement to be new",
+            json!({"replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}),
+        )
+        .await;
     for pod in fleet.pods().await {
         assert_eq!(image(&pod) == NEW, uid(&pod) != uid(&before[1]));
     }
@@ -136,7 +156,10 @@ async fn pods_come_one_after_the_other_where_scaling_up_is_limited() {
     times.sort_unstable();
     assert!(times[1] - times[0] >= 2 && times[2] - times[1] >= 2, "{times:?}");
     let message = fleet.event("ScaleUpLimited").await;
-    assert!(message.starts_with("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: "), "{message}");
+    assert!(
+        message.starts_with("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: "),
+        "{message}"
+    );
 }
 
 /// The second of an object's creation within its day.
@@ -155,19 +178,23 @@ async fn a_reused_claim_keeps_its_name_and_identity() {
     let (pods, claims) = (fleet.pods().await, fleet.claims().await);
     fleet.pod(&name(&pods[0])).deleted().await;
     let now = fleet
-        .wait_pods("the Pod to be replaced", |now| now.len() == 2 && now.iter().all(is_available) && uids(now) != uids(&pods))
+        .wait_pods("the Pod to be replaced", |now| {
+            now.len() == 2 && now.iter().all(is_available) && uids(now) != uids(&pods)
+        })
         .await;
     assert_eq!((name(&now[0]), name(&now[1])), (name(&pods[0]), name(&pods[1])));
     assert_eq!(uids(&fleet.claims().await), uids(&claims));
 }
 
-/// Scenario 29.
+/// Scenario 29. Its claim goes with the Pod, also where claims are reused.
 #[tokio::test]
 async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
-    let fleet = Fleet::launch("cloneset-release", |set| set.replicas(2)).await;
-    let before = fleet.pods().await;
-    let released = fleet.pod(&name(&before[0]));
-    released.label("app", "debug").await;
+    let fleet = Fleet::launch("cloneset-release", |set| {
+        with_claim(set.replicas(2)).with("/spec/scaleStrategy", json!({"enablePVCReuse": true}))
+    })
+    .await;
+    let (before, claims) = (fleet.pods().await, fleet.claims().await);
+    fleet.pod(&name(&before[0])).label("app", "debug").await;
     let now = fleet
         .wait_pods("the Pod to be released and replaced", |pods| {
             let owned = pods.iter().filter(|pod| !pod["metadata"]["ownerReferences"].is_null()).count();
@@ -177,12 +204,17 @@ async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
     let free = now.iter().find(|pod| uid(pod) == uid(&before[0])).unwrap();
     assert!(free["metadata"]["ownerReferences"].is_null(), "{free:#}");
     fleet.complete().await;
+    let left = fleet.claims().await;
+    assert_eq!(left.len(), 3);
+    let claim = left.iter().find(|claim| uid(claim) == uid(&claims[0])).unwrap();
+    assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], json!(uid(&before[0])));
 }
 
 /// Scenario 35, with a shorter time.
 #[tokio::test]
 async fn pods_become_available_by_time_alone() {
-    let fleet = Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", 4)).await;
+    let fleet =
+        Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", 4)).await;
     let status = fleet.status("all to be ready", json!({"readyReplicas": 3})).await;
     assert_eq!(status["availableReplicas"], 0);
     fleet.complete().await;

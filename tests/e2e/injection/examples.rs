@@ -125,11 +125,16 @@ async fn a_hot_upgrade_sidecar_becomes_two_containers() {
     let set = shop.selecting(sidecar_set("mesh-set").matching("app", "web"));
     let set = set.container("mesh", "registry.example.com/mesh:1.0").having("upgradeStrategy", hot.clone());
     let set = Stored::create(&shop.client, set).await;
+    kit::wait_for("its revision", async || {
+        let status = set.get().await.1["status"].clone();
+        if status["latestRevision"] == "mesh-set-7d77d6bdb7" { Ok(()) } else { Err(status) }
+    })
+    .await;
     shop.settle().await;
     let pod = shop.admit(shop.bare_pod("web").container("app", "nginx:1.25")).await;
-    let record = |hash: &str| {
+    let record = |hash: &str, revision: &str| {
         format!(
-            r#"{{"mesh-set":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"mesh-set","sidecarList":["mesh"]}}}}"#
+            r#"{{"mesh-set":{{"updateTimestamp":"TIME","hash":"{hash}","sidecarSetName":"mesh-set","sidecarList":["mesh"]{revision}}}}}"#
         )
     };
     assert_annotations(
@@ -141,8 +146,17 @@ async fn a_hot_upgrade_sidecar_becomes_two_containers() {
             ("version.sidecarset.kruise.io/mesh-2", "0"),
             ("versionalt.sidecarset.kruise.io/mesh-2", "1"),
             (INJECTED_LIST, "mesh-set"),
-            (HASH, &record("d9xv2x66x8f6vf5cf58xz78xx545w4745vb7f8d424bvz2659v2b47454fc45zbz")),
-            (HASH_WITHOUT_IMAGE, &record("zxw4444dv4cv44xf457dw4dz8x6b47vz747578722v4c4cdfbd42z62248648z84")),
+            (
+                HASH,
+                &record(
+                    "d9xv2x66x8f6vf5cf58xz78xx545w4745vb7f8d424bvz2659v2b47454fc45zbz",
+                    r#","controllerRevision":"mesh-set-7d77d6bdb7""#,
+                ),
+            ),
+            (
+                HASH_WITHOUT_IMAGE,
+                &record("zxw4444dv4cv44xf457dw4dz8x6b47vz747578722v4c4cdfbd42z62248648z84", ""),
+            ),
         ],
     );
     let twin = |name: &str, image: &str| {

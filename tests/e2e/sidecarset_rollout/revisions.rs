@@ -1,12 +1,12 @@
 //! ControllerRevisions: names, numbers, labels and their end.
 
-use kit::builders::{Object, sidecar_set};
-use kit::wait_for;
+use kit::builders::{Object, object, sidecar_set};
+use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, OLD, condition, image_of};
 use crate::product::{self, NAMESPACE, Product};
-use crate::support::{Shop, Stored, call, in_use};
+use crate::support::{Shop, Stored, call, create, in_use};
 
 /// The revisions of a SidecarSet by number.
 pub(super) async fn revisions(shop: &Shop, set: &str) -> Vec<Value> {
@@ -41,6 +41,32 @@ fn logship(set: Object) -> Object {
         .having("transferEnv", json!([{"sourceContainerName": "shop", "envName": "SHOP_REGION"}]))
         .with("/spec/volumes", json!([{"name": "spool", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}]))
         .with("/spec/imagePullSecrets", json!([{"name": "regcred"}]))
+}
+
+/// The owner of a revision holds up its deletion, which some clusters allow only with a right on the owner.
+#[tokio::test]
+async fn the_chart_grants_what_owner_references_need() {
+    let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+    let server = ApiServer::start(kit::Options::default().argument(plugin)).await;
+    product::install(&server).await;
+    let manifests = product::run(&["manifests"]).await.success();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let shop = Shop::open_on(&server, "owner").await;
+    for role in objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.contains("Role"))) {
+        Stored::create(&shop.client, role.clone()).await;
+    }
+    let user = format!("system:serviceaccount:{NAMESPACE}:kruise-manager");
+    let manager = server.client_as(&user, &["system:serviceaccounts", "system:authenticated"]);
+    for (kind, code) in [("SidecarSet", 201), ("CloneSet", 201), ("DaemonSet", 403)] {
+        let revision = object("apps/v1", "ControllerRevision", &kind.to_lowercase()).in_namespace(NAMESPACE);
+        let owner = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "owner", "uid": "u",
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        let revision = revision.with("/metadata/ownerReferences", json!([owner])).with("/revision", 1);
+        let answer = create(&manager, revision, "").await;
+        assert_eq!(answer.0, code, "{kind}: {:#}", answer.1);
+    }
 }
 
 /// Scenario 9; the names are test vectors of spec 20 §5.

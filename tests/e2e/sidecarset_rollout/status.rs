@@ -1,23 +1,28 @@
 //! The status, and that it never goes stale.
 
-use kit::builders::sidecar_set;
 use serde_json::json;
 
 use super::{Fleet, NEW, OLD};
-use crate::support::{Shop, Stored};
+use crate::support::{Shop, Stored, annotation};
+
+const INJECTED: &str = "kruise.io/sidecarset-injected-list";
 
 /// Scenario 12.
 #[tokio::test]
 async fn only_pods_with_the_sidecar_are_counted() {
-    let shop = Shop::open("counted").await;
+    let shop = Shop::open("counts").await;
     Stored::create(&shop.client, shop.pod("earlier")).await;
-    let fleet = Fleet::launch("counts", 3, |set| set).await;
+    let fleet = Fleet::open_in(shop, |set| set).await;
     // A Pod that slipped past injection: its labels match, its containers do not.
     fleet.shop.admit(fleet.shop.pod("bare").label("app", "other")).await;
     fleet.pod("bare").label("app", "web").await;
+    for number in 0..4 {
+        fleet.shop.admit(fleet.shop.pod(&format!("web-{number}"))).await;
+    }
+    // All Pods of the namespace are updated once these are: were another one counted, more would match.
     let status =
-        fleet.wait_status("three Pods", json!({"matchedPods": 3, "updatedPods": 3, "readyPods": 3})).await;
-    assert_eq!((&status["updatedReadyPods"], &status["collisionCount"]), (&json!(3), &json!(0)));
+        fleet.wait_status("four Pods", json!({"matchedPods": 4, "updatedPods": 4, "readyPods": 4})).await;
+    assert_eq!((&status["updatedReadyPods"], &status["collisionCount"]), (&json!(4), &json!(0)));
 }
 
 /// Scenario 18, and sharp edge 1: also for type `NotUpdate` every change of a Pod shows.
@@ -43,9 +48,11 @@ async fn a_set_that_never_updates_counts_all_the_same() {
 #[tokio::test]
 async fn pods_of_other_namespaces_are_not_counted() {
     let fleet = Fleet::launch("here", 1, |set| set).await;
+    // It says that it has the sidecar and looks so, but no node runs it.
     let elsewhere = Shop::open("elsewhere").await;
-    let wide = sidecar_set(&elsewhere.name("wide")).matching("app", "web").container("wide", OLD);
-    elsewhere.stock([elsewhere.selecting(wide)]).await;
-    elsewhere.admit(elsewhere.pod("web-9")).await;
-    fleet.wait_status("one Pod", json!({"matchedPods": 1})).await;
+    let foreign = elsewhere.pod("web-9").annotation(INJECTED, &fleet.name()).container("log", OLD);
+    let foreign = elsewhere.admit(foreign).await;
+    assert_eq!(annotation(&foreign, INJECTED), fleet.name());
+    fleet.shop.admit(fleet.shop.pod("web-1")).await;
+    fleet.wait_status("two Pods that are ready", json!({"matchedPods": 2, "readyPods": 2})).await;
 }

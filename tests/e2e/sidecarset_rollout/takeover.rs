@@ -92,6 +92,8 @@ async fn an_installation_of_the_reference_is_taken_over_without_touching_a_pod()
     });
     set.patch_status(&status).await;
     let set_before = set.get().await.1;
+    // What it was about to write when it stopped shows that the new controller has looked at the Pods.
+    set.patch_status(&json!({"readyPods": 1, "updatedReadyPods": 1})).await;
     let mut pods = Vec::new();
     for (name, old_form) in [("new-form", false), ("old-form", true)] {
         let pod = Stored::create(&shop.client, web(&shop, name, old_form)).await;
@@ -104,12 +106,17 @@ async fn an_installation_of_the_reference_is_taken_over_without_touching_a_pod()
     }
 
     let product = Product::serve(&server, product::Options::default()).await;
-    wait_for("the SidecarSet to be reconciled", async || {
-        let metrics = product.metrics().await;
-        let done = r#"controller_runtime_reconcile_total{controller="sidecarset-controller""#;
-        if metrics.lines().any(|line| line.starts_with(done)) { Ok(()) } else { Err(product.log()) }
-    })
-    .await;
+    let counted = async |count: i64| {
+        wait_for("the Pods to be counted", async || {
+            let set = set.get().await.1;
+            if set["status"]["updatedReadyPods"] == count { Ok(set) } else { Err(product.log()) }
+        })
+        .await
+    };
+    let set_after = counted(2).await;
+    // Another Pod is counted once the plan of the first count was carried out.
+    Stored::create(&shop.client, web(&shop, "later", false)).await;
+    counted(3).await;
 
     let list = revisions(&shop, "logship").await;
     assert_eq!(list.len(), 1, "{list:#?}");
@@ -120,7 +127,9 @@ async fn an_installation_of_the_reference_is_taken_over_without_touching_a_pod()
     for (pod, before) in &pods {
         assert_eq!(pod.get().await.1["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
     }
-    assert_eq!(set.get().await.1["metadata"]["resourceVersion"], set_before["metadata"]["resourceVersion"]);
+    for part in ["/spec", "/status", "/metadata/annotations", "/metadata/labels", "/metadata/generation"] {
+        assert_eq!(set_after.pointer(part), set_before.pointer(part), "{part}");
+    }
 
     // The old form is understood, and written anew with the next update.
     let mut containers = set_before["spec"]["containers"].clone();
@@ -132,9 +141,9 @@ async fn an_installation_of_the_reference_is_taken_over_without_touching_a_pod()
         }
     })
     .await;
-    wait_for("both Pods to follow", async || {
+    wait_for("the Pods to follow", async || {
         let status = set.get().await.1["status"].clone();
-        if status["updatedReadyPods"] == 2 && status["observedGeneration"] == 2 {
+        if status["updatedReadyPods"] == 3 && status["observedGeneration"] == 2 {
             Ok(())
         } else {
             Err(status)

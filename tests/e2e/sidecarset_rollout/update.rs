@@ -1,14 +1,16 @@
 //! Sidecars of running Pods change in place, as many at a time as is allowed.
 
-use kit::fake_nodes;
-use kit::wait_for;
+use std::time::Duration;
+
+use kit::builders::object;
+use kit::{fake_nodes, wait_for, wait_within};
 use serde_json::{Value, json};
 
 use super::{
     Fleet, HASH, HASH_WITHOUT_IMAGE, NEW, OLD, UPGRADABLE, condition, image_of, is_ready, record, restarts,
 };
 use crate::sidecarset::allowing_annotations;
-use crate::support::{Stored, annotation, named};
+use crate::support::{Stored, annotation, call, named};
 
 const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 
@@ -177,6 +179,9 @@ async fn annotations_go_with_the_image_and_never_alone() {
         fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
     fleet.set.patch(&json!({"spec": {"patchPodMetadata": patch("b")}})).await;
     fleet.wait_status("the change to be seen", json!({"updatedPods": 2})).await;
+    // Each plan is carried out before the next generation is observed.
+    fleet.set.patch(&json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
+    fleet.wait_status("the next change to be seen", json!({"updatedPods": 2})).await;
     let after: Vec<Value> =
         fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
     assert_eq!(after, before);
@@ -202,6 +207,60 @@ async fn one_bad_pod_does_not_hold_the_others() {
     assert_eq!(fleet.with_image(NEW).await, ["web-0", "web-2"]);
     fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {"example.com/config": "{}"}}})).await;
     fleet.wait_status("the mended Pod to follow", json!({"updatedReadyPods": 3})).await;
+}
+
+/// Sharp edge 2: with one Pod at a time, a Pod whose update a policy refuses takes nobody's place, and it is
+/// told of.
+#[tokio::test]
+async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
+    let fleet = Fleet::launch("policy", 5, |set| set).await;
+    let (client, name) = (&fleet.shop.client, fleet.shop.name("images"));
+    let policy = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", &name).with(
+        "/spec",
+        json!({
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"],
+            }]},
+            "validations": [{
+                "expression": "object.metadata.name != 'web-0' || object.spec.containers.all(one, oldObject.spec.containers.exists(old, old.name == one.name && old.image == one.image))",
+                "message": "web-0 keeps its images",
+            }],
+        }),
+    );
+    Stored::create(client, policy).await;
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": fleet.shop.namespace}});
+    let binding = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", &name).with(
+        "/spec",
+        json!({
+            "policyName": name, "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": selector},
+        }),
+    );
+    let binding = Stored::create(client, binding).await;
+    let mut containers = fleet.pod("web-0").get().await.1["spec"]["containers"].clone();
+    containers[0]["image"] = json!("nginx:1.26");
+    let trial = json!({"spec": {"containers": containers}});
+    let policy_holds = async || {
+        let path = format!("{}?dryRun=All", fleet.pod("web-0").path);
+        call(client, "PATCH", &path, &trial).await.0 == 422
+    };
+    wait_for("the policy to be in force", async || if policy_holds().await { Ok(()) } else { Err(()) }).await;
+
+    fleet.roll(NEW, json!({})).await;
+    wait_within(Duration::from_secs(20), "the others to be updated", async || {
+        let status = fleet.set.get().await.1["status"].clone();
+        if status["updatedReadyPods"] == 4 { Ok(()) } else { Err(status) }
+    })
+    .await;
+    assert_eq!(fleet.with_image(OLD).await, ["web-0"]);
+    let note = fleet.event("default", &fleet.name(), "UpdateWaits").await;
+    assert!(note.contains("/web-0): the update was refused (") && note.contains("web-0 keeps its images"), "{note}");
+
+    binding.deleted().await;
+    wait_for("the policy to be gone", async || if policy_holds().await { Err(()) } else { Ok(()) }).await;
+    // A change of the SidecarSet is a reason to try again at once.
+    fleet.set.patch(&json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
+    fleet.wait_status("the last Pod to be updated", json!({"updatedReadyPods": 5})).await;
 }
 
 /// Two SidecarSets in one Pod keep their records apart.
@@ -241,10 +300,9 @@ async fn the_documented_manifests_work() {
             text.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
         assert_eq!(manifests.len(), count, "{page}");
         for manifest in manifests {
-            server.kubectl_with_input(["apply", "-f", "-"], manifest).await.success();
-            let words = ["get", "-f", "-", "--output=json"];
-            let set: Value =
-                serde_json::from_str(&server.kubectl_with_input(words, manifest).await.success()).unwrap();
+            let words = ["apply", "--filename=-", "--output=json"];
+            let set = server.kubectl_with_input(words, manifest).await.success();
+            let set: Value = serde_json::from_str(&set).unwrap();
             shop.settle().await;
             let labels = set["spec"]["selector"]["matchLabels"].clone();
             let pod = shop.admit(shop.pod(&super::name(&set)).with("/metadata/labels", labels)).await;

@@ -4,10 +4,8 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
+use http::Request;
 use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
@@ -15,10 +13,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
-use tower::ServiceExt;
 use tracing::debug;
 
-use super::ConnectionLimits;
+use super::{ConnectionLimits, Serve};
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;
@@ -51,14 +48,14 @@ impl HttpVersion {
 }
 
 /// The protocol, configured once for all connections.
-pub(super) struct Http {
-    router: Router,
+pub(super) struct Http<S> {
+    service: S,
     one: http1::Builder,
     two: http2::Builder<TokioExecutor>,
 }
 
-impl Http {
-    pub(super) fn new(router: Router, limits: &ConnectionLimits) -> Self {
+impl<S: Serve> Http<S> {
+    pub(super) fn new(service: S, limits: &ConnectionLimits) -> Self {
         let mut one = http1::Builder::new();
         one.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
         let mut two = http2::Builder::new(TokioExecutor::new());
@@ -69,13 +66,13 @@ impl Http {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(limits.streams.saturating_mul(STREAM_WINDOW).min(LARGEST_WINDOW))
             .max_header_list_size(HEADERS);
-        Self { router, one, two }
+        Self { service, one, two }
     }
 
     /// Serves a connection to its end.
-    pub(super) async fn serve<S>(&self, stream: S, version: HttpVersion, phase: watch::Receiver<Phase>)
+    pub(super) async fn serve<I>(&self, stream: I, version: HttpVersion, phase: watch::Receiver<Phase>)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let io = TokioIo::new(stream);
         let result = match version {
@@ -93,13 +90,13 @@ impl Http {
     where
         I: Read + Write + Unpin + Send + 'static,
     {
-        let router = self.router.clone();
+        let served = self.service.clone();
         let leaving = phase.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(&router, request);
+            let answer = served.serve(request);
             let leaving = leaving.clone();
             async move {
-                let mut response = answer.await?;
+                let mut response = answer.await;
                 if *leaving.borrow() != Phase::Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -120,33 +117,27 @@ impl Http {
     where
         I: Read + Write + Unpin + Send + 'static,
     {
-        let router = self.router.clone();
+        let served = self.service.clone();
         let came_late = *phase.borrow() != Phase::Serving;
-        let served = Arc::new(Notify::new());
-        let notify = came_late.then(|| served.clone());
+        let first = Arc::new(Notify::new());
+        let notify = came_late.then(|| first.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            if let Some(served) = &notify {
-                served.notify_one();
+            if let Some(first) = &notify {
+                first.notify_one();
             }
-            answer(&router, request)
+            let answer = served.serve(request);
+            async { Ok::<_, Infallible>(answer.await) }
         });
         let mut connection = pin!(self.two.serve_connection(io, service));
         let leave = if came_late { Phase::Stopping } else { Phase::Draining };
         tokio::select! {
             result = connection.as_mut() => return result,
             () = reached(&mut phase, leave) => {}
-            () = served.notified() => {}
+            () = first.notified() => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await
     }
-}
-
-fn answer(
-    router: &Router,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
-    router.clone().oneshot(request.map(Body::new))
 }
 
 /// Waits for `wanted` or a later phase. A server that is gone counts as stopping.

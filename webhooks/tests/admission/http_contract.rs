@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
@@ -14,8 +13,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tower::ServiceExt;
-use webhooks::router::{Limits, router};
+use webhooks::router::{Limits, Router, router};
 use webhooks::{Admission, Endpoint};
 
 use crate::support::{PROTECTED, admission, create_pod, delete, labelled, review};
@@ -25,7 +23,7 @@ fn served(flags: &str) -> Router {
 }
 
 async fn call(router: &Router, request: Request<Body>) -> (StatusCode, Bytes) {
-    let response = router.clone().oneshot(request).await.unwrap();
+    let response = router.clone().answer(request).await;
     let status = response.status();
     (status, response.into_body().collect().await.unwrap().to_bytes())
 }
@@ -180,7 +178,8 @@ async fn paths_without_rules_are_not_found() {
 async fn creates_of_kruise_workloads_are_refused_rather_than_waved_through() {
     let router = served(PROTECTED);
     let mut request = create_pod(1);
-    for path in ["/validate-apps-kruise-io-statefulset", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"] {
+    for path in ["/validate-apps-kruise-io-statefulset", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"]
+    {
         for operation in ["CREATE", "UPDATE"] {
             request["operation"] = json!(operation);
             let answer = ask(&router, path, review(&request)).await;
@@ -261,7 +260,7 @@ async fn clients_that_send_no_body_take_no_call_from_others() {
         let asked = Arc::new(Notify::new());
         let request = post(path, Body::from_stream(stalled(asked.clone())));
         let router = router.clone();
-        tokio::spawn(async move { router.oneshot(request).await });
+        tokio::spawn(router.answer(request));
         asked.notified().await;
     }
     let answer = ask(&router, "/mutate-pod", review(&create_pod(1))).await;
@@ -283,7 +282,7 @@ async fn one_huge_conversion_is_held_at_a_time() {
     let asked = Arc::new(Notify::new());
     let body = stream::iter([Ok(huge.clone())]).chain(stalled(asked.clone()));
     let holder = router.clone();
-    let holder = tokio::spawn(holder.oneshot(post("/convert?timeout=30s", Body::from_stream(body))));
+    let holder = tokio::spawn(holder.answer(post("/convert?timeout=30s", Body::from_stream(body))));
     asked.notified().await;
     let (refused, _) = call(&router, post("/convert?timeout=100ms", huge.clone())).await;
     assert_eq!(refused, StatusCode::SERVICE_UNAVAILABLE);

@@ -28,7 +28,7 @@ use tokio_rustls::client::TlsStream;
 use webhooks::Metrics;
 use webhooks::probes::{Checks, health_router, metrics_router};
 use webhooks::router::{Limits, router};
-use webhooks::server::{ConnectionLimits, Drained, Server, bind};
+use webhooks::server::{ConnectionLimits, Drained, Serve, Server, bind};
 
 use crate::support::{admission, create_pod, review};
 
@@ -65,11 +65,12 @@ struct World {
 }
 
 impl World {
-    fn start(router: Router, limits: ConnectionLimits) -> Self {
+    fn start(service: impl Serve, limits: ConnectionLimits) -> Self {
         let (trusted, key) = certificate();
         let certificates = Arc::new(Swap(Mutex::new(key)));
         let metrics = Metrics::new().unwrap();
-        let server = Server::start(bind(0).unwrap(), certificates.clone(), router, limits, &metrics).unwrap();
+        let server =
+            Server::start(bind(0).unwrap(), certificates.clone(), service, limits, &metrics).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_address().port()));
         Self { server, metrics, certificates, trusted: vec![trusted], address }
     }
@@ -157,7 +158,7 @@ async fn assert_allowed(response: Response<Incoming>) -> HeaderMap {
     parts.headers
 }
 
-fn served() -> Router {
+fn served() -> impl Serve {
     router(Arc::new(admission("", "")), Limits::default())
 }
 

@@ -166,8 +166,14 @@ fn extreme_numbers_do_not_overflow() {
         scale_max_unavailable: Some(max),
     };
     let question = Question { limits, rollback: true, exclude_preparing_delete: true };
-    let group =
-        Group { count: 9, preparing_delete: 2, active: 7, specified: 3, specified_unavailable: 1, unavailable: 1 };
+    let group = Group {
+        count: 9,
+        preparing_delete: 2,
+        active: 7,
+        specified: 3,
+        specified_unavailable: 1,
+        unavailable: 1,
+    };
     assert!(question.answer(group, group).up > 0);
 }
 

@@ -14,7 +14,8 @@ fn states(fleet: &Fleet) -> Vec<&str> {
 fn an_update_in_place_waits_for_its_hook_before_and_after() {
     let mut labelled = template("nginx:1");
     labelled["metadata"]["labels"]["serves"] = "yes".into();
-    let spec = json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"serves": "yes"}}}, "template": labelled});
+    let spec =
+        json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"serves": "yes"}}}, "template": labelled});
     let mut fleet = Fleet::running(1, with(in_place(json!({"maxUnavailable": 1})), spec));
     let name = fleet.name(0);
     labelled["spec"]["containers"][0]["image"] = "nginx:2".into();

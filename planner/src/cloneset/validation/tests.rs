@@ -219,6 +219,8 @@ fn scenario_31_only_new_names_need_a_pod_of_ours() {
         }
         assert_eq!(refusal(&naming(&["own"]), None), "");
         assert_eq!(newly_named(&naming(&["a", "b", "a"]), Some(&naming(&["b"]))), ["a"]);
+        let odd = naming(&["../../secrets/a", "a b", ""]);
+        assert!(newly_named(&odd, None).is_empty() && refusal(&odd, None).contains("not found"));
     }
 }
 

@@ -2,9 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::set::RolloutSet;
 use super::standing::{Standing, View};
-use super::{Hold, draft};
+use super::{Hold, Refused, Snapshot, draft};
 use crate::observed_pod::ObservedPod;
 use crate::percent;
 use crate::pod_write::PodWrite;
@@ -20,17 +19,24 @@ pub(super) struct Selection {
 
 /// Selects among all Pods of the SidecarSet.
 pub(super) fn select(
-    set: &RolloutSet,
+    snapshot: &Snapshot<'_>,
     standings: &[Standing],
-    latest_revision: &str,
+    refused: &Refused,
     now: Timestamp,
 ) -> Selection {
+    let Snapshot { set, latest_revision, .. } = *snapshot;
     let mut selection = Selection::default();
     let mut candidates: Vec<(usize, &Standing)> = Vec::new();
+    // Pods that could be updated but for a problem of their own: they are among those that stay old.
+    let mut stays_old: usize = 0;
     for (position, standing) in standings.iter().enumerate().filter(|(_, standing)| !standing.view.updated) {
-        match hold(&standing.view) {
-            Some(hold) => selection.held.push((position, hold)),
-            None => candidates.push((position, standing)),
+        match (hold(&standing.view), refused.get(&standing.pod.metadata.uid)) {
+            (Some(hold), _) => selection.held.push((position, hold)),
+            (None, Some(message)) => {
+                stays_old = stays_old.saturating_add(1);
+                selection.held.push((position, Hold::Refused(message.clone())));
+            }
+            (None, None) => candidates.push((position, standing)),
         }
     }
     let all: Vec<&ObservedPod> = standings.iter().map(|standing| &*standing.pod).collect();
@@ -41,8 +47,9 @@ pub(super) fn select(
     let total = i32::try_from(standings.len()).unwrap_or(i32::MAX);
     let kept = percent::partition(set.strategy.partition.as_ref(), total);
     let limit = percent::sidecarset_max_unavailable(set.strategy.max_unavailable.as_ref(), total);
-    let mut room = candidates.len().saturating_sub(usize::try_from(kept).unwrap_or(0));
-    let busy = standings.iter().filter(|standing| standing.view.is_busy() || standing.view.reset_due).count();
+    let updatable = candidates.len().saturating_add(stays_old);
+    let mut room = updatable.saturating_sub(usize::try_from(kept).unwrap_or(0));
+    let busy = standings.iter().filter(|standing| is_busy(standing)).count();
     let mut busy = i32::try_from(busy).unwrap_or(i32::MAX);
     let mut full = false;
     for (position, standing) in in_order {
@@ -50,14 +57,15 @@ pub(super) fn select(
             selection.held.push((position, Hold::Partition(kept)));
             continue;
         }
-        room = room.saturating_sub(1);
         full |= standing.view.ready && busy >= limit;
         if full {
+            room = room.saturating_sub(1);
             selection.held.push((position, Hold::MaxUnavailable { busy, limit }));
             continue;
         }
         match draft::upgrade(set, &standing.pod, latest_revision, now) {
             Ok(write) => {
+                room = room.saturating_sub(1);
                 busy = busy.saturating_add(i32::from(standing.view.ready));
                 selection.taken.push((position, write));
             }
@@ -65,6 +73,14 @@ pub(super) fn select(
         }
     }
     selection
+}
+
+/// It is being updated: to the present version, or still to an earlier one, for which its sidecar will
+/// restart.
+fn is_busy(standing: &Standing) -> bool {
+    let view = &standing.view;
+    let restarts = !view.updated && view.updated_in_place && view.updating.is_some();
+    view.is_busy() || view.reset_due || (restarts && standing.pod.is_ready())
 }
 
 /// What keeps an old Pod from being a candidate.

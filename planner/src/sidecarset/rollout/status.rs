@@ -37,8 +37,9 @@ pub(super) fn patch(snapshot: &Snapshot<'_>, standings: &[Standing]) -> Option<S
     let updated_ready = count(&|standing| standing.view.updated && works(standing));
     let updated_ready_pods = (present.updated_ready_pods.unwrap_or(0) != updated_ready)
         .then_some((updated_ready > 0).then_some(updated_ready));
-    let grown = present.observed_generation.is_none_or(|observed| observed < set.generation);
-    let observed_generation = grown.then_some(set.generation);
+    let other = present.observed_generation != Some(set.generation);
+    // A larger one was left by a SidecarSet that had the name before.
+    let observed_generation = other.then_some(set.generation);
     let renamed = !latest_revision.is_empty() && present.latest_revision != *latest_revision;
     let latest_revision = renamed.then_some(*latest_revision);
     let collision_count = Some(*collision_count).filter(|count| present.collision_count != Some(*count));

@@ -47,6 +47,11 @@ pub(super) fn validate(
     if rolling {
         validate_rolling_update(strategy, errors);
     }
+    // It becomes a label of the ControllerRevision.
+    for problem in names::label_value(&spec.custom_version) {
+        let path = FieldPath::new("spec.customVersion");
+        validation.refuse_new(old, FieldError::invalid(path, &spec.custom_version, problem));
+    }
 }
 
 fn validate_revision(new: &SidecarSet, context: &Context<'_>, errors: &mut Vec<FieldError>) {

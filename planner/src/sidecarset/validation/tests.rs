@@ -392,6 +392,28 @@ fn flaws_that_were_stored_once_only_warn_on_update() {
 }
 
 #[test]
+fn names_that_do_not_fit_are_refused_and_only_warn_on_update() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let long = json!([{"name": "a".repeat(62), "image": "log:1", "upgradeStrategy": hot}]);
+    let too_long = "v".repeat(64);
+    for (edits, expected) in [
+        (("/spec/containers", long), "must be no more than 61 characters for HotUpgrade"),
+        (("/spec/customVersion", json!("v1 beta")), r#"spec.customVersion: Invalid value: "v1 beta": "#),
+        (("/spec/customVersion", json!(too_long)), "must be no more than 63 characters"),
+    ] {
+        let new = set(&[edits]);
+        let errors = World::default().errors(&new, None);
+        assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
+        let update = World::default().validate(&new, Some(&new));
+        assert_eq!((update.errors.len(), update.warnings), (0, errors));
+    }
+    let longest = json!([{"name": "a".repeat(61), "image": "log:1", "upgradeStrategy": hot}]);
+    for edits in [("/spec/containers", longest), ("/spec/customVersion", json!("v1.beta_2"))] {
+        assert_eq!(World::default().errors(&set(&[edits]), None), [""; 0]);
+    }
+}
+
+#[test]
 fn expressions_are_tried_with_quantities() {
     let errors = |expressions: Value| {
         let policy = json!({"targetContainersMode": "sum", "resourcesExpr": expressions});

@@ -52,7 +52,8 @@ impl Ledger {
         let recorded = after.annotation(IN_PLACE_UPDATE_STATE).unwrap_or_default();
         for container in &changed {
             let Some(own) = priority(container) else { continue };
-            let first = after.spec.containers.iter().filter(|other| priority(other).is_some_and(|rank| rank > own));
+            let first =
+                after.spec.containers.iter().filter(|other| priority(other).is_some_and(|rank| rank > own));
             for other in first {
                 let status = after.container_status(&other.name);
                 let runs = status.is_some_and(|status| status.image == other.image && status.ready);

@@ -48,9 +48,7 @@ impl Ledger {
             }
             _ => false,
         });
-        if let (Some(action), Some(leaving)) =
-            (chosen.clone().next(), own().find(|pod| wanted.leaves(pod)))
-        {
+        if let (Some(action), Some(leaving)) = (chosen.clone().next(), own().find(|pod| wanted.leaves(pod))) {
             self.report("Named first", format!("{action}, while {} is to go", leaving.metadata.name));
         }
     }
@@ -67,13 +65,15 @@ impl Ledger {
             return;
         }
         let excludes = wanted.excludes_preparing_delete();
-        let own = || {
-            view.pods.iter().filter(|pod| wanted.owns(pod) && !(excludes && is_preparing_delete(pod)))
-        };
+        let own =
+            || view.pods.iter().filter(|pod| wanted.owns(pod) && !(excludes && is_preparing_delete(pod)));
         let Limits { replicas, partition, max_surge, .. } = wanted.limits;
         let total = count(own(), |_| true) + old + new;
-        if total > replicas + max_surge.min(replicas) {
-            self.report("Surge", format!("the plan makes {total} Pods of {replicas} with maxSurge {max_surge}"));
+        if total > replicas + max_surge {
+            self.report(
+                "Surge",
+                format!("the plan makes {total} Pods of {replicas} with maxSurge {max_surge}"),
+            );
         }
         let at_old = count(own(), |pod| !is_at(pod, &view.update_revision)) + old;
         let current = &view.set.status.current_revision;
@@ -81,7 +81,9 @@ impl Ledger {
         if differs && new > 0 && at_old < partition {
             self.report(
                 "Partition",
-                format!("{new} Pods are created at the newest revision while {at_old} of {partition} are older"),
+                format!(
+                    "{new} Pods are created at the newest revision while {at_old} of {partition} are older"
+                ),
             );
         }
         if old > 0 && at_old > partition + max_surge {

@@ -22,7 +22,7 @@ impl Cluster<'_> {
             old: count(own(), |_| true) - new,
             available: count(own(), |pod| is_available(pod, wanted.min_ready_seconds, self.now())),
             floor: (replicas - max_unavailable).max(0),
-            ceiling: replicas + max_surge.min(replicas),
+            ceiling: replicas + max_surge,
         }
     }
 
@@ -38,8 +38,7 @@ impl Cluster<'_> {
         let wanted = Wanted::of(set);
         let now = self.now();
         let update = self.update_revision();
-        let own: Vec<&Arc<ObservedPod>> =
-            self.server.pods.values().filter(|pod| wanted.owns(pod)).collect();
+        let own: Vec<&Arc<ObservedPod>> = self.server.pods.values().filter(|pod| wanted.owns(pod)).collect();
         let all = |counts: &dyn Fn(&ObservedPod) -> bool| count(own.iter().copied(), counts);
         let Limits { replicas, partition, max_unavailable, max_surge, .. } = wanted.limits;
         let mut unrest = Vec::new();
@@ -54,7 +53,10 @@ impl Cluster<'_> {
         expect(available == total, format!("{available} of {total} Pods are available"));
         let old = all(&|pod| !is_at(pod, &update));
         if !wanted.is_held() {
-            expect(old <= partition, format!("{old} Pods are at older revisions, with partition {partition}"));
+            expect(
+                old <= partition,
+                format!("{old} Pods are at older revisions, with partition {partition}"),
+            );
         }
         // What serves can't go where neither budget nor surge allow it.
         if max_unavailable > 0 || max_surge > 0 {

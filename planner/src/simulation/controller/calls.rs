@@ -13,18 +13,13 @@ use crate::cloneset::Seen;
 use crate::launch_priority::{barrier_key, barrier_name};
 use crate::observed_pod::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
 use crate::pod_write::{PodWrite, Target};
+use crate::simulation::Cluster;
 use crate::simulation::server::{Kind, Precondition, Refusal};
 use crate::simulation::timeline::Actor;
-use crate::simulation::Cluster;
 
 impl Cluster<'_> {
     /// Makes a call. It may not arrive, or its answer may be lost.
-    pub(super) fn perform(
-        &mut self,
-        view: &View,
-        errand: &mut Errand,
-        call: Call,
-    ) -> Result<(), Refusal> {
+    pub(super) fn perform(&mut self, view: &View, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
         let rate = if self.is_calm { 0.0 } else { self.settings.fault_rate };
         if rate > 0.0 && self.chance(rate * 0.08) {
             self.tell(Actor::Fault, format!("a call of the controller fails: {}", call.summary()));
@@ -38,9 +33,11 @@ impl Cluster<'_> {
             return Err(Refusal::Unavailable);
         }
         // What the server answers is known at once, before any watch tells of it.
-        let news = self.server.news().iter().find(|news| {
-            news.kind == target.0 && *news.name == *target.1 && news.object.is_some()
-        });
+        let news = self
+            .server
+            .news()
+            .iter()
+            .find(|news| news.kind == target.0 && *news.name == *target.1 && news.object.is_some());
         if let Some(news) = news.cloned() {
             self.controller.is_dirty |= self.controller.cache.written(news);
         }
@@ -64,7 +61,8 @@ impl Cluster<'_> {
                     Err(Refusal::AlreadyExists) => {
                         // The reconcile reads the one that has the name before it takes another.
                         let existing = self.server.revisions.get(revision.name.as_str()).cloned();
-                        if let Some(next) = existing.and_then(|existing| revision.after_collision(&existing)) {
+                        if let Some(next) = existing.and_then(|existing| revision.after_collision(&existing))
+                        {
                             self.controller.collision_count = Some(next.collision_count);
                         }
                         self.controller.is_unsure = true;
@@ -102,7 +100,8 @@ impl Cluster<'_> {
             Call::HandOver { claim, patch } => {
                 let owners = owners_after(&patch)?;
                 let change = |metadata: &mut crate::observed_pod::PodMetadata| {
-                    let kept = metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
+                    let kept =
+                        metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
                     metadata.owner_references = kept.chain(&owners.1).cloned().collect();
                 };
                 self.server.hand_over_claim(&claim.name, exactly(&claim), change).map(drop)
@@ -205,9 +204,7 @@ impl Call {
         let verb = match self {
             Self::CreateRevision(_) | Self::CreateClaim(_) | Self::CreatePod { .. } => "create",
             Self::DeleteRevision(_) | Self::DeleteClaim(_) | Self::DeletePod(_) => "delete",
-            Self::BumpRevision { .. }
-            | Self::HandOver { .. }
-            | Self::WritePod { .. } => "patch",
+            Self::BumpRevision { .. } | Self::HandOver { .. } | Self::WritePod { .. } => "patch",
             Self::Status(_) => "patch the status of",
             Self::Names(_) => "patch podsToDelete of",
         };
@@ -287,11 +284,8 @@ fn admit(pod: &mut ObservedPod) {
     for (container, priority) in pod.spec.containers.iter_mut().zip(priorities) {
         let key = KeyReference { name: barrier.as_str().into(), key: barrier_key(priority).into() };
         let source = VariableSource { field_ref: None, config_map_key_ref: Some(key) };
-        let variable = Variable {
-            name: CONTAINER_BARRIER.into(),
-            value: "".into(),
-            value_from: Some(Box::new(source)),
-        };
+        let variable =
+            Variable { name: CONTAINER_BARRIER.into(), value: "".into(), value_from: Some(Box::new(source)) };
         let env = std::mem::take(&mut container.env).into_vec();
         container.env = env.into_iter().chain([variable]).collect();
     }

@@ -109,9 +109,11 @@ fn a_planner_that_creates_one_pod_too_many_is_noticed() {
 fn a_planner_that_chooses_one_pod_too_many_is_noticed() {
     noticed(&["Once", "Budget", "Partition"], &|snapshot, moment| {
         let mut plan = plan(snapshot, moment);
-        let scales_in = |action: &Action| matches!(action, Action::DeletePod { reason: DeleteReason::ScaleIn, .. });
+        let scales_in =
+            |action: &Action| matches!(action, Action::DeletePod { reason: DeleteReason::ScaleIn, .. });
         let chosen: Vec<&str> = plan.scale.iter().map(Action::object).collect();
-        let other = snapshot.pods.iter().find(|pod| pod.is_active() && !chosen.contains(&&*pod.metadata.name));
+        let other =
+            snapshot.pods.iter().find(|pod| pod.is_active() && !chosen.contains(&&*pod.metadata.name));
         if let Some(other) = other.filter(|_| plan.scale.iter().any(scales_in)) {
             let pod = Seen::pod(other);
             plan.scale.push(Action::DeletePod { pod, claims: Vec::new(), reason: DeleteReason::ScaleIn });
@@ -124,7 +126,8 @@ fn a_planner_that_chooses_one_pod_too_many_is_noticed() {
 fn a_planner_that_forgets_claims_is_noticed() {
     noticed(&["Rest"], &|snapshot, moment| {
         let mut plan = plan(snapshot, moment);
-        plan.release.retain(|action| !matches!(action, Action::DeleteClaim(_) | Action::HandOverClaim { .. }));
+        plan.release
+            .retain(|action| !matches!(action, Action::DeleteClaim(_) | Action::HandOverClaim { .. }));
         for action in &mut plan.scale {
             if let Action::DeletePod { claims, .. } = action {
                 claims.clear();
@@ -165,7 +168,8 @@ fn a_planner_that_changes_all_containers_at_once_is_noticed() {
 fn a_planner_that_never_ends_an_update_is_noticed() {
     noticed(&["Rest"], &|snapshot, moment| {
         let mut plan = plan(snapshot, moment);
-        plan.update.retain(|action| !matches!(action, Action::WritePod { reason: WriteReason::Progress, .. }));
+        plan.update
+            .retain(|action| !matches!(action, Action::WritePod { reason: WriteReason::Progress, .. }));
         plan
     });
 }

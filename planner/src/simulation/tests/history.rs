@@ -1,9 +1,9 @@
 //! A history: a CloneSet, and what users and chance do to it and when.
 
+use api::Raw;
 use api::features::Feature;
 use api::kinds::cloneset::{CloneSet, Spec};
 use api::kinds::shared::{IntOrString, Lifecycle, LifecycleHook, PodUpdatePolicy, UpdateStrategyType};
-use api::Raw;
 
 use super::*;
 
@@ -121,7 +121,8 @@ impl Author {
         spec.min_ready_seconds = Some(dice.of(&[0, 0, 0, 3]));
         spec.revision_history_limit = Some(dice.of(&[10, 10, 10, 1, 0]));
         if dice.percent(25) {
-            let claims = r#"[{"metadata":{"name":"data"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}]"#;
+            let claims =
+                r#"[{"metadata":{"name":"data"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}]"#;
             spec.volume_claim_templates = Some(Raw::parse(claims).unwrap());
             spec.scale_strategy.enable_pvc_reuse = dice.percent(50);
         }

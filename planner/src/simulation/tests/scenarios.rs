@@ -1,8 +1,8 @@
 //! Single stories with a known end: the simulator itself does what it says.
 
+use api::Raw;
 use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
-use api::Raw;
 
 use super::*;
 use crate::simulation::timeline::Look;

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::fixture::*;
+use crate::observed_pod::ObservedPod;
 use crate::sidecarset::rollout::{RolloutSet, Step};
 
 /// What happens next in a cluster.
@@ -36,6 +37,15 @@ fn unavailable(cluster: &Cluster, taken: &BTreeSet<String>) -> usize {
     taken.iter().filter(|name| !cluster.pod(name).is_ready()).count()
 }
 
+/// Pods that are ready and whose sidecar will restart.
+fn restarting(cluster: &Cluster) -> usize {
+    let restarts = |pod: &ObservedPod| {
+        let mut statuses = pod.status.container_statuses.iter();
+        pod.is_ready() && statuses.any(|status| pod.container(&status.name).unwrap().image != status.image)
+    };
+    cluster.pods.iter().filter(|pod| restarts(pod)).count()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -57,6 +67,7 @@ proptest! {
                     for (update, cut) in plan.pods.iter().zip(cuts) {
                         cluster.write(update, cut.into());
                     }
+                    prop_assert!(hot || restarting(&cluster) <= limit);
                 }
             }
         }
@@ -92,7 +103,7 @@ proptest! {
             prop_assert!(taken.len() <= count.saturating_sub(partition));
         }
         cluster.settle(&set);
-        let new = |pod: &&std::sync::Arc<crate::observed_pod::ObservedPod>| {
+        let new = |pod: &&std::sync::Arc<ObservedPod>| {
             pod.spec.containers.iter().any(|container| container.image == set.sidecars[0].image)
         };
         prop_assert_eq!(cluster.pods.iter().filter(new).count(), count.saturating_sub(partition));

@@ -13,7 +13,7 @@ use crate::hash::sidecarset_hashes;
 use crate::observed_pod::{ContainerStatus, ObservedPod, Pairs, PodCondition};
 use crate::pod_write::{PodWrite, Target};
 use crate::sidecarset::records;
-use crate::sidecarset::rollout::{Plan, PodUpdate, RolloutSet, Snapshot, Step, plan};
+use crate::sidecarset::rollout::{Plan, PodUpdate, Refused, RolloutSet, Snapshot, Step, plan, plan_around};
 
 pub(super) const EMPTY: &str = "mesh:empty";
 
@@ -208,9 +208,13 @@ impl Cluster {
     }
 
     pub(super) fn plan(&self, set: &RolloutSet) -> Plan {
+        self.plan_around(set, &Refused::new())
+    }
+
+    pub(super) fn plan_around(&self, set: &RolloutSet, refused: &Refused) -> Plan {
         let snapshot =
             Snapshot { set, pods: &self.pods, revisions: &[], latest_revision: "side-2", collision_count: 0 };
-        plan(&snapshot, at(self.second))
+        plan_around(&snapshot, refused, at(self.second))
     }
 
     /// Makes the first `writes` of the planned writes of one Pod; false on a conflict.

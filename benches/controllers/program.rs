@@ -15,7 +15,16 @@ const TICKS: f64 = 100.0;
 /// Without CPU time beyond this share of it, the program has nothing to do.
 const QUIET: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(20));
 
-/// A running replica, killed when it is dropped.
+/// Which memory is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// What the process has now.
+    Now,
+    /// The most that it had so far.
+    Peak,
+}
+
+/// A running replica on one core, killed when it is dropped.
 pub(crate) struct Program {
     child: Child,
     metrics: u16,
@@ -29,7 +38,7 @@ impl Program {
         let output = File::create(log).expect("the log opens");
         // So that it ends with us, in whatever way we do.
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(kutter).arg("serve");
+        command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", &core()]).arg(kutter).arg("serve");
         let child = command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--health-probe-addr=:{health}"))
@@ -42,7 +51,7 @@ impl Program {
             .stdout(output.try_clone().expect("a file"))
             .stderr(output)
             .spawn()
-            .expect("setpriv (util-linux) is installed");
+            .expect("setpriv and taskset (util-linux) are installed");
         Self { child, metrics }
     }
 
@@ -84,10 +93,14 @@ impl Program {
         Duration::from_secs_f64((ticks.next().unwrap() + ticks.next().unwrap()) / TICKS)
     }
 
-    /// Memory in RAM (VmRSS) in bytes.
-    pub(crate) fn memory(&self) -> u64 {
+    /// Memory in RAM in bytes.
+    pub(crate) fn memory(&self, memory: Memory) -> u64 {
+        let name = match memory {
+            Memory::Now => "VmRSS:",
+            Memory::Peak => "VmHWM:",
+        };
         let status = self.read("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the process runs");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
@@ -108,4 +121,11 @@ impl Drop for Program {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The first core that we may use.
+fn core() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("cores");
+    list.trim().split([',', '-']).next().unwrap_or_default().to_owned()
 }

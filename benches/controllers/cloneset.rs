@@ -1,0 +1,133 @@
+//! What the controller of CloneSets costs: 0 to 1,000 and 5,000 Pods, and all of them updated in place with
+//! `maxUnavailable: 10%`.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kit::builders::workload;
+use kit::fake_nodes::{self, FakeNodes};
+use serde_json::{Value, json};
+
+use crate::program::{Memory, Program};
+use crate::stand::{GROWTH, Stand, figure, progress};
+
+const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
+const NEW: &str = "registry.example.com/shop/checkout:2.42.0";
+/// The most memory that a leader may have, in megabytes.
+const MEMORY: f64 = 60.0;
+
+/// What one step cost.
+struct Cost {
+    pods: usize,
+    cpu: Duration,
+    took: Duration,
+    calls: Vec<Value>,
+}
+
+/// Measures with these numbers of Pods, from small to large.
+pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
+    let program = stand.program("cloneset").await;
+    let mut last: Option<[Cost; 2]> = None;
+    for &count in pods {
+        let costs = run(stand, &program, count).await;
+        for (cost, step) in costs.iter().zip(["scale", "roll"]) {
+            cost.report(&format!("cloneset-{step}-{count}"));
+        }
+        if let Some(last) = &last {
+            for ((cost, before), step) in costs.iter().zip(last).zip(["scale", "roll"]) {
+                let growth = cost.cpu_per_pod() / before.cpu_per_pod();
+                let name = format!("cloneset-{step}-cpu-growth-{}-{count}", before.pods);
+                figure(&name, growth, "x", Some(GROWTH));
+            }
+        }
+        let peak = program.memory(Memory::Peak) as f64 / 1e6;
+        figure(&format!("cloneset-{count}-peak-memory"), peak, "MB", Some(MEMORY));
+        last = Some(costs);
+    }
+    program.stop();
+}
+
+/// Scales a new CloneSet from 0 to `count` Pods, and updates them in place.
+async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 2] {
+    let namespace = stand.server.namespace("bench").await;
+    let client = stand.server.client();
+    let options = fake_nodes::Options::nodes(10).in_namespace(&namespace).binding_pods();
+    let _nodes = FakeNodes::start(client.clone(), options).await;
+    let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
+    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web")
+        .in_namespace(&namespace)
+        .matching("app", "web")
+        .replicas(0)
+        .with("/spec/updateStrategy", json!({"rollingUpdate": rolling}))
+        .template_annotation("example.com/owner", "team-shop")
+        .container("checkout", OLD)
+        .env("LOG_LEVEL", "info")
+        .container("log", "registry.example.com/platform/log-shipper:3.1.7");
+    kit::objects::create(&client, set).await.expect("the CloneSet can be created");
+    let object = ["cloneset", "web", "--namespace", &namespace];
+    stand.wait_status(&object, |_, status| !status["updateRevision"].is_null()).await;
+
+    let change = async |what: &str, patch: Value| {
+        let patch = format!("--patch={patch}");
+        let words: Vec<&str> = ["patch", "--type=json", &patch].iter().chain(&object).copied().collect();
+        program.wait_quiet().await;
+        progress(&format!("{count} Pods: {what}"));
+        let (cpu, before, start) = (program.cpu(), stand.calls().len(), Instant::now());
+        stand.server.kubectl(words).await.success();
+        stand
+            .wait_status(&object, |spec, status| {
+                status["updatedAvailableReplicas"] == count
+                    && spec["replicas"] == count
+                    && status["currentRevision"] == status["updateRevision"]
+            })
+            .await;
+        let took = start.elapsed();
+        program.wait_quiet().await;
+        let calls = stand.calls().split_off(before);
+        Cost { pods: count, cpu: program.cpu().saturating_sub(cpu), took, calls }
+    };
+    let replicas = json!([{"op": "replace", "path": "/spec/replicas", "value": count}]);
+    let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": NEW}]);
+    [change("creating", replicas).await, change("updating in place", image).await]
+}
+
+/// Verb, resource with subresource, and whether the API server refused it, as after a change by others.
+fn kind_of(call: &Value) -> (String, bool) {
+    let reference = &call["objectRef"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let subresource = reference["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
+    let kind = format!("{} {}{subresource}", text(&call["verb"]), text(&reference["resource"]));
+    (kind, call["responseStatus"]["code"].as_u64().is_some_and(|code| code >= 400))
+}
+
+impl Cost {
+    fn cpu_per_pod(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.pods as f64
+    }
+
+    fn report(&self, name: &str) {
+        let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
+        for call in &self.calls {
+            *counts.entry(kind_of(call)).or_default() += 1;
+        }
+        progress(&format!("{name}: {counts:?}"));
+        let mut count = |kinds: &[&str], refused: bool| {
+            let taken = kinds.iter().filter_map(|kind| counts.remove(&((*kind).to_owned(), refused)));
+            taken.sum::<usize>() as f64
+        };
+        let (pods, seconds) = (self.pods as f64, self.took.as_secs_f64());
+        const WRITES: [&str; 4] = ["patch pods", "patch pods/status", "patch pods/resize", "delete pods"];
+        let per_pod = |what: &str, calls: f64, goal| {
+            figure(&format!("{name}-{what}-per-pod"), calls / pods, "calls", goal);
+        };
+        per_pod("creates", count(&["create pods"], false), Some(1.0));
+        per_pod("writes", count(&WRITES, false), Some(3.0));
+        per_pod("refused-writes", count(&WRITES, true), None);
+        per_pod("events", count(&["create events", "patch events"], false), None);
+        let status = count(&["patch clonesets/status"], false) / seconds;
+        figure(&format!("{name}-status-writes-per-second"), status, "calls", None);
+        figure(&format!("{name}-other-calls"), counts.values().sum::<usize>() as f64, "calls", None);
+        figure(&format!("{name}-cpu-per-pod"), self.cpu_per_pod(), "us", None);
+        figure(&format!("{name}-time"), seconds, "s", None);
+    }
+}

@@ -1,0 +1,57 @@
+//! `bench-controllers`: what the controllers cost on one core, with Pods on fake nodes. CPU time and memory
+//! are those of the program's process; its calls are read from the audit log of the API server.
+//!
+//! Whatever goes wrong panics: a bench that could not measure has no result.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "bench: a failure ends the measurement"
+)]
+
+mod cloneset;
+mod program;
+mod sidecarset;
+mod stand;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use stand::Stand;
+
+/// Bench of Kutter's controllers
+#[derive(Parser)]
+struct Arguments {
+    /// The controller to measure
+    controller: Controller,
+    /// The program to measure, built with --release
+    #[arg(long)]
+    kutter: PathBuf,
+    /// Numbers of Pods, from small to large
+    #[arg(long, value_delimiter = ',')]
+    pods: Vec<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Controller {
+    /// Sidecars are updated in place
+    Sidecarset,
+    /// Pods are created and updated in place
+    Cloneset,
+}
+
+fn main() {
+    let Arguments { controller, kutter, pods } = Arguments::parse();
+    kit::install_crypto_provider();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let stand = Stand::start(&kutter).await;
+        let sizes = |sizes: &[usize]| if pods.is_empty() { sizes.to_vec() } else { pods };
+        match controller {
+            Controller::Sidecarset => sidecarset::measure(&stand, &sizes(&[100, 1_000, 5_000])).await,
+            Controller::Cloneset => cloneset::measure(&stand, &sizes(&[1_000, 5_000])).await,
+        }
+    });
+}

@@ -1,0 +1,73 @@
+use super::*;
+use crate::fake::{self, Requests};
+use crate::store::follow::Sink;
+use serde_json::json;
+
+const KILLED: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
+const BY_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
+
+/// A terminator of a Pod whose main container is done and whose sidecar, which has this variable, runs.
+fn open(variable: &str, code: u16) -> (Terminator, Requests) {
+    let (client, requests) = fake::api_server(move |request| match (request.method, request.path) {
+        ("GET", "/api/v1/nodes/n") => (200, r#"{"metadata":{"labels":{}}}"#.to_owned()),
+        ("POST", path) if path.contains("containerrecreaterequests") => (code, fake::status(code)),
+        _ => (201, request.body.to_owned()),
+    });
+    let pods = Pods::new(true);
+    pods.list_begins();
+    see(&pods, variable, 1);
+    pods.list_ends();
+    (Terminator::new(client, Arc::new(pods)), requests)
+}
+
+fn see(pods: &Pods, variable: &str, version: u32) {
+    let pod = json!({
+        "metadata": {"namespace": "jobs", "name": "p", "uid": "u", "resourceVersion": version.to_string()},
+        "spec": {
+            "nodeName": "n", "restartPolicy": "Never",
+            "containers": [
+                {"name": "main", "image": "main:1"},
+                {"name": "side", "image": "side:1", "env": [{"name": variable, "value": "true"}]},
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": "main", "state": {"terminated": {"exitCode": 0}}},
+                {"name": "side", "state": {"running": {}}},
+            ],
+        },
+    });
+    pods.see(serde_json::from_value(pod).unwrap());
+}
+
+fn key() -> Key {
+    ("jobs".to_owned(), "p".to_owned())
+}
+
+#[tokio::test]
+async fn a_pod_that_stays_due_is_looked_at_again() {
+    for code in [201, 409] {
+        let (terminator, requests) = open(KILLED, code);
+        assert_eq!(terminator.reconcile(&key()).await.unwrap(), Next::After(SAFETY_NET));
+        let told = requests.lock().unwrap().iter().filter(|request| request.contains("/events ")).count();
+        assert_eq!(told, usize::from(code == 201), "a request that exists is nothing to tell of");
+    }
+    let (terminator, _) = open(KILLED, 503);
+    assert!(terminator.reconcile(&key()).await.is_err());
+    let other = ("jobs".to_owned(), "other".to_owned());
+    assert_eq!(terminator.reconcile(&other).await.unwrap(), Next::Done);
+}
+
+#[tokio::test]
+async fn a_warning_is_told_once_for_a_pod() {
+    let (terminator, requests) = open(BY_IMAGE, 201);
+    for version in 2..5 {
+        terminator.reconcile(&key()).await.unwrap();
+        see(&terminator.pods, BY_IMAGE, version);
+    }
+    let requests = requests.lock().unwrap();
+    let told: Vec<&String> = requests.iter().filter(|request| request.contains("/events")).collect();
+    assert!(told.len() == 1 && told[0].contains("sidecar [side] can't be terminated"), "{told:#?}");
+    assert!(!told[0].contains("resourceVersion"), "{told:#?}");
+}

@@ -1,0 +1,196 @@
+//! What is remembered of SidecarSets and their Pods beside the objects. Losing it costs a request that is
+//! refused once more, or an Event that is told twice.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::sidecarset::Status;
+use cluster::watched::Key;
+use planner::observed_pod::ObservedPod;
+use planner::sidecarset::rollout::Refused;
+use tokio::time::Instant;
+
+/// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// How much is kept of what the API server says, in bytes.
+const MESSAGE: usize = 300;
+
+/// The memory of all SidecarSets, by name.
+#[derive(Default)]
+pub(super) struct Memory(Mutex<HashMap<Box<str>, OfSet>>);
+
+#[derive(Default)]
+struct OfSet {
+    /// By the UIDs of the Pods.
+    refusals: HashMap<Box<str>, Refusal>,
+    /// Pods that may have been written to though no answer came.
+    uncertain: BTreeSet<Key>,
+    /// Why no revision could be written.
+    problem: Option<Box<str>>,
+    /// The status that is right.
+    status: Option<Status>,
+}
+
+struct Refusal {
+    /// The Pod's resource version.
+    version: Box<str>,
+    times: u32,
+    at: Instant,
+    message: Box<str>,
+}
+
+impl Refusal {
+    /// How long the Pod is still left alone: less where it is in another state by now.
+    fn remaining(&self, version: &str) -> Duration {
+        let pause = if *self.version == *version {
+            let factor = 1_u32.checked_shl(self.times.saturating_sub(1)).unwrap_or(u32::MAX);
+            PAUSE.0.saturating_mul(factor).min(PAUSE.1)
+        } else {
+            PAUSE.0
+        };
+        pause.saturating_sub(self.at.elapsed())
+    }
+}
+
+impl Memory {
+    /// Notes that the update of a Pod was refused; true if it is the first time.
+    pub(super) fn refused(&self, set: &str, pod: &ObservedPod, message: &str) -> bool {
+        self.of(set, |of_set| {
+            let times = of_set.refusals.get(&pod.metadata.uid).map_or(0, |refusal| refusal.times);
+            let end = message.floor_char_boundary(MESSAGE);
+            let refusal = Refusal {
+                version: pod.metadata.resource_version.clone(),
+                times: times.saturating_add(1),
+                at: Instant::now(),
+                message: message.get(..end).unwrap_or_default().into(),
+            };
+            of_set.refusals.insert(pod.metadata.uid.clone(), refusal);
+            times == 0
+        })
+    }
+
+    /// Those of `pods` that are left alone, and the time until the first of them is tried again.
+    pub(super) fn refusals(&self, set: &str, pods: &[Arc<ObservedPod>]) -> (Refused, Option<Duration>) {
+        self.of(set, |of_set| {
+            let (mut held, mut next) = (Refused::new(), None::<Duration>);
+            let mut known = std::mem::take(&mut of_set.refusals);
+            if known.is_empty() {
+                return (held, next);
+            }
+            // Pods that are gone are forgotten.
+            for metadata in pods.iter().map(|pod| &pod.metadata) {
+                let Some((uid, refusal)) = known.remove_entry(&metadata.uid) else { continue };
+                let remaining = refusal.remaining(&metadata.resource_version);
+                if !remaining.is_zero() {
+                    held.insert(uid.clone(), refusal.message.clone());
+                    next = Some(next.map_or(remaining, |next| next.min(remaining)));
+                }
+                of_set.refusals.insert(uid, refusal);
+            }
+            (held, next)
+        })
+    }
+
+    /// Tries every Pod again: the SidecarSet says something else.
+    pub(super) fn forgive(&self, set: &str) {
+        self.of(set, |of_set| of_set.refusals.clear());
+    }
+
+    /// Notes that it is not known whether a write to this Pod was carried out.
+    pub(super) fn lost_sight(&self, set: &str, pod: Key) {
+        self.of(set, |of_set| of_set.uncertain.insert(pod));
+    }
+
+    /// The Pods to be read before the next plan.
+    pub(super) fn uncertain(&self, set: &str) -> Vec<Key> {
+        self.of(set, |of_set| of_set.uncertain.iter().cloned().collect())
+    }
+
+    /// Notes that a Pod was read.
+    pub(super) fn certain(&self, set: &str, pod: &Key) {
+        self.of(set, |of_set| of_set.uncertain.remove(pod));
+    }
+
+    /// Notes why no revision could be written; true if that is to be told.
+    pub(super) fn is_news(&self, set: &str, problem: Option<&str>) -> bool {
+        self.of(set, |of_set| {
+            let known = std::mem::replace(&mut of_set.problem, problem.map(Into::into));
+            problem.is_some() && known.as_deref() != problem
+        })
+    }
+
+    /// Notes the status that is right.
+    pub(super) fn said(&self, set: &str, status: Status) {
+        self.of(set, |of_set| of_set.status = Some(status));
+    }
+
+    /// False if somebody else wrote the status.
+    pub(super) fn is_our_status(&self, set: &str, status: &Status) -> bool {
+        self.of(set, |of_set| of_set.status.as_ref().is_none_or(|said| said == status))
+    }
+
+    /// Forgets a SidecarSet that is gone.
+    pub(super) fn forget(&self, set: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(set);
+    }
+
+    // Held for single operations only, never over an await.
+    fn of<T>(&self, set: &str, use_it: impl FnOnce(&mut OfSet) -> T) -> T {
+        let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        use_it(sets.entry(set.into()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    fn pod(version: u32) -> Arc<ObservedPod> {
+        let text = format!(
+            r#"{{"metadata":{{"namespace":"n","name":"p","uid":"u","resourceVersion":"{version}"}},"spec":{{}}}}"#
+        );
+        Arc::new(ObservedPod::read(&text).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_is_left_alone_for_longer_with_each_refusal() {
+        let memory = Memory::default();
+        let pods = [pod(1)];
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            let news = memory.refused("s", &pods[0], "no");
+            assert_eq!(news, seconds == 5, "only the first is news");
+            let pause = Duration::from_secs(seconds);
+            assert_eq!(memory.refusals("s", &pods), ([("u".into(), "no".into())].into(), Some(pause)));
+            advance(pause).await;
+            assert_eq!(memory.refusals("s", &pods), (Refused::new(), None));
+        }
+        assert_eq!(memory.refusals("other", &pods), (Refused::new(), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_changed_is_tried_soon() {
+        let memory = Memory::default();
+        for _ in 0..6 {
+            memory.refused("s", &pod(1), "no");
+        }
+        advance(PAUSE.0 / 2).await;
+        assert_eq!(memory.refusals("s", &[pod(2)]).1, Some(PAUSE.0 / 2), "not with every change");
+        advance(PAUSE.0).await;
+        assert_eq!(memory.refusals("s", &[pod(2)]).1, None);
+        assert!(memory.refusals("s", &[pod(1)]).1.is_some());
+        memory.forgive("s");
+        assert_eq!(memory.refusals("s", &[pod(1)]).1, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_is_gone_is_forgotten() {
+        let memory = Memory::default();
+        memory.refused("s", &pod(1), &"n\u{f6}".repeat(MESSAGE));
+        let (held, _) = memory.refusals("s", &[pod(1)]);
+        assert!(held["u"].len() <= MESSAGE && held["u"].len() > MESSAGE - 4);
+        memory.refusals("s", &[]);
+        assert!(memory.refused("s", &pod(1), "no"), "it would be another one");
+    }
+}

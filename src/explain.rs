@@ -1,0 +1,318 @@
+//! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
+//! next. It reads the objects from the API server, plans as the controller does, and writes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use api::features::FeatureGates;
+use api::kinds::cloneset::{API_VERSION, CloneSet, PLURAL};
+use api::labels::CLONESET_INSTANCE_ID;
+use clap::{Args, Subcommand, ValueEnum};
+use cluster::list::List;
+use cluster::{client, write};
+use kube::Client;
+use planner::cloneset::{Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan};
+use planner::moment::{Moment, rfc3339};
+use planner::observed_pod::{ObservedPod, Pairs, PodMetadata};
+use planner::revision::workload::StoredRevision;
+use planner::server_version::ServerVersion;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// Exit code while the workload is not what it asks for; 1 is an error, as everywhere.
+const INCOMPLETE: u8 = 2;
+
+/// Arguments of `kutter explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Explain a CloneSet
+    #[command(name = "cloneset", visible_alias = "clone")]
+    CloneSet(CloneSetArguments),
+}
+
+#[derive(Debug, Args)]
+struct CloneSetArguments {
+    /// The name of the CloneSet
+    name: String,
+    /// Its namespace; where none is given, that of the kubeconfig
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Kubeconfig to use instead of the one that kubectl would use
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Feature gates of the controller: A=true,B=false
+    #[arg(long, default_value = "")]
+    feature_gates: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines to read
+    Text,
+    /// One JSON object
+    Json,
+}
+
+/// Prints the explanation of a workload.
+pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
+    crate::serve::install_cryptography();
+    let Kind::CloneSet(arguments) = &arguments.kind;
+    let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let found = runtime.block_on(async {
+        let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
+        let namespace = arguments.namespace.as_deref().unwrap_or(&configuration.default_namespace);
+        let client = client::connect(&configuration, "kutter-explain")?;
+        Found::gather(&client, namespace, &arguments.name).await
+    })?;
+    let report = Report::new(&found.set, found.plan(&gates));
+    let text = match arguments.output {
+        Format::Text => report.text(),
+        Format::Json => report.json(),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(if report.state == State::Complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// A CloneSet and what belongs to it.
+struct Found {
+    set: CloneSet,
+    pods: Vec<Arc<ObservedPod>>,
+    claims: Vec<Arc<Claim>>,
+    revisions: Vec<Arc<StoredRevision>>,
+    nodes: BTreeMap<Box<str>, Pairs>,
+    server: ServerVersion,
+}
+
+impl Found {
+    async fn gather(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
+        let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}/{name}");
+        let set = read(client, &path).await?;
+        let set = set.ok_or_else(|| anyhow!("there is no CloneSet {name} in namespace {namespace}"))?;
+        let set: CloneSet = serde_json::from_str(&set).context("the CloneSet is not understood")?;
+        let core = format!("/api/v1/namespaces/{namespace}");
+        let selector = format!("labelSelector={}", CLONESET_INSTANCE_ID.replace('/', "%2F"));
+        let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
+        let template = set.spec.template.as_ref().map_or("", |template| template.get());
+        let nodes = if template.contains("topologySpreadConstraints") {
+            list::<Node>(client, "/api/v1/nodes").await?
+        } else {
+            Vec::new()
+        };
+        let version = client.apiserver_version().await.map_err(|error| anyhow!(client::message(&error)))?;
+        let is_own = |pod: &ObservedPod| {
+            pod.metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid)
+        };
+        let pods: Vec<ObservedPod> = list(client, &format!("{core}/pods?{selector}")).await?;
+        let claims: Vec<Claim> = list(client, &format!("{core}/persistentvolumeclaims?{selector}")).await?;
+        // Those of other kinds need not be such as we can read.
+        let revisions: Vec<Box<RawValue>> = list(client, &revisions).await?;
+        let revisions = revisions.iter().filter_map(|revision| StoredRevision::read(revision.get()).ok());
+        Ok(Self {
+            pods: pods.into_iter().filter(is_own).map(Arc::new).collect(),
+            claims: claims.into_iter().map(Arc::new).collect(),
+            revisions: revisions.map(Arc::new).collect(),
+            nodes: nodes.into_iter().map(|node| (node.metadata.name, node.metadata.labels)).collect(),
+            server: ServerVersion::parse(&version.git_version),
+            set,
+        })
+    }
+
+    fn plan(&self, gates: &FeatureGates) -> Plan {
+        let snapshot = Snapshot {
+            set: &self.set,
+            pods: &self.pods,
+            claims: &self.claims,
+            revisions: &self.revisions,
+            nodes: &self.nodes,
+            refused: &BTreeSet::new(),
+            collision_count: None,
+            gates,
+            settings: Settings { server: self.server, ..Settings::default() },
+        };
+        plan(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
+    }
+}
+
+#[derive(Deserialize)]
+struct Node {
+    metadata: PodMetadata,
+}
+
+async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
+    let answer = write::get(client, path).await;
+    answer.map_err(|error| anyhow!("{path} can't be read: {}", client::message(&error)))
+}
+
+async fn list<T: for<'de> Deserialize<'de>>(client: &Client, path: &str) -> anyhow::Result<Vec<T>> {
+    let Some(text) = read(client, path).await? else { return Ok(Vec::new()) };
+    let list: List<T> = serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
+    Ok(list.items)
+}
+
+/// How a CloneSet stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Complete,
+    Moving,
+    Waiting,
+    Ending,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Moving => "moving",
+            Self::Waiting => "waiting",
+            Self::Ending => "ending",
+        }
+    }
+}
+
+/// What is told of a CloneSet.
+struct Report<'a> {
+    set: &'a CloneSet,
+    state: State,
+    explanation: Explanation,
+    /// What the controller would do now, a line for each.
+    next: Vec<String>,
+}
+
+impl<'a> Report<'a> {
+    fn new(set: &'a CloneSet, mut plan: Plan) -> Self {
+        let mut explanation = std::mem::take(&mut plan.explanation);
+        // Without its explanation a plan prints what is to be done.
+        let next = plan.to_string().lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        let metadata = &set.metadata;
+        let state = if metadata.deletion_timestamp.is_some() {
+            "it is being deleted, and its Pods and claims go with it".clone_into(&mut explanation.summary);
+            State::Ending
+        } else if explanation.is_complete {
+            State::Complete
+        } else if explanation.is_moving {
+            State::Moving
+        } else {
+            State::Waiting
+        };
+        let seen = set.status.observed_generation.unwrap_or(0);
+        let newest = metadata.generation.unwrap_or(0);
+        if seen < newest {
+            explanation.limits.push(format!(
+                "the controller has looked at generation {seen} of {newest} so far; does it run?"
+            ));
+        }
+        Self { set, state, explanation, next }
+    }
+
+    fn text(&self) -> String {
+        let (metadata, state) = (&self.set.metadata, self.state.word());
+        let mut text =
+            format!("CloneSet {}/{}: {state}\n{}", metadata.namespace, metadata.name, self.explanation);
+        for line in &self.next {
+            text.push_str(&format!("  next: {line}\n"));
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let blockers = self.explanation.blockers.iter().map(|blocker| {
+            let Blocker { pod, reason, message, remedy, since } = blocker;
+            json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
+        });
+        let report = json!({
+            "kind": "CloneSet",
+            "namespace": self.set.metadata.namespace,
+            "name": self.set.metadata.name,
+            "state": self.state.word(),
+            "summary": self.explanation.summary,
+            "limits": self.explanation.limits,
+            "blockers": blockers.collect::<Vec<_>>(),
+            "next": self.next,
+        });
+        format!("{report:#}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(metadata: &str, status: &str) -> CloneSet {
+        let text = format!(r#"{{"metadata":{metadata},"spec":{{}},"status":{status}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn blocked() -> Plan {
+        let blocker = Blocker {
+            pod: "web-a".to_owned(),
+            reason: "NotReady",
+            message: "is not ready".to_owned(),
+            remedy: "see its logs".to_owned(),
+            since: Some("2026-05-01T08:00:00Z".parse().unwrap()),
+        };
+        let explanation = Explanation {
+            summary: "1 Pods wanted".to_owned(),
+            limits: vec!["paused".to_owned()],
+            blockers: vec![blocker],
+            ..Explanation::default()
+        };
+        let requeue_after = Some(std::time::Duration::from_secs(5));
+        Plan { explanation, requeue_after, ..Plan::default() }
+    }
+
+    #[test]
+    fn text_tells_state_limits_blockers_and_what_comes_next() {
+        let set = set(r#"{"namespace":"shop","name":"web","generation":2}"#, r#"{"observedGeneration":1}"#);
+        let report = Report::new(&set, blocked());
+        assert_eq!(
+            report.text(),
+            "CloneSet shop/web: waiting\n\
+             1 Pods wanted\n\
+             \x20 limit: paused\n\
+             \x20 limit: the controller has looked at generation 1 of 2 so far; does it run?\n\
+             \x20 waits: Pod web-a is not ready, since 2026-05-01T08:00:00Z; see its logs\n\
+             \x20 next: look again after 5s\n"
+        );
+    }
+
+    #[test]
+    fn json_holds_the_same() {
+        let set = set(r#"{"namespace":"shop","name":"web"}"#, "{}");
+        let json: serde_json::Value = serde_json::from_str(&Report::new(&set, blocked()).json()).unwrap();
+        let blocker = json!({"pod": "web-a", "reason": "NotReady", "message": "is not ready",
+            "remedy": "see its logs", "since": "2026-05-01T08:00:00Z"});
+        assert_eq!(
+            json,
+            json!({"kind": "CloneSet", "namespace": "shop", "name": "web", "state": "waiting",
+                "summary": "1 Pods wanted", "limits": ["paused"], "blockers": [blocker],
+                "next": ["look again after 5s"]})
+        );
+    }
+
+    #[test]
+    fn states_are_told_apart() {
+        let state = |metadata: &str, is_complete, is_moving| {
+            let explanation = Explanation { is_complete, is_moving, ..Explanation::default() };
+            Report::new(&set(metadata, "{}"), Plan { explanation, ..Plan::default() }).state
+        };
+        assert_eq!(state("{}", true, false), State::Complete);
+        assert_eq!(state("{}", false, true), State::Moving);
+        assert_eq!(state("{}", false, false), State::Waiting);
+        assert_eq!(state(r#"{"deletionTimestamp":"2026-05-01T08:00:00Z"}"#, false, false), State::Ending);
+    }
+}

@@ -1,0 +1,333 @@
+//! Pages of the documentation, read as their readers do: manifests are applied and commands are typed, one
+//! after the other, and what came of each section is looked at. Fake and real nodes serve alike.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use kit::{ApiServer, Output, wait_for};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// Longest time for one block.
+const PATIENCE: Duration = Duration::from_secs(240);
+const RECORD: &str = "apps.kruise.io/inplace-update-state";
+
+/// Somebody who goes through a page in a namespace of their own.
+struct Reader {
+    /// The kubeconfig, which names the namespace.
+    folder: TempDir,
+    /// Headings with what is under them, as far as there is something to do.
+    sections: VecDeque<(String, Vec<Block>)>,
+}
+
+enum Block {
+    Manifest(String),
+    Commands(String),
+}
+
+/// What is of interest of a Pod with one or more containers.
+#[derive(Clone, Debug, PartialEq)]
+struct Life {
+    uid: String,
+    place: (String, String),
+    containers: BTreeMap<String, Container>,
+    record: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Container {
+    wanted: String,
+    restarts: i64,
+    id: String,
+    image_id: String,
+    started: String,
+}
+
+impl Reader {
+    async fn open(server: &ApiServer, namespace: &str, page: &str) -> Self {
+        let text = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let sections = text.split("\n## ").skip(1).map(|section| {
+            let (heading, body) = section.split_once('\n').unwrap();
+            (heading.to_owned(), blocks(body))
+        });
+        let reader = Self {
+            folder: tempfile::tempdir().unwrap(),
+            sections: sections.filter(|(_, blocks)| !blocks.is_empty()).collect(),
+        };
+        let kubeconfig = server.kubectl(["config", "view", "--raw", "--flatten"]).await.success();
+        std::fs::write(reader.folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        let context = format!("kubectl config set-context --current --namespace={namespace}");
+        reader.shell(&context).await.success();
+        reader.defaults().await;
+        reader
+    }
+
+    /// Waits until the program gives CloneSets their defaults.
+    async fn defaults(&self) {
+        let manifest = self.sections.iter().flat_map(|(_, blocks)| blocks).find_map(|block| match block {
+            Block::Manifest(manifest) => Some(manifest),
+            Block::Commands(_) => None,
+        });
+        wait_for("CloneSets to get their defaults", async || {
+            let words = "kubectl apply --dry-run=server --output=json --filename=-";
+            let output = self.shell_with_input(words, manifest.unwrap()).await;
+            let set: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+            if set["spec"]["revisionHistoryLimit"] == 10 { Ok(()) } else { Err(output.stderr) }
+        })
+        .await;
+    }
+
+    /// Does what the next section says, which has this heading. Gives what the commands printed.
+    async fn read(&mut self, heading: &str) -> String {
+        let (found, blocks) = self.sections.pop_front().expect("the page goes on");
+        assert_eq!(found, heading);
+        let mut printed = String::new();
+        for block in blocks {
+            let output = match block {
+                Block::Manifest(manifest) => {
+                    self.shell_with_input("kubectl apply --filename=-", &manifest).await
+                }
+                Block::Commands(commands) => self.shell(&commands).await,
+            };
+            printed.push_str(&output.success());
+        }
+        printed
+    }
+
+    async fn shell(&self, commands: &str) -> Output {
+        self.shell_with_input(commands, "").await
+    }
+
+    /// Runs commands as a user's shell does; one that fails ends them.
+    async fn shell_with_input(&self, commands: &str, input: &str) -> Output {
+        let kubectl = kit::binaries::path("kubectl");
+        let folder = |program: &Path| program.parent().unwrap().display().to_string();
+        let path = [
+            folder(env!("CARGO_BIN_EXE_kutter").as_ref()),
+            folder(&kubectl),
+            std::env::var("PATH").unwrap_or_default(),
+        ];
+        let mut shell = Command::new("bash")
+            .args(["-euc", commands])
+            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .env("PATH", path.join(":"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut stdin = shell.stdin.take().unwrap();
+        // Commands may well end without reading their input.
+        drop(stdin.write_all(input.as_bytes()).await);
+        drop(stdin);
+        let ended = tokio::time::timeout(PATIENCE, shell.wait_with_output()).await;
+        let Ok(output) = ended else {
+            let state = "kubectl get clonesets,pods -o wide; kubectl get events | tail -20; for set in \
+                         $(kubectl get clonesets -o name); do kutter explain cloneset ${set#*/} || true; done";
+            let state = Box::pin(self.shell_with_input(state, "")).await;
+            panic!("not done in {PATIENCE:?}: {commands}\n{}", state.stdout);
+        };
+        let output = output.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Output { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// The Pods with this label `app` that are not being deleted, by name.
+    async fn pods(&self, app: &str) -> BTreeMap<String, Life> {
+        let text = self.shell(&format!("kubectl get pods -l app={app} -o json")).await.success();
+        let list: Value = serde_json::from_str(&text).unwrap();
+        let pods = list["items"].as_array().unwrap().iter();
+        let staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        staying.map(|pod| (text_at(pod, "/metadata/name"), life(pod))).collect()
+    }
+
+    /// The page has nothing left to do.
+    fn end(&self) {
+        assert!(self.sections.is_empty(), "not read: {}", self.sections[0].0);
+    }
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    let block = fenced.filter_map(|block| {
+        let (language, body) = block.split_once('\n').unwrap();
+        match language {
+            "yaml" => Some(Block::Manifest(body.to_owned())),
+            "sh" => Some(Block::Commands(body.to_owned())),
+            _ => None,
+        }
+    });
+    block.collect()
+}
+
+fn text_at(object: &Value, pointer: &str) -> String {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn life(pod: &Value) -> Life {
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let statuses: BTreeMap<String, &Value> =
+        statuses.map(|status| (text_at(status, "/name"), status)).collect();
+    let containers = pod["spec"]["containers"].as_array().unwrap().iter().map(|container| {
+        let name = text_at(container, "/name");
+        let status = statuses[&name];
+        let container = Container {
+            wanted: text_at(container, "/image"),
+            restarts: status["restartCount"].as_i64().unwrap(),
+            id: text_at(status, "/containerID"),
+            image_id: text_at(status, "/imageID"),
+            started: text_at(status, "/state/running/startedAt"),
+        };
+        (name, container)
+    });
+    let record = pod["metadata"]["annotations"][RECORD].as_str().unwrap_or("null");
+    Life {
+        uid: text_at(pod, "/metadata/uid"),
+        place: (text_at(pod, "/spec/nodeName"), text_at(pod, "/status/podIP")),
+        containers: containers.collect(),
+        record: serde_json::from_str(record).unwrap(),
+    }
+}
+
+/// The Pods whose container `main` is to have this image.
+fn at(pods: &BTreeMap<String, Life>, image: &str) -> usize {
+    pods.values().filter(|pod| pod.containers["main"].wanted == image).count()
+}
+
+/// The Pod is the same one; its container was replaced once by one with this image.
+#[track_caller]
+fn assert_updated_in_place(before: &Life, after: &Life, container: &str, image: &str) {
+    assert!(!before.place.1.is_empty(), "{before:?}");
+    assert_eq!((&after.uid, &after.place), (&before.uid, &before.place), "node and address are kept");
+    let (old, new) = (&before.containers[container], &after.containers[container]);
+    assert_eq!((new.wanted.as_str(), new.restarts), (image, old.restarts + 1));
+    assert!(new.id != old.id && new.image_id != old.image_id, "{old:?} {new:?}");
+}
+
+/// Goes through `cloneset.md`.
+pub async fn cloneset(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open(server, namespace, "cloneset.md").await;
+    let printed = page.read("Deploy").await;
+    assert!(printed.contains(&format!("CloneSet {namespace}/web: complete")), "{printed}");
+    let first = page.pods("web").await;
+    assert_eq!((first.len(), at(&first, "nginx:1.24")), (3, 3));
+
+    page.read("Scale up by three").await;
+    let six = page.pods("web").await;
+    assert_eq!(six.len(), 6);
+    assert!(first.iter().all(|(name, pod)| six.get(name).is_some_and(|now| now.uid == pod.uid)));
+
+    page.read("Scale down a Pod of your choice").await;
+    let four = page.pods("web").await;
+    assert_eq!(four.len(), 4);
+    let mut named = six.keys();
+    for name in [named.next().unwrap(), named.next().unwrap()] {
+        assert!(!four.contains_key(name), "{name} was to go");
+    }
+    wait_for("the name to be taken out of the list", async || {
+        let names = "kubectl get cloneset web -o jsonpath='{.spec.scaleStrategy.podsToDelete[*]}'";
+        let names = page.shell(names).await.success();
+        if names.is_empty() { Ok(()) } else { Err(names) }
+    })
+    .await;
+
+    updates(&mut page, four).await;
+    let waiting = page.read("Why does it wait?").await;
+    for part in [
+        ": waiting\n",
+        "maxUnavailable 1 of 4 Pods and 0 surge Pods is used up; unavailable 1: web-",
+        "; container main waits: ",
+        "\"state\": \"waiting\"",
+        ": complete\n",
+    ] {
+        assert!(waiting.contains(part), "{part}: {waiting}");
+    }
+    let cured = page.pods("web").await;
+    assert_eq!((cured.len(), at(&cured, "nginx:1.24")), (4, 4));
+    page.end();
+    page.shell("kubectl delete cloneset web").await.success();
+}
+
+/// The sections of `cloneset.md` that change images.
+async fn updates(page: &mut Reader, before: BTreeMap<String, Life>) {
+    page.read("Update the image in place").await;
+    let all = page.pods("web").await;
+    assert_eq!(all.len(), 4);
+    for (name, before) in &before {
+        assert_updated_in_place(before, &all[name], "main", "nginx:1.25");
+    }
+
+    let printed = page.read("Update one half").await;
+    assert!(printed.contains("limit: partition 2: 2 Pods stay at older revisions"), "{printed}");
+    let half = page.pods("web").await;
+    assert_eq!((at(&half, "nginx:1.25"), at(&half, "nginx:1.26")), (2, 2));
+    for (name, before) in &all {
+        match half[name].containers["main"].wanted.as_str() {
+            "nginx:1.25" => assert_eq!(half[name], *before),
+            _ => assert_updated_in_place(before, &half[name], "main", "nginx:1.26"),
+        }
+    }
+
+    let printed = page.read("Pause").await;
+    assert!(printed.contains("limit: paused: 2 Pods are not updated"), "{printed}");
+    assert!(printed.ends_with("not complete: code 2\n"), "{printed}");
+    assert_eq!(page.pods("web").await, half);
+
+    page.read("Roll back").await;
+    let back = page.pods("web").await;
+    for (name, before) in &half {
+        match before.containers["main"].wanted.as_str() {
+            "nginx:1.25" => assert_eq!(back[name], *before, "it was there already"),
+            _ => assert_updated_in_place(before, &back[name], "main", "nginx:1.25"),
+        }
+    }
+
+    let printed = page.read("Pull images ahead").await;
+    assert!(printed.lines().any(|line| line.starts_with("web-") && line.contains("-main ")), "{printed}");
+    let ahead = page.pods("web").await;
+    for (name, before) in &back {
+        assert_updated_in_place(before, &ahead[name], "main", "nginx:1.24");
+    }
+    wait_for("the ImagePullJobs to be gone", async || {
+        let jobs = page.shell("kubectl get imagepulljobs -o name").await.success();
+        if jobs.is_empty() { Ok(()) } else { Err(jobs) }
+    })
+    .await;
+}
+
+/// Goes through `in-place-update.md`.
+pub async fn in_place_update(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open(server, namespace, "in-place-update.md").await;
+    page.read("Grace period").await;
+    let pods = page.pods("graceful").await;
+    let pod = pods.values().next().unwrap();
+    assert_eq!((pods.len(), at(&pods, "nginx:1.26"), pod.containers["main"].restarts), (1, 1, 1));
+    let time = |value: &Value| -> jiff::Timestamp { value.as_str().unwrap().parse().unwrap() };
+    let begun = time(&pod.record["updateTimestamp"]);
+    let changed = time(&pod.record["containerBatchesRecord"][0]["timestamp"]);
+    assert!(changed.duration_since(begun).as_secs() >= 5, "{}", pod.record);
+
+    page.read("Launch order").await;
+    let pods = page.pods("ordered").await;
+    let pod = pods.values().next().unwrap();
+    let batches = pod.record["containerBatchesRecord"].as_array().unwrap().iter();
+    let batches: Vec<String> = batches.map(|batch| batch["containers"].to_string()).collect();
+    assert_eq!(batches, [r#"["proxy"]"#, r#"["main"]"#]);
+    let (main, proxy) = (&pod.containers["main"], &pod.containers["proxy"]);
+    assert_eq!((main.restarts, proxy.restarts), (1, 1));
+    assert_eq!((main.wanted.as_str(), proxy.wanted.as_str()), ("nginx:1.26", "nginx:1.26"));
+    // RFC 3339 in UTC and whole seconds: as texts they are in order.
+    assert!(proxy.started <= main.started, "{pod:?}");
+
+    let printed = page.read("Lifecycle hooks").await;
+    assert!(printed.contains("remove finalizer example.com/drain from it"), "{printed}");
+    assert!(printed.contains("not complete: code 2\n"), "{printed}");
+    assert!(page.pods("hooked").await.is_empty());
+    page.end();
+    page.shell("kubectl delete clonesets --all").await.success();
+}

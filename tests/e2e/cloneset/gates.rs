@@ -1,0 +1,312 @@
+//! What feature gates change, and what needs the garbage collection and the quotas of Kubernetes.
+
+use kit::ApiServer;
+use kit::builders::object;
+use kit::fake_nodes;
+use kit::wait_for;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::{
+    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, OLD, asks, condition, image, in_place,
+    is_available, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
+};
+use crate::product::{self, Product};
+use crate::support::{Site, Stored, annotation, in_use, named};
+
+const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
+    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false";
+
+/// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
+async fn site() -> &'static ApiServer {
+    static SITE: OnceCell<Site> = OnceCell::const_new();
+    let site = SITE
+        .get_or_init(async || {
+            let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
+            product::install(&server).await;
+            let product = Product::serve(&server, product::Options::default().gates(GATES)).await;
+            in_use(&server).await;
+            asks(&server).await;
+            Site { server, product }
+        })
+        .await;
+    &site.server
+}
+
+/// Scenario 8, with its gate.
+#[tokio::test]
+async fn a_raised_partition_takes_pods_back() {
+    let budget = json!({"partition": 3, "maxUnavailable": 1});
+    let fleet =
+        Fleet::launch_on(site().await, "cloneset-rollback", |set| in_place(set.replicas(5), budget)).await;
+    let before = fleet.pods().await;
+    fleet.roll(NEW).await;
+    fleet.status("two to be updated", json!({"updatedReplicas": 2, "availableReplicas": 5})).await;
+    let old = fleet.pods().await.iter().find(|pod| image(pod) == OLD).map(name).unwrap();
+    fleet.annotate(&old, fake_nodes::READY_AFTER, "never").await;
+    fleet.status("one to be unavailable", json!({"availableReplicas": 4})).await;
+    fleet.change_rolling(json!({"partition": 5})).await;
+    fleet.settled().await;
+    assert_eq!(with_image(&fleet.pods().await, NEW), 2, "the old revision is in trouble");
+
+    fleet.annotate(&old, fake_nodes::READY_AFTER, Value::Null).await;
+    fleet
+        .observed("all to be old again", |set| {
+            set["status"]["updatedReplicas"] == 0 && set["status"]["availableReplicas"] == 5
+        })
+        .await;
+    let after = fleet.pods().await;
+    assert_eq!((uids(&after), with_image(&after, OLD)), (uids(&before), 5));
+}
+
+/// Scenario 16.
+#[tokio::test]
+async fn a_claim_that_is_not_reused_goes_with_its_pod() {
+    let fleet = Fleet::launch_on(site().await, "cloneset-cleanup", |set| {
+        with_claim(set.replicas(2)).template_annotation(fake_nodes::TERMINATE_AFTER, "1000")
+    })
+    .await;
+    let (pods, claims) = (fleet.pods().await, fleet.claims().await);
+    let pod = fleet.pod(&name(&pods[0]));
+    pod.deleted().await;
+    let claim = wait_for("the claim to belong to the Pod", async || {
+        let claim = fleet.claims().await.into_iter().find(|claim| uid(claim) == uid(&claims[0]));
+        let claim = claim.ok_or(Value::Null)?;
+        if claim["metadata"]["ownerReferences"][0]["kind"] == "Pod" { Ok(claim) } else { Err(claim) }
+    })
+    .await;
+    let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!(
+        (owners.len(), &owners[0]["uid"], &owners[0]["controller"]),
+        (1, &json!(uid(&pods[0])), &json!(true))
+    );
+    pod.gone().await;
+    fleet.complete().await;
+    let path =
+        format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", fleet.shop.namespace, name(&claims[0]));
+    Stored::existing(&fleet.shop.client, path, Value::Null).gone().await;
+    let now = fleet.pods().await;
+    let new = now.iter().find(|pod| uid(pod) != uid(&pods[1])).unwrap();
+    assert_ne!(label(new, INSTANCE_ID), label(&pods[0], INSTANCE_ID));
+    assert_eq!(fleet.claims().await.len(), 2);
+}
+
+/// Scenario 19, with its gate.
+#[tokio::test]
+async fn new_claim_templates_need_new_pods() {
+    let fleet = Fleet::launch_on(site().await, "cloneset-vct", |set| {
+        in_place(with_claim(set.replicas(2)), json!({}))
+    })
+    .await;
+    let before = fleet.pods().await;
+    let mut templates = fleet.set.get().await.1["spec"]["volumeClaimTemplates"].clone();
+    templates[0]["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
+    fleet.roll_and(NEW, json!({"volumeClaimTemplates": templates})).await;
+    fleet.complete().await;
+    let after = fleet.pods().await;
+    assert!(!uids(&after).iter().any(|uid| uids(&before).contains(uid)));
+    let claims = fleet.claims().await;
+    assert_eq!(claims.len(), 2);
+    for claim in claims {
+        assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "2Gi");
+    }
+}
+
+/// Scenario 34.
+#[tokio::test]
+async fn what_belongs_to_a_deleted_set_goes_with_it() {
+    let server = site().await;
+    let fleet = Fleet::launch_on(server, "cloneset-deleted", |set| with_claim(set.replicas(2))).await;
+    fleet.set.delete_with(&json!({"propagationPolicy": "Background"})).await;
+    fleet.set.gone().await;
+    wait_for("everything to be collected", async || {
+        let left = [
+            ("api/v1", "pods"),
+            ("api/v1", "persistentvolumeclaims"),
+            ("apis/apps/v1", "controllerrevisions"),
+        ];
+        for (api, plural) in left {
+            let objects = fleet.list(api, plural).await;
+            if !objects.is_empty() {
+                return Err((plural, objects.len()));
+            }
+        }
+        Ok(())
+    })
+    .await;
+
+    let orphaned = Fleet::launch_on(server, "cloneset-orphaned", |set| set.replicas(2)).await;
+    let before = orphaned.pods().await;
+    orphaned.set.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
+    orphaned.set.gone().await;
+    let after = orphaned.pods().await;
+    assert_eq!(uids(&after), uids(&before));
+    assert!(after.iter().all(|pod| pod["metadata"]["ownerReferences"].is_null()));
+}
+
+/// Scenario 36, with fewer Pods; and the condition goes when the trouble is over (sharp edge 6).
+#[tokio::test]
+async fn a_quota_stops_creation_soon() {
+    let server = site().await;
+    let shop = crate::support::Shop::open_on(server, "cloneset-quota").await;
+    let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
+    let nodes = kit::FakeNodes::start(shop.client.clone(), options).await;
+    let quota =
+        object("v1", "ResourceQuota", "pods").in_namespace(&shop.namespace).with("/spec/hard/pods", "6");
+    let quota = Stored::create(&shop.client, quota).await;
+    wait_for("the quota to hold", async || {
+        let now = quota.get().await.1;
+        if now["status"]["hard"]["pods"] == "6" { Ok(()) } else { Err(now) }
+    })
+    .await;
+    let set = Stored::create(&shop.client, super::clone_set(&shop, "v1beta1").replicas(100)).await;
+    let fleet = Fleet { shop, set, nodes };
+    let message = fleet.event("FailedCreate").await;
+    assert!(message.starts_with("failed to create pod: ") && message.contains("exceeded quota"), "{message}");
+    let set = fleet
+        .observed("the failure to be told", |set| condition(set, "FailedScale")["status"] == "True")
+        .await;
+    assert!(condition(&set, "FailedScale")["message"].as_str().unwrap().contains("exceeded quota"));
+    let events = fleet.list("apis/events.k8s.io/v1", "events").await;
+    let failures = events.iter().filter(|event| event["reason"] == "FailedCreate").count();
+    assert!(failures < 50, "{failures} tries");
+    fleet.status("as many as allowed", json!({"replicas": 6, "availableReplicas": 6})).await;
+    fleet.scale(6).await;
+    fleet.complete().await;
+    fleet.observed("the condition to go", |set| condition(set, "FailedScale").is_null()).await;
+}
+
+/// Spec 30, scenario 6.
+#[tokio::test]
+async fn without_its_gate_a_read_annotation_restarts_nothing() {
+    const KEY: &str = "example.com/config";
+    let source =
+        json!({"fieldRef": {"apiVersion": "v1", "fieldPath": format!("metadata.annotations['{KEY}']")}});
+    let fleet = Fleet::launch_on(site().await, "cloneset-unread", |set| {
+        let set = set
+            .template_annotation(KEY, "v0")
+            .having("env", json!([{"name": "APP_CONFIG", "valueFrom": source}]));
+        in_place(set.replicas(1), json!({}))
+    })
+    .await;
+    let before = fleet.pods().await;
+    fleet.change(json!({"template": {"metadata": {"annotations": {KEY: "v1"}}}})).await;
+    fleet.complete().await;
+    let pod = &fleet.pods().await[0];
+    assert_eq!((uid(pod), annotation(pod, KEY), restarts(pod, "main")), (uid(&before[0]), "v1", 0));
+    assert!(update_state(pod)["updateEnvFromMetadata"].is_null());
+}
+
+/// A CloneSet of one Pod with these limits and requests of its container, Guaranteed where they are alike.
+async fn sized(prefix: &str, limit: &str, policy: Value) -> Fleet {
+    Fleet::launch_on(site().await, prefix, |set| {
+        let set = set.having("resources", cpu(limit, "100m")).having("resizePolicy", policy);
+        in_place(set.replicas(1), json!({}))
+    })
+    .await
+}
+
+fn cpu(limit: &str, request: &str) -> Value {
+    let (memory, cpu) = ("64Mi", "cpu");
+    json!({"limits": {cpu: limit, "memory": memory}, "requests": {cpu: request, "memory": memory}})
+}
+
+async fn resize(fleet: &Fleet, resources: Value) {
+    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["resources"] = resources;
+    fleet.containers(containers).await;
+}
+
+/// Spec 30, scenarios 27 and 28.
+#[tokio::test]
+async fn resources_change_through_resize() {
+    let keep = json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
+    let restart = json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+    for (prefix, policy, stays_ready) in
+        [("cloneset-resize", keep, true), ("cloneset-resize", restart, false)]
+    {
+        let fleet = sized(prefix, "200m", policy).await;
+        let before = fleet.pods().await;
+        let chronicle = fleet.chronicle().await;
+        resize(&fleet, cpu("300m", "100m")).await;
+        fleet.complete().await;
+        let pod = &fleet.pods().await[0];
+        assert_eq!(uid(pod), uid(&before[0]));
+        let state = update_state(pod);
+        assert_eq!((&state["updateResources"], &state["updateImages"]), (&json!(true), &Value::Null));
+        for part in [&pod["spec"]["containers"], &pod["status"]["containerStatuses"]] {
+            assert_eq!(named(part, "main")["resources"]["limits"]["cpu"], "300m");
+        }
+        let gates =
+            chronicle.course(&name(pod), |pod| condition(pod, IN_PLACE_UPDATE_READY)["status"].clone());
+        let changed =
+            |pod: &Value| named(&pod["spec"]["containers"], "main")["resources"]["limits"]["cpu"] == "300m";
+        if stays_ready {
+            assert_eq!(gates, ["True"]);
+        } else {
+            let course = chronicle.course(&name(pod), |pod| {
+                (condition(pod, IN_PLACE_UPDATE_READY)["status"] == "True", changed(pod))
+            });
+            assert_eq!(course, [(true, false), (false, false), (false, true), (true, true)]);
+        }
+        assert_eq!(label(pod, LIFECYCLE_STATE), "Normal");
+    }
+}
+
+/// Spec 30, scenario 29.
+#[tokio::test]
+async fn another_quality_of_service_needs_new_pods() {
+    let fleet = sized("cloneset-qos", "100m", json!([])).await;
+    let before = fleet.pods().await;
+    assert_eq!(before[0]["status"]["qosClass"], "Guaranteed");
+    resize(&fleet, cpu("300m", "100m")).await;
+    fleet.complete().await;
+    assert_ne!(uids(&fleet.pods().await), uids(&before));
+}
+
+/// Spec 30, scenarios 30 and 31.
+#[tokio::test]
+async fn images_are_pulled_ahead() {
+    const CREATED: &str = "apps.kruise.io/pre-predownload-created";
+    const IGNORED: &str = "apps.kruise.io/image-predownload-ignored";
+    let server = site().await;
+    let fleet = Fleet::launch_on(server, "cloneset-ahead", |set| {
+        rolling(set.replicas(5), "InPlaceIfPossible", json!({"partition": 4}))
+    })
+    .await;
+    fleet.roll(NEW).await;
+    fleet.status("one to be updated", json!({"updatedReplicas": 1})).await;
+    let marked = async |fleet: &Fleet, mark: &str| {
+        wait_for("the revision to be marked", async || {
+            let newest = fleet.revisions().await.pop().unwrap();
+            if label(&newest, mark) == "true" { Ok(name(&newest)) } else { Err(newest["metadata"].clone()) }
+        })
+        .await
+    };
+    let jobs = async |fleet: &Fleet| fleet.list("apis/apps.kruise.io/v1beta1", "imagepulljobs").await;
+    let revision = marked(&fleet, CREATED).await;
+    let list = jobs(&fleet).await;
+    assert_eq!(list.iter().map(name).collect::<Vec<_>>(), [format!("{revision}-main")]);
+    let spec = &list[0]["spec"];
+    assert_eq!((&spec["image"], &spec["parallelism"]), (&json!(NEW), &json!(1)));
+    assert_eq!(spec["pullPolicy"], json!({"backoffLimit": 1, "timeoutSeconds": 300}));
+    assert_eq!(spec["completionPolicy"], json!({"type": "Always", "ttlSecondsAfterFinished": 600}));
+    assert_eq!(list[0]["metadata"]["ownerReferences"][0]["uid"], json!(uid(&fleet.set.object)));
+    fleet.event("CreatedImagePullJob").await;
+    fleet.change_rolling(json!({"partition": 0})).await;
+    fleet.complete().await;
+    wait_for("the job to go", async || {
+        let left = jobs(&fleet).await;
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+
+    let small = Fleet::launch_on(server, "cloneset-small", |set| {
+        rolling(set.replicas(3), "InPlaceIfPossible", json!({"partition": 2}))
+    })
+    .await;
+    small.roll(NEW).await;
+    marked(&small, IGNORED).await;
+    assert!(jobs(&small).await.is_empty());
+    assert!(small.pods().await.iter().any(is_available));
+}

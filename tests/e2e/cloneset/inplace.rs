@@ -1,0 +1,244 @@
+//! Pods are changed without being recreated (spec 30 §22).
+
+use kit::fake_nodes;
+use serde_json::{Value, json};
+
+use super::{
+    Fleet, GRACE, IN_PLACE_UPDATE_READY, LIFECYCLE_STATE, NEW, OLD, REVISION, STATE, condition, image,
+    in_place, is_ready, label, name, restarts, uids, update_state, with_image,
+};
+use crate::support::{annotation, named};
+
+const KEY: &str = "example.com/config";
+const RUNTIME_META: &str = "apps.kruise.io/runtime-containers-meta";
+
+/// Scenarios 1 to 3.
+#[tokio::test]
+async fn an_image_changes_while_the_pod_stays() {
+    let fleet = Fleet::launch("cloneset-inplace", |set| in_place(set.replicas(3), json!({}))).await;
+    let before = fleet.pods().await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    let status = fleet.complete().await;
+    let after = fleet.pods().await;
+    assert_eq!((uids(&after), with_image(&after, NEW)), (uids(&before), 3));
+    for (old, new) in before.iter().zip(&after) {
+        assert_eq!(restarts(new, "main"), 1);
+        assert_eq!(
+            (label(new, REVISION), label(new, LIFECYCLE_STATE)),
+            (status["updateRevision"].as_str().unwrap(), "Normal")
+        );
+        assert!(status["updateRevision"].as_str().unwrap().ends_with(label(new, "pod-template-hash")));
+        let state = update_state(new);
+        assert_eq!(state["updateImages"], true);
+        assert_eq!(state["revision"], status["updateRevision"]);
+        let image_id = &named(&old["status"]["containerStatuses"], "main")["imageID"];
+        assert_eq!(state["lastContainerStatuses"], json!({"main": {"imageID": image_id}}));
+        let batches = state["containerBatchesRecord"].as_array().unwrap();
+        assert_eq!((batches.len(), &batches[0]["containers"]), (1, &json!(["main"])));
+
+        let steps = chronicle.course(&name(old), |pod| {
+            let (gate, ready) = (condition(pod, IN_PLACE_UPDATE_READY), condition(pod, "Ready"));
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            (image(pod) == NEW, text(&gate["status"]), text(&gate["reason"]), text(&ready["status"]))
+        });
+        let step = |new: bool, gate: &str, reason: &str, ready: &str| {
+            (new, gate.to_owned(), reason.to_owned(), ready.to_owned())
+        };
+        let [began, not_ready, changed, ..] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!(*began, step(false, "True", "", "True"));
+        assert_eq!(
+            *not_ready,
+            step(false, "False", "StartInPlaceUpdate", "False"),
+            "before the image changes"
+        );
+        assert_eq!(*changed, step(true, "False", "StartInPlaceUpdate", "False"));
+        let last = &chronicle.course(&name(old), |pod| condition(pod, "Ready")["reason"].clone());
+        assert!(last.contains(&json!("ReadinessGatesNotReady")), "{last:?}");
+    }
+    let message = fleet.event("SuccessfulUpdatePodInPlace").await;
+    assert!(message.starts_with("successfully update pod web-"), "{message}");
+}
+
+/// Scenario 4.
+#[tokio::test]
+async fn labels_and_annotations_change_without_a_restart() {
+    let fleet = Fleet::launch("cloneset-labels", |set| in_place(set.replicas(2), json!({}))).await;
+    let before = fleet.pods().await;
+    let metadata = json!({"labels": {"tier": "gold"}, "annotations": {KEY: "v1"}});
+    fleet.change(json!({"template": {"metadata": metadata}})).await;
+    fleet.complete().await;
+    let after = fleet.pods().await;
+    assert_eq!(uids(&after), uids(&before));
+    for pod in &after {
+        assert_eq!((label(pod, "tier"), annotation(pod, KEY), restarts(pod, "main")), ("gold", "v1", 0));
+    }
+}
+
+/// The template's only container, which knows the annotation [`KEY`].
+fn reader() -> Value {
+    let source =
+        json!({"fieldRef": {"apiVersion": "v1", "fieldPath": format!("metadata.annotations['{KEY}']")}});
+    json!([{"name": "main", "image": OLD, "env": [{"name": "APP_CONFIG", "valueFrom": source}]}])
+}
+
+/// Scenario 5, with the node agent's part played here.
+#[tokio::test]
+async fn an_annotation_that_a_container_reads_is_waited_for() {
+    const OLD_HASH: u64 = 1;
+    // Spec 30 §8.3: of APP_CONFIG=v1.
+    const NEW_HASH: u64 = 4_274_367_333;
+    let fleet = Fleet::launch("cloneset-env", |set| {
+        let set = set.with("/spec/template/spec/containers", reader()).template_annotation(KEY, "v0");
+        in_place(set.replicas(1), json!({}))
+    })
+    .await;
+    let pod = &fleet.names().await[0];
+    let report = async |hash: u64| {
+        let now = fleet.pod(pod).get().await.1;
+        let id = &named(&now["status"]["containerStatuses"], "main")["containerID"];
+        let meta = json!({"containers": [{"name": "main", "containerID": id, "restartCount": 0,
+            "hashes": {"plainHash": 1, "extractedEnvFromMetadataHash": hash}}]});
+        fleet.annotate(pod, RUNTIME_META, meta.to_string()).await;
+    };
+    report(OLD_HASH).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.change(json!({"template": {"metadata": {"annotations": {KEY: "v1"}}}})).await;
+    let changed = fleet.wait_pod(pod, "the annotation to change", |pod| annotation(pod, KEY) == "v1").await;
+    assert_eq!(label(&changed, LIFECYCLE_STATE), "Updating");
+    assert_eq!(update_state(&changed)["updateEnvFromMetadata"], true);
+    assert_eq!(condition(&changed, IN_PLACE_UPDATE_READY)["status"], "False");
+    // The same again, and another look: the container still has the old value.
+    fleet.annotate(pod, "example.com/touched", "yes").await;
+    fleet.change(json!({"minReadySeconds": 0, "revisionHistoryLimit": 9})).await;
+    fleet.settled().await;
+    assert_eq!(label(&fleet.pod(pod).get().await.1, LIFECYCLE_STATE), "Updating");
+    report(NEW_HASH).await;
+    fleet.complete().await;
+    let states = chronicle.course(pod, |pod| {
+        let hash = annotation(pod, RUNTIME_META).contains(&NEW_HASH.to_string());
+        (label(pod, LIFECYCLE_STATE).to_owned(), hash)
+    });
+    let expected = [("Normal", false), ("Updating", false), ("Updating", true), ("Normal", true)];
+    assert_eq!(states, expected.map(|(state, hash)| (state.to_owned(), hash)));
+}
+
+/// Scenario 9, with a shorter time.
+#[tokio::test]
+async fn a_grace_period_comes_before_the_change() {
+    let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 2}});
+    let fleet = Fleet::launch("cloneset-grace", |set| in_place(set.replicas(1), grace)).await;
+    let pod = &fleet.names().await[0];
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    let status = fleet.complete().await;
+    let course = chronicle.course(pod, |pod| {
+        let annotations = &pod["metadata"]["annotations"];
+        let at_new = label(pod, REVISION) == status["updateRevision"];
+        (at_new, !annotations[STATE].is_null(), !annotations[GRACE].is_null(), image(pod) == NEW)
+    });
+    let expected = [(false, false, false, false), (true, true, true, false), (true, true, false, true)];
+    assert_eq!(course, expected);
+    let state = update_state(&fleet.pod(pod).get().await.1);
+    let seconds = |text: &Value| text.as_str().unwrap()[17..19].parse::<i64>().unwrap();
+    let waited =
+        seconds(&state["containerBatchesRecord"][0]["timestamp"]) - seconds(&state["updateTimestamp"]);
+    assert!((2..=3).contains(&waited.rem_euclid(60)), "{state:#}");
+}
+
+/// Scenario 10.
+#[tokio::test]
+async fn a_change_that_comes_during_the_grace_period_waits() {
+    let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 1}});
+    let fleet = Fleet::launch("cloneset-grace", |set| in_place(set.replicas(1), grace)).await;
+    let pod = &fleet.names().await[0];
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    fleet.wait_pod(pod, "the grace period", |pod| !pod["metadata"]["annotations"][GRACE].is_null()).await;
+    fleet.roll("nginx:1.27").await;
+    fleet.complete().await;
+    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()), [OLD, NEW, "nginx:1.27"]);
+}
+
+/// Scenario 11.
+#[tokio::test]
+async fn containers_change_in_the_order_of_their_priority() {
+    let fleet = Fleet::launch("cloneset-batches", |set| {
+        let set = set.replicas(1).container("first", OLD).env("KRUISE_CONTAINER_PRIORITY", "10");
+        in_place(set.template_annotation(fake_nodes::READY_AFTER, "200"), json!({}))
+    })
+    .await;
+    let pod = &fleet.names().await[0];
+    let chronicle = fleet.chronicle().await;
+    roll_both(&fleet, NEW).await;
+    fleet.complete().await;
+    assert_batches(&fleet.pod(pod).get().await.1);
+    let images =
+        |pod: &Value| (image(pod) == NEW, named(&pod["spec"]["containers"], "first")["image"] == NEW);
+    assert_eq!(chronicle.course(pod, images), [(false, false), (false, true), (true, true)]);
+    let moments = chronicle.moments();
+    let between = moments.iter().map(|moment| &moment[pod]).find(|pod| images(pod) == (false, true)).unwrap();
+    let state = update_state(between);
+    assert_eq!(state["nextContainerImages"], json!({"main": NEW}));
+    assert_eq!(state["preCheckBeforeNext"], json!({"containersRequiredReady": ["first"]}));
+    let second = moments.iter().map(|moment| &moment[pod]).position(|pod| images(pod).0).unwrap();
+    let first = &named(&moments[second - 1][pod]["status"]["containerStatuses"], "first");
+    assert_eq!((&first["ready"], &first["restartCount"]), (&json!(true), &json!(1)), "ready before the next");
+}
+
+/// Gives the containers `main` and `first` this image.
+pub(super) async fn roll_both(fleet: &Fleet, image: &str) {
+    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+    for container in containers.as_array_mut().unwrap() {
+        container["image"] = image.into();
+    }
+    fleet.containers(containers).await;
+}
+
+/// Two batches, each of one container that was restarted once.
+pub(super) fn assert_batches(pod: &Value) {
+    let batches = update_state(pod)["containerBatchesRecord"].clone();
+    let containers: Vec<&Value> =
+        batches.as_array().unwrap().iter().map(|batch| &batch["containers"]).collect();
+    assert_eq!(containers, [&json!(["first"]), &json!(["main"])]);
+    assert_eq!((restarts(pod, "first"), restarts(pod, "main")), (1, 1));
+}
+
+/// Scenario 12.
+#[tokio::test]
+async fn readers_of_one_annotation_change_together() {
+    let fleet = Fleet::launch("cloneset-together", |set| {
+        let mut containers = reader();
+        let mut first = containers[0].clone();
+        first["name"] = "first".into();
+        first["env"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "KRUISE_CONTAINER_PRIORITY", "value": "10"}));
+        containers.as_array_mut().unwrap().push(first);
+        let set = set.with("/spec/template/spec/containers", containers).template_annotation(KEY, "v0");
+        in_place(set.replicas(1), json!({}))
+    })
+    .await;
+    let pod = &fleet.names().await[0];
+    fleet.change(json!({"template": {"metadata": {"annotations": {KEY: "v1"}}}})).await;
+    let changed = fleet.wait_pod(pod, "the annotation to change", |pod| annotation(pod, KEY) == "v1").await;
+    let state = update_state(&changed);
+    assert_eq!(state["containerBatchesRecord"][0]["containers"], json!(["first", "main"]));
+    assert!(state["nextContainerRefMetadata"].is_null(), "{state:#}");
+}
+
+/// Scenario 34.
+#[tokio::test]
+async fn the_record_under_its_old_name_is_replaced() {
+    const OLDER: &str = "inplace-update-state";
+    let fleet = Fleet::launch("cloneset-older", |set| in_place(set.replicas(1), json!({}))).await;
+    let pod = &fleet.names().await[0];
+    let record = json!({"revision": "web-1", "updateTimestamp": "2026-01-01T00:00:00Z", "lastContainerStatuses": null});
+    fleet.annotate(pod, OLDER, record.to_string()).await;
+    fleet.roll(NEW).await;
+    fleet.complete().await;
+    let after = fleet.pod(pod).get().await.1;
+    assert!(after["metadata"]["annotations"][OLDER].is_null());
+    assert_eq!((update_state(&after)["updateImages"].clone(), is_ready(&after)), (json!(true), true));
+}

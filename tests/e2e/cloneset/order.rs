@@ -1,0 +1,154 @@
+//! Which Pods go first: when there are too many, and when they are updated.
+
+use std::collections::BTreeMap;
+
+use kit::builders::Object;
+use kit::fake_nodes;
+use serde_json::{Value, json};
+
+use super::{Fleet, NEW, asked, clone_set, image, in_place, is_available, name};
+use crate::support::call;
+
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Scenarios 20 and 23.
+#[tokio::test]
+async fn cheap_pods_go_first_and_unready_ones_before_them() {
+    let fleet = Fleet::launch("cloneset-cost", |set| set.replicas(5)).await;
+    let names = fleet.names().await;
+    fleet.annotate(&names[0], COST, "10").await;
+    fleet.annotate(&names[1], COST, "-5").await;
+    fleet.annotate(&names[3], COST, "1000").await;
+    fleet.annotate(&names[3], fake_nodes::READY_AFTER, "never").await;
+    fleet.status("one to be unready", json!({"readyReplicas": 4})).await;
+    let mut left = names.clone();
+    for (replicas, victim) in [(4, &names[3]), (3, &names[1])] {
+        fleet.scale(replicas).await;
+        fleet.complete().await;
+        left.retain(|name| name != victim);
+        assert_eq!(fleet.names().await, left);
+    }
+}
+
+/// A CloneSet whose Pods are bound here: the first to the first of `nodes`, and so on.
+async fn placed(
+    prefix: &str,
+    zones: &[&str],
+    places: &[usize],
+    refine: impl FnOnce(Object) -> Object,
+) -> (Fleet, BTreeMap<String, usize>) {
+    let mut options = fake_nodes::Options::nodes(zones.len());
+    for (index, zone) in zones.iter().enumerate() {
+        options = options.label(index, ZONE, zone);
+    }
+    let replicas = u32::try_from(places.len()).unwrap();
+    let fleet = Fleet::found(asked().await, prefix, options, |shop| {
+        refine(clone_set(shop, "v1beta1").replicas(replicas))
+    })
+    .await;
+    let pods = fleet.wait_pods("all Pods", |pods| pods.len() == places.len()).await;
+    // Names of nodes come in the order of their numbers.
+    let mut of = BTreeMap::new();
+    for (pod, place) in pods.iter().map(name).zip(places) {
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": fleet.nodes.names()[*place]});
+        let binding =
+            json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target});
+        let (code, answer) =
+            call(&fleet.shop.client, "POST", &format!("{}/binding", fleet.pod(&pod).path), &binding).await;
+        assert_eq!(code, 201, "{answer:#}");
+        of.insert(pod, *place);
+    }
+    fleet.complete().await;
+    (fleet, of)
+}
+
+/// The places of the Pods that are left after scaling in by one.
+async fn after_scaling_in(fleet: &Fleet, of: &BTreeMap<String, usize>) -> Vec<usize> {
+    fleet.scale(u32::try_from(of.len() - 1).unwrap()).await;
+    fleet.complete().await;
+    let mut places: Vec<usize> = fleet.names().await.iter().map(|name| of[name]).collect();
+    places.sort_unstable();
+    places
+}
+
+/// Scenario 21.
+#[tokio::test]
+async fn a_pod_beside_another_goes_before_a_single_one() {
+    let (fleet, of) = placed("cloneset-node", &["a", "a"], &[0, 1, 0], |set| set).await;
+    assert_eq!(after_scaling_in(&fleet, &of).await, [0, 1]);
+}
+
+/// Scenario 22.
+#[tokio::test]
+async fn the_fullest_zone_gives_a_pod() {
+    let constraints = json!([{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    let (fleet, of) = placed("cloneset-zone", &["z1", "z2", "z1", "z1"], &[0, 1, 2, 3], |set| {
+        set.with("/spec/template/spec/topologySpreadConstraints", constraints)
+    })
+    .await;
+    let left = after_scaling_in(&fleet, &of).await;
+    assert!(left.len() == 3 && left.contains(&1), "{left:?}");
+}
+
+/// The Pods in the order in which they came to the new image.
+async fn order_of_update(fleet: &Fleet) -> Vec<String> {
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    fleet.complete().await;
+    let mut order = Vec::new();
+    for moment in chronicle.moments() {
+        let new = moment.values().filter(|pod| image(pod) == NEW).map(|pod| name(pod));
+        let new: Vec<String> = new.filter(|name| !order.contains(name)).collect();
+        order.extend(new);
+    }
+    assert_eq!(
+        chronicle.range(|pods| pods.iter().filter(|pod| is_available(pod)).count()).0,
+        order.len() - 1
+    );
+    order
+}
+
+/// Labels some Pods and gives the value of each in the order of the update.
+async fn labelled_order(fleet: &Fleet, key: &str, values: &[&str]) -> Vec<String> {
+    let mut of = BTreeMap::new();
+    for (index, pod) in fleet.names().await.into_iter().enumerate() {
+        let value = values.get(index).copied().unwrap_or_default();
+        if !value.is_empty() {
+            fleet.pod(&pod).label(key, value).await;
+        }
+        of.insert(pod, value.to_owned());
+    }
+    order_of_update(fleet).await.iter().map(|pod| of[pod].clone()).collect()
+}
+
+/// Spec 30, scenario 32. The order is found anew for each Pod: the second one comes as the fifth, and the last
+/// one, which is not scattered any more, at any later time (spec 30 §13.1 step 1).
+#[tokio::test]
+async fn scattered_pods_are_updated_far_from_one_another() {
+    let fleet = Fleet::launch("cloneset-scatter", |set| {
+        in_place(
+            set.replicas(10),
+            json!({"maxUnavailable": 1, "scatterStrategy": [{"key": "foo", "value": "bar"}]}),
+        )
+    })
+    .await;
+    let order = labelled_order(&fleet, "foo", &["bar", "bar", "bar"]).await;
+    let places: Vec<usize> = (0..10).filter(|place| order[*place] == "bar").collect();
+    assert_eq!(places[..2], [0, 4]);
+}
+
+/// Spec 30, scenario 33.
+#[tokio::test]
+async fn heavier_pods_are_updated_first() {
+    let term =
+        |weight: u32, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {"k": value}}});
+    let priority: Value = json!({"weightPriority": [term(30, "bar"), term(50, "foo")]});
+    let fleet = Fleet::launch("cloneset-weight", |set| {
+        in_place(set.replicas(6), json!({"maxUnavailable": 1, "priorityStrategy": priority}))
+    })
+    .await;
+    let order = labelled_order(&fleet, "k", &["bar", "", "foo", "bar", "foo"]).await;
+    assert_eq!(order, ["foo", "foo", "bar", "bar", "", ""]);
+}
