@@ -140,7 +140,8 @@ fn store(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Re
 
 /// The course, and where it ends.
 fn report(cluster: &Cluster<'_>, rest: &Rest) -> String {
-    let mut text = format!("{:>9}  {:<10} {:>4} {:>4} {:>9}  WHAT\n", "TIME", "WHO", "OLD", "NEW", "AVAILABLE");
+    let mut text =
+        format!("{:>9}  {:<10} {:>4} {:>4} {:>9}  WHAT\n", "TIME", "WHO", "OLD", "NEW", "AVAILABLE");
     for entry in &cluster.timeline().entries {
         let counts = entry.counts;
         text.push_str(&format!(

@@ -294,10 +294,10 @@ impl Controller {
             None => Ok(()),
         };
         self.pre_download(work, plan.pre_download).await;
-        if let Some(patch) = plan.pods_to_delete {
-            if let Err(error) = self.patch_set(set, "", PatchKind::Json, patch).await {
-                warn!(name = set.metadata.name, %error, "podsToDelete keeps names of Pods that are gone");
-            }
+        if let Some(patch) = plan.pods_to_delete
+            && let Err(error) = self.patch_set(set, "", PatchKind::Json, patch).await
+        {
+            warn!(name = set.metadata.name, %error, "podsToDelete keeps names of Pods that are gone");
         }
         for revision in &plan.obsolete_revisions {
             if let Err(error) = self.revisions(set).delete(revision).await {

@@ -96,7 +96,7 @@ fn injection(criterion: &mut Criterion) {
         subresource: "",
         resource: "pods",
         namespace: "shop",
-        object: &object,
+        object: object.as_str(),
     };
     let mut group = criterion.benchmark_group("injection");
     for count in [0, 1, 2, 100, 1_000] {

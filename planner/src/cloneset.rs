@@ -308,7 +308,12 @@ pub fn plan(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
     }
     let mut plan = steps(&working, moment);
     plan.release = strangers.iter().flat_map(|pod| release(&working, pod)).collect();
-    plan.release.extend(claims::cleanup(snapshot, &working.claims, &working.taken));
+    plan.release.extend(claims::cleanup(
+        snapshot,
+        &working.claims,
+        &working.taken,
+        working.difference(working.prepared_is_new).up > 0,
+    ));
     plan
 }
 

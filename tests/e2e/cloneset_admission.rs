@@ -55,14 +55,14 @@ fn with_strategy(set: Object, version: &str, policy: &str, settings: &Value) -> 
 
 /// The text with which a new CloneSet is refused.
 async fn refusal(client: &Client, set: Object) -> String {
-    stripped(create(client, set, "?dryRun=All").await)
+    stripped(&create(client, set, "?dryRun=All").await)
 }
 
-fn stripped(answer: (u16, Value)) -> String {
+fn stripped(answer: &(u16, Value)) -> String {
     assert_eq!(answer.0, 422, "{answer:#?}");
     // Clients get the text alone, as OpenKruise answers.
     assert!(answer.1.get("reason").is_none(), "{answer:#?}");
-    let text = message(&answer).strip_prefix("admission webhook \"vcloneset.kb.io\" denied the request: ");
+    let text = message(answer).strip_prefix("admission webhook \"vcloneset.kb.io\" denied the request: ");
     text.unwrap_or_else(|| panic!("{answer:#?}")).to_owned()
 }
 
@@ -126,7 +126,7 @@ async fn in_place_only_takes_no_change_that_needs_a_new_pod() {
             |container: Value| json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         let env = json!({"name": "main", "image": "nginx:1.25", "env": [{"name": "A", "value": "b"}]});
         assert_eq!(
-            stripped(stored.try_patch(&containers(env)).await),
+            stripped(&stored.try_patch(&containers(env)).await),
             "spec: Forbidden: only allowed to update images in spec for InPlaceOnly, but found add /containers/0/env"
         );
         stored.patch(&containers(json!({"name": "main", "image": "nginx:1.26"}))).await;
@@ -175,7 +175,7 @@ async fn named_pods_must_be_pods_of_the_set() {
             (json!(["none"]), r#"find pod none failed: Pod "none" not found"#),
             (json!([own, own]), "duplicated items"),
         ] {
-            let text = stripped(stored.try_patch(&naming(names.clone())).await);
+            let text = stripped(&stored.try_patch(&naming(names.clone())).await);
             assert!(text.contains(expected), "{names}: {text}");
         }
         stored.patch(&naming(json!([own]))).await;
@@ -203,7 +203,7 @@ async fn the_selector_stays() {
         let stored = Stored::create(&shop.client, set(&shop, version, version)).await;
         let other = json!({"tier": "db"});
         let change = json!({"spec": {"selector": {"matchLabels": other}, "template": {"metadata": {"labels": other}}}});
-        let text = stripped(stored.try_patch(&change).await);
+        let text = stripped(&stored.try_patch(&change).await);
         assert!(text.contains("updates to cloneset spec for fields other than"), "{text}");
     }
 }

@@ -26,7 +26,7 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
 
 async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let stored = sample.create(&shop.client).await;
-    let (_, first) = stored.get().await;
+    let (_, mut first) = stored.get().await;
     assert_holds(&first, &sample.object);
     if !sample.status.is_null() {
         assert_holds(&first["status"], &sample.status);
@@ -44,6 +44,10 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let (_, mut again) = stored.get().await;
     assert_eq!(again["metadata"]["labels"]["touched"], other);
     again["metadata"]["labels"].as_object_mut().unwrap().remove("touched");
+    if first["kind"] == "CloneSet" {
+        // Its controller counts Pods, in whatever version it was looked at.
+        (again["status"], first["status"]) = (Value::Null, Value::Null);
+    }
     assert_eq!(content(again), content(first), "{} from {other}", stored.path);
     stored.deleted().await;
 }

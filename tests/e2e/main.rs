@@ -29,6 +29,6 @@ mod service;
 mod settings;
 mod sidecar_terminator;
 mod sidecarset;
-mod silence;
 mod sidecarset_rollout;
+mod silence;
 mod support;

@@ -103,7 +103,12 @@ impl<'a> TakenIds<'a> {
 }
 
 /// What happens to claims whose Pod somebody else took away, where claims are not reused.
-pub(super) fn cleanup(snapshot: &Snapshot<'_>, claims: &Claims<'_>, taken: &TakenIds<'_>) -> Vec<Action> {
+pub(super) fn cleanup(
+    snapshot: &Snapshot<'_>,
+    claims: &Claims<'_>,
+    taken: &TakenIds<'_>,
+    misses_pods: bool,
+) -> Vec<Action> {
     let set = snapshot.set;
     if set.spec.scale_strategy.enable_pvc_reuse {
         return Vec::new();
@@ -111,7 +116,7 @@ pub(super) fn cleanup(snapshot: &Snapshot<'_>, claims: &Claims<'_>, taken: &Take
     let mut actions = Vec::new();
     for (id, claims) in &claims.0 {
         // A claim whose Pod could not be created yet waits for the next try (sharp edge 18).
-        if taken.active.contains(id) || snapshot.refused.contains(*id) {
+        if taken.active.contains(id) || (misses_pods && snapshot.refused.contains(*id)) {
             continue;
         }
         for claim in claims {

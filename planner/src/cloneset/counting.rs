@@ -153,6 +153,7 @@ impl Question {
         let Limits { replicas, partition, max_unavailable, .. } = self.limits;
         let mut old_diff = old.active - partition;
         let mut new_diff = new.active - (replicas - partition);
+        let (old_all, new_all) = (old_diff, new_diff);
         if !self.rollback {
             old_diff = old_diff.max(0);
             new_diff = new_diff.min(0);
@@ -174,7 +175,17 @@ impl Question {
         let up = (want - total).max(0);
         let allowed = self.limits.scale_max_unavailable.map_or(up, |limit| (limit - unavailable).max(0));
         let down = (total - specified - want).max(0);
-        let update = if old_diff.abs() <= new_diff.abs() { old_diff } else { -new_diff };
+        let (mut old_stay, mut new_stay) = (old_all - old.specified, new_all - new.specified);
+        if !self.rollback {
+            old_stay = old_stay.max(0);
+            new_stay = new_stay.min(0);
+        }
+        let update = match old_stay.signum() * new_stay.signum() {
+            -1 if old_stay.abs() <= new_stay.abs() => old_stay,
+            -1 => -new_stay,
+            // Pods are missing, or too many, on both sides: that is for scaling to settle.
+            _ => 0,
+        };
         Difference {
             surge,
             surge_old,

@@ -47,27 +47,45 @@ impl Update {
 
 pub(super) fn plan(working: &Working<'_>) -> Update {
     let mut update = Update { difference: working.difference(false), ..Update::default() };
-    let busy = go_on(working, &mut update);
-    let spec = &working.set().spec;
-    if is_on_delete(spec) || spec.update_strategy.rolling_update.paused || update.difference.update == 0 {
-        return update;
-    }
     let forward = update.difference.update > 0;
     let target = if forward { working.update } else { working.current };
-    let (leaving, waiting): (Vec<_>, Vec<_>) = working
+    let mut policy = Policy::new(working, target);
+    let chosen = choose(working, forward, &mut policy, &mut update);
+    let busy = go_on(working, &chosen, &mut update);
+    let mut choice = Choice::new(working, target, forward, update.difference.update_limit);
+    for member in chosen {
+        if !choice.take(member) {
+            break;
+        }
+        if !busy.contains(member.name()) {
+            update_pod(working, target, member, policy.way(member.pod).ok(), &mut update);
+        }
+    }
+    update
+}
+
+/// The Pods whose turn it is, in their order, as far as the budget will bear them.
+fn choose<'w, 'a>(
+    working: &'w Working<'a>,
+    forward: bool,
+    policy: &mut Policy<'w, 'a>,
+    update: &mut Update,
+) -> Vec<&'w Member<'a>> {
+    let spec = &working.set().spec;
+    if is_on_delete(spec) || spec.update_strategy.rolling_update.paused || update.difference.update == 0 {
+        return Vec::new();
+    }
+    // Pods that are to be deleted are not in the number: they are replaced, not updated.
+    let waiting: Vec<&Member<'_>> = working
         .members
         .iter()
         .filter(|member| member.is_updated != forward && !member.is_preparing_delete())
-        .partition(|member| member.is_specified);
-    let waiting: Vec<&Member<'_>> = waiting.into_iter().filter(|member| !waits_for_grace(member)).collect();
-    // Pods that are to be deleted are replaced by Pods of the target revision: they take their places in
-    // the number, so that a Pod which waits for its deletion is not joined by another one.
-    let leaving = i64::try_from(leaving.len()).unwrap_or(i64::MAX);
-    let number = (update.difference.update.abs() - leaving).max(0);
-    let mut choice = Choice::new(working, target, forward, update.difference.update_limit);
-    let mut policy = Policy::new(working, target);
+        .filter(|member| !member.is_specified && !waits_for_grace(member))
+        .collect();
+    let number = usize::try_from(update.difference.update.abs()).unwrap_or(usize::MAX);
+    let mut chosen = Vec::new();
     for member in ordered(working, &waiting) {
-        if choice.taken >= number {
+        if chosen.len() >= number {
             break;
         }
         let way = policy.way(member.pod);
@@ -79,24 +97,24 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
             update.impossible.insert(member.name().to_owned(), reason.clone());
             continue;
         }
-        if !choice.take(member) {
-            break;
-        }
-        if !busy.contains(member.name()) {
-            update_pod(working, target, member, way.ok(), &mut update);
-        }
+        chosen.push(member);
     }
-    update
+    chosen
 }
 
 /// Goes on with updates and lifecycles under way. Gives the names of the Pods that are written to.
-fn go_on<'a>(working: &Working<'a>, update: &mut Update) -> HashSet<&'a str> {
+fn go_on<'a>(working: &Working<'a>, chosen: &[&Member<'a>], update: &mut Update) -> HashSet<&'a str> {
     let mut busy = HashSet::new();
     let hooks = &working.set().spec.lifecycle;
     for member in &working.members {
         let pod = member.pod;
+        // One that prepares for an update that is not to come any more goes back to its life.
+        let updated = match member.state {
+            Some(State::PreparingUpdate) => !chosen.iter().any(|chosen| chosen.name() == member.name()),
+            _ => member.is_updated,
+        };
         let refreshed =
-            lifecycle::refresh(pod, hooks, Flavour::CloneSet, &working.rules, member.is_updated, working.now);
+            lifecycle::refresh(pod, hooks, Flavour::CloneSet, &working.rules, updated, working.now);
         let mut writes = match refreshed {
             Ok(refresh) => {
                 update.requeue_after(refresh.requeue);
@@ -182,7 +200,9 @@ impl Choice {
     /// Takes one more Pod, if the budget bears it. One that is not available costs nothing of it, but too
     /// many Pods that are not available at the target revision stop a rollout that goes wrong.
     fn take(&mut self, member: &Member<'_>) -> bool {
-        if self.unavailable_at_target + self.taken >= self.limit {
+        // Of Pods that serve nobody one may be tried even where the budget is used up: it takes nothing away.
+        let limit = if member.is_available { self.limit } else { self.limit.max(1) };
+        if self.unavailable_at_target + self.taken >= limit {
             return false;
         }
         if member.is_available {

@@ -6,6 +6,9 @@ use std::fmt::Write;
 use super::agenda::Milliseconds;
 use super::timeline::{Counts, Look, Span, Timeline};
 
+/// A number that is drawn over time.
+type Line = fn(&Counts) -> i64;
+
 /// Measures of the drawing, in pixels.
 const MARGIN: f64 = 150.0;
 const WIDTH: f64 = 900.0;
@@ -110,7 +113,7 @@ impl Drawing {
                 self.label(MARGIN - 6.0, y(number) + 4.0, "end", &number.to_string());
             }
         }
-        let lines: [(&str, &str, fn(&Counts) -> i64); 4] = [
+        let lines: [(&str, &str, Line); 4] = [
             ("#333333", "", |counts| counts.old + counts.new),
             ("#59a14f", "", |counts| counts.available),
             ("#333333", r#" stroke-dasharray="4 3""#, |counts| counts.ceiling),

@@ -164,7 +164,7 @@ impl Cluster<'_> {
             }
         }
         let Some(set) = self.controller.cache.set() else { return };
-        let (plan, view) = self.plan(set);
+        let (plan, view) = self.plan(&set);
         let controller = &mut self.controller;
         controller.explanation = plan.explanation.clone();
         let again = plan.requeue_after;
@@ -177,7 +177,7 @@ impl Cluster<'_> {
         self.next_call();
     }
 
-    fn plan(&mut self, set: Arc<CloneSet>) -> (Plan, Arc<View>) {
+    fn plan(&mut self, set: &Arc<CloneSet>) -> (Plan, Arc<View>) {
         let moment = Moment { now: self.now(), seed: self.random.next_u64() };
         let controller = &self.controller;
         let pods = controller.cache.pods();
@@ -187,7 +187,7 @@ impl Cluster<'_> {
             |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
         let snapshot = Snapshot {
-            set: &set,
+            set,
             pods: &pods,
             claims: &controller.cache.claims(),
             revisions: &controller.cache.revisions(),

@@ -179,9 +179,9 @@ impl Cluster<'_> {
         }
         let now = self.now();
         self.change(Actor::Kubelet, pod, |pod| {
-            let names: BTreeSet<_> = pod.spec.containers.iter().map(|container| &container.name).collect();
-            let status = |name: &Box<str>| ContainerStatus {
-                name: name.clone(),
+            let names: BTreeSet<_> = pod.spec.containers.iter().map(|container| &*container.name).collect();
+            let status = |name: &str| ContainerStatus {
+                name: name.into(),
                 state: ContainerState { terminated: None, waiting: Some(Waiting::default()) },
                 restart_count: -1,
                 ..ContainerStatus::default()

@@ -363,16 +363,11 @@ impl Server {
         precondition: Precondition<'_>,
         patch: &str,
     ) -> Result<(), Refusal> {
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Patch {
             metadata: ObjectMeta,
             revision: Option<i64>,
-        }
-        impl Default for Patch {
-            fn default() -> Self {
-                Self { metadata: ObjectMeta::default(), revision: None }
-            }
         }
         let known = self.revisions.get(name).ok_or(Refusal::NotFound)?;
         precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;

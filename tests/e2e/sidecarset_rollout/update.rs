@@ -254,7 +254,10 @@ async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
     .await;
     assert_eq!(fleet.with_image(OLD).await, ["web-0"]);
     let note = fleet.event("default", &fleet.name(), "UpdateWaits").await;
-    assert!(note.contains("/web-0): the update was refused (") && note.contains("web-0 keeps its images"), "{note}");
+    assert!(
+        note.contains("/web-0): the update was refused (") && note.contains("web-0 keeps its images"),
+        "{note}"
+    );
 
     binding.deleted().await;
     wait_for("the policy to be gone", async || if policy_holds().await { Err(()) } else { Ok(()) }).await;
