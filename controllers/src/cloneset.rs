@@ -291,7 +291,7 @@ impl Controller {
         let update = if skipped { Outcome::Skipped } else { updated.outcome(plan.problems.update) };
         let stored = match plan.status {
             Some(status) => self.write_status(set, &status, &scale, &update).await,
-            None => Ok(()),
+            None => Ok(true),
         };
         self.pre_download(work, plan.pre_download).await;
         if let Some(patch) = plan.pods_to_delete
@@ -304,7 +304,7 @@ impl Controller {
                 warn!(revision = revision.name, %error, "an obsolete ControllerRevision stays");
             }
         }
-        stored?;
+        let stored = stored?;
         let failure = [&scale, &update].into_iter().find_map(|outcome| match outcome {
             Outcome::Failed(message) => Some(message.clone()),
             _ => None,
@@ -312,7 +312,7 @@ impl Controller {
         if let Some(message) = failure.or(released.failure) {
             return Err(ReconcileError::Action(message));
         }
-        if released.outdated || scaled.outdated || updated.outdated || skipped {
+        if released.outdated || scaled.outdated || updated.outdated || skipped || !stored {
             return Ok(Next::After(SOON));
         }
         Ok(Next::After(plan.requeue_after.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
@@ -324,30 +324,30 @@ impl Controller {
         status: &StatusPlan,
         scale: &Outcome,
         update: &Outcome,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<bool, ReconcileError> {
         match status.patch(scale, update) {
             Some(patch) => self.patch_set(set, "/status", PatchKind::Merge, patch).await,
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
+    /// False if the CloneSet is gone, or in another state by now.
     async fn patch_set(
         &self,
         set: &CloneSet,
         part: &str,
         kind: PatchKind,
         patch: String,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<bool, ReconcileError> {
         let metadata = &set.metadata;
         let path =
             format!("/apis/{API_VERSION}/namespaces/{}/{PLURAL}/{}{part}", metadata.namespace, metadata.name);
         match write::patch(&self.client, &path, kind, patch).await {
             Ok(text) => self.stores.sets.written(serde_json::from_str(&text)?),
-            // Gone, or in another state by now, of which the watch will tell.
-            Err(error) if act::is_outdated(&error) => {}
+            Err(error) if act::is_outdated(&error) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Labels of Nodes, where Pods may have to be chosen by them.

@@ -4,6 +4,7 @@
 mod samples;
 mod scenarios;
 
+use kit::wait_for;
 use serde_json::{Value, json};
 
 use crate::support::{Shop, assert_holds, call};
@@ -37,8 +38,20 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     assert!(seen["apiVersion"].as_str().unwrap().ends_with(other), "{seen:#}");
     seen["metadata"]["labels"]["touched"] = json!(other);
     for path in [foreign.path.clone(), format!("{}/status", foreign.path)] {
-        let (code, mut answer) = call(&shop.client, "PUT", &path, &seen).await;
-        assert_eq!(code, 200, "{answer:#}");
+        // Controllers write meanwhile.
+        let mut answer =
+            wait_for("the write", async || match call(&shop.client, "PUT", &path, &seen).await {
+                (409, answer) => {
+                    seen["metadata"]["resourceVersion"] =
+                        foreign.get().await.1["metadata"]["resourceVersion"].take();
+                    Err(answer)
+                }
+                (code, answer) => {
+                    assert_eq!(code, 200, "{answer:#}");
+                    Ok(answer)
+                }
+            })
+            .await;
         seen["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"].take();
     }
     let (_, mut again) = stored.get().await;

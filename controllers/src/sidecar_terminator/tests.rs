@@ -50,7 +50,7 @@ async fn a_pod_that_stays_due_is_looked_at_again() {
     for code in [201, 409] {
         let (terminator, requests) = open(KILLED, code);
         assert_eq!(terminator.reconcile(&key()).await.unwrap(), Next::After(SAFETY_NET));
-        let told = requests.lock().unwrap().iter().filter(|request| request.contains("/events ")).count();
+        let told = requests.lock().unwrap().iter().filter(|request| request.contains("/events")).count();
         assert_eq!(told, usize::from(code == 201), "a request that exists is nothing to tell of");
     }
     let (terminator, _) = open(KILLED, 503);

@@ -36,6 +36,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusPlan {
     uid: String,
+    resource_version: String,
     old: Status,
     new: Status,
     now: Timestamp,
@@ -47,8 +48,8 @@ impl StatusPlan {
         &self.new
     }
 
-    /// The merge patch of `/status`; `None` where nothing differs. It holds for this CloneSet only, in
-    /// whatever version.
+    /// The merge patch of `/status`; `None` where nothing differs. It holds for the state that was looked at:
+    /// of a custom resource's status the API server checks the version, not the UID.
     pub fn patch(&self, scale: &Outcome, update: &Outcome) -> Option<String> {
         let mut new = self.new.clone();
         record(&mut new.conditions, FAILED_SCALE, scale, self.now);
@@ -67,7 +68,10 @@ impl StatusPlan {
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
             patch.insert(name.clone(), Value::Null);
         }
-        Some(json!({"metadata": {"uid": self.uid}, "status": patch}).to_string())
+        Some(
+            json!({"metadata": {"uid": self.uid, "resourceVersion": self.resource_version}, "status": patch})
+                .to_string(),
+        )
     }
 }
 
@@ -143,7 +147,9 @@ pub(super) fn observe(
         conditions: set.status.conditions.clone(),
     };
     let deadline = progress::update(set, &set.status, &mut new, now);
-    let plan = StatusPlan { uid: set.metadata.uid.clone(), old: set.status.clone(), new, now };
+    let metadata = &set.metadata;
+    let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
+    let plan = StatusPlan { uid, resource_version, old: set.status.clone(), new, now };
     (plan, deadline)
 }
 

@@ -146,7 +146,14 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
         }
     });
     warnings.extend(long_name_warning(&new, old.as_ref(), context.gates));
-    match aggregate(&validate(&new, old.as_ref(), context)) {
+    let mut errors = validate(&new, old.as_ref(), context);
+    if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
+        // An object that an older release let in can still be labelled, rewritten and deleted: an update is
+        // refused for what it makes wrong.
+        let known = validate(old, None, context);
+        errors.retain(|error| !known.contains(error));
+    }
+    match aggregate(&errors) {
         Some(message) => Verdict::deny(422, message),
         None => Verdict::Allow { edits: Patch::default(), warnings },
     }

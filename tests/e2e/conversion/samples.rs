@@ -177,7 +177,7 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
             "pullSecrets": [{"name": "s", "namespace": "n", "mode": "batch"}]}}})),
         make.plain("CloneSet", json!({"replicas": 3, "selector": selector(), "template": template(),
             "scaleStrategy": {"enablePVCReuse": true, "excludePreparingDelete": true},
-            "updateStrategy": {"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 3,
+            "updateStrategy": {"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 3, "maxUnavailable": "20%", "maxSurge": 0,
                 "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": 5}}}})),
         make.sample("ContainerRecreateRequest", json!({}),
             json!({"podName": "p", "containers": [{"name": "c"}], "strategy": {"failurePolicy": "Ignore"}}),

@@ -35,7 +35,11 @@ async fn objects_of_an_older_storage_version_never_block_the_start() {
     for definition in two_versions() {
         wait_for("the objects to be rewritten", async || {
             let stored = stored_versions(&server, definition.plural).await;
-            if stored == json!(["v1beta1"]) { Ok(()) } else { Err((definition.kind, stored)) }
+            if stored == json!(["v1beta1"]) {
+                Ok(())
+            } else {
+                Err((definition.kind, stored, restarted.0.log()))
+            }
         })
         .await;
     }

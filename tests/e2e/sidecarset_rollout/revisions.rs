@@ -66,6 +66,7 @@ async fn the_chart_grants_what_owner_references_need() {
             "controller": true, "blockOwnerDeletion": true,
         });
         let revision = revision.with("/metadata/ownerReferences", json!([owner])).with("/revision", 1);
+        let revision = revision.with("/data", json!({}));
         let answer = create(&manager, revision, "").await;
         assert_eq!(answer.0, code, "{kind}: {:#}", answer.1);
     }

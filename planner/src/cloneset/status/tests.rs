@@ -3,7 +3,13 @@ use serde_json::{Value, json};
 use super::*;
 
 fn plan(old: Status, new: Status) -> StatusPlan {
-    StatusPlan { uid: "u".to_owned(), old, new, now: "2026-05-01T08:00:00Z".parse().unwrap() }
+    StatusPlan {
+        uid: "u".to_owned(),
+        resource_version: "7".to_owned(),
+        old,
+        new,
+        now: "2026-05-01T08:00:00Z".parse().unwrap(),
+    }
 }
 
 fn written() -> Status {
@@ -30,7 +36,7 @@ fn a_patch_has_what_differs_and_what_must_be_there() {
     let new = Status { updated_available_replicas: None, replicas: 2, ..written() };
     assert_eq!(
         patch(&plan(written(), new), &Outcome::Succeeded, &Outcome::Succeeded).unwrap(),
-        json!({"metadata": {"uid": "u"}, "status": {"availableReplicas": 0, "readyReplicas": 0, "replicas": 2,
+        json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"availableReplicas": 0, "readyReplicas": 0, "replicas": 2,
             "updatedReadyReplicas": 0, "updatedReplicas": 0, "updatedAvailableReplicas": null}})
     );
     // The first status of all has its zeros too.
