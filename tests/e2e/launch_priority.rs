@@ -96,7 +96,8 @@ async fn a_priority_that_is_no_number_denies_pods_of_several_containers() {
 async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
     let _nodes = nodes(&shop).await;
-    let set = workload("apps.kruise.io/v1alpha1", "CloneSet", "web").in_namespace(&shop.namespace);
+    // Of a kind that no controller scales meanwhile.
+    let set = workload("apps.kruise.io/v1beta1", "StatefulSet", "web").in_namespace(&shop.namespace);
     let set =
         Stored::create(&shop.client, set.matching("app", "web").container("main", "nginx:1.25").replicas(1))
             .await;

@@ -31,4 +31,5 @@ mod sidecar_terminator;
 mod sidecarset;
 mod sidecarset_rollout;
 mod silence;
+mod simulate;
 mod support;
