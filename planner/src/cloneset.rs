@@ -123,8 +123,9 @@ pub struct Settings {
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
 ///    begun. The other actions do not wait for one another: one that fails stops no other.
-/// 4. [`Plan::update`], only if not one action of `scale` succeeded, not even in part, for it was planned on
-///    the Pods as they are in the snapshot. No failure stops another action.
+/// 4. [`Plan::update`], only if not one action of `scale` succeeded, not even in part, and none was left
+///    without an answer, for it was planned on the Pods as they are in the snapshot. No failure stops
+///    another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], [`Plan::pods_to_delete`], then [`Plan::obsolete_revisions`]; failures are only logged.

@@ -20,7 +20,7 @@ const CONCURRENCY: usize = 8;
 /// What came of a step.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// At least one action succeeded, if only in part.
+    /// At least one action succeeded, if only in part, or may have: no answer came.
     pub(super) acted: bool,
     /// Some object had changed: a new plan has to be made.
     pub(super) outdated: bool,
@@ -268,13 +268,15 @@ impl Controller {
         acted: bool,
     ) -> Attempt {
         // Whoever did not answer may have done what was asked for.
-        if !matches!(error, ReconcileError::Cluster(kube::Error::Api(_))) {
+        let unanswered =
+            !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code < 500);
+        if unanswered {
             self.lost_sight(work);
         }
         if let Some(event) = action.failure(part, error) {
             self.tell(work.set, event);
         }
-        Attempt::Failed { acted, error: error.to_string() }
+        Attempt::Failed { acted: acted || unanswered, error: error.to_string() }
     }
 
     /// What there is may be more than what is known.

@@ -395,6 +395,8 @@ impl Task {
             Err(refusal) => refusal,
         };
         self.has_failed = true;
+        // Whoever did not answer may have done what was asked for.
+        self.has_scaled |= stage == Stage::Scale && refusal == Refusal::Unavailable;
         if let Some(Action::CreatePod { instance_id, .. }) = &errand.action {
             controller.refused.insert(instance_id.clone());
         }
