@@ -112,6 +112,12 @@ impl Requirement {
     }
 }
 
+/// True when `selector` has no requirement, before it is compiled: what it has may be wrong.
+pub(crate) fn is_empty(selector: &LabelSelector) -> bool {
+    selector.match_labels.as_ref().is_none_or(|labels| labels.is_empty())
+        && selector.match_expressions.as_ref().is_none_or(|expressions| expressions.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

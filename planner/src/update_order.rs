@@ -17,6 +17,7 @@ use crate::selector::Selector;
 mod scatter;
 #[cfg(test)]
 mod tests;
+pub(crate) mod validation;
 
 /// The scatter value that stands for each value that occurs.
 const EACH_VALUE: &str = "*";

@@ -27,6 +27,7 @@ use crate::podtemplate::metadata::{
 };
 use crate::podtemplate::names;
 use crate::podtemplate::node::{Node, invalid};
+use crate::selector::is_empty;
 use crate::verdict::{Denial, Verdict};
 
 mod strategy;
@@ -211,11 +212,6 @@ fn validate_selector(new: &Submitted, errors: &mut Vec<FieldError>) {
     if is_empty(&new.set.spec.selector) {
         errors.push(FieldError::invalid_value(path, value, "empty selector is invalid for cloneset"));
     }
-}
-
-fn is_empty(selector: &LabelSelector) -> bool {
-    selector.match_labels.as_ref().is_none_or(|labels| labels.is_empty())
-        && selector.match_expressions.as_ref().is_none_or(|expressions| expressions.is_empty())
 }
 
 fn validate_names_to_delete(

@@ -397,7 +397,10 @@ pub(crate) struct Owner<'a> {
 
 impl<'a> Owner<'a> {
     pub(crate) fn of(api_version: &'a str, kind: &'a str, metadata: &'a ObjectMeta) -> Self {
-        let ObjectMeta { name, uid, .. } = metadata;
+        Self::new(api_version, kind, &metadata.name, &metadata.uid)
+    }
+
+    pub(crate) fn new(api_version: &'a str, kind: &'a str, name: &'a str, uid: &'a str) -> Self {
         Self { api_version, kind, name, uid, controller: true, block_owner_deletion: true }
     }
 }

@@ -15,7 +15,7 @@ use super::rollout::{RolloutSet, record};
 use crate::canonical::CanonicalError;
 use crate::observed_pod::ObservedPod;
 use crate::revision::SidecarSetRevision;
-use crate::revision::workload::StoredRevision;
+use crate::revision::workload::{Owner, StoredRevision};
 
 /// How many revisions are kept where the SidecarSet does not say.
 const DEFAULT_LIMIT: i32 = 10;
@@ -101,19 +101,9 @@ impl NewRevision {
         let mut annotations = recorded.annotations.clone();
         annotations.remove(LAST_APPLIED);
         annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
-        let metadata = Metadata {
-            namespace,
-            labels: &labels,
-            annotations: &annotations,
-            owner_references: [Owner {
-                api_version: api::sidecarset::API_VERSION,
-                kind: api::sidecarset::KIND,
-                name: &set.name,
-                uid: &set.uid,
-                controller: true,
-                block_owner_deletion: true,
-            }],
-        };
+        let owner = Owner::new(api::sidecarset::API_VERSION, api::sidecarset::KIND, &set.name, &set.uid);
+        let metadata =
+            Metadata { namespace, labels: &labels, annotations: &annotations, owner_references: [owner] };
         // Texts in maps with text keys only: writing them as JSON cannot fail.
         let metadata = serde_json::to_string(&metadata).unwrap_or_default();
         let members = metadata.strip_prefix('{').unwrap_or_default();
@@ -152,17 +142,6 @@ struct Metadata<'a> {
     labels: &'a BTreeMap<String, String>,
     annotations: &'a BTreeMap<String, String>,
     owner_references: [Owner<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    controller: bool,
-    block_owner_deletion: bool,
 }
 
 /// Plans the registration of the present sidecars. `stored` are the ControllerRevisions of `namespace`,

@@ -17,6 +17,7 @@ use crate::field::{FieldError, FieldPath, aggregate};
 use crate::json_patch::Patch;
 use crate::podtemplate::metadata::validate_label_selector;
 use crate::podtemplate::node::Node;
+use crate::selector::is_empty;
 use crate::verdict::{Denial, Verdict};
 
 mod conflict;
@@ -190,11 +191,6 @@ fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Ve
         let message = "empty selector is not valid for sidecarset.";
         errors.push(FieldError::invalid_value(path.clone(), go_selector(selector), message));
     }
-}
-
-fn is_empty(selector: &LabelSelector) -> bool {
-    selector.match_labels.as_ref().is_none_or(|labels| labels.is_empty())
-        && selector.match_expressions.as_ref().is_none_or(|expressions| expressions.is_empty())
 }
 
 /// An empty selector as Go prints the value.

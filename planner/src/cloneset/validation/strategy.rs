@@ -1,16 +1,14 @@
 //! The update strategy and the numbers of a CloneSet (spec 31 §4).
 
-use std::collections::HashSet;
-
 use api::kinds::cloneset::RollingUpdate;
-use api::kinds::shared::{IntOrString, PodUpdatePolicy, PriorityStrategy, ScatterTerm};
+use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 
-use super::{Submitted, Version, is_empty, negative};
+use super::{Submitted, Version, negative};
 use crate::cloneset::counting::is_on_delete;
 use crate::field::{FieldError, FieldPath};
 use crate::json_patch;
 use crate::percent::{Rounding, scaled};
-use crate::selector::Selector;
+use crate::update_order::validation::{validate_priority, validate_scatter};
 
 const STRATEGY: &str = "spec.updateStrategy";
 /// The value of `progressDeadlineSeconds` that switches the feature off.
@@ -143,40 +141,6 @@ fn invalid_share(path: FieldPath, value: &IntOrString, message: &str) -> FieldEr
     let text = json_patch::string(text);
     let shown = format!("intstr.IntOrString{{Type:{kind}, IntVal:{number}, StrVal:{text}}}");
     FieldError::invalid_value(path, shown, message)
-}
-
-/// Spec 30 §13.
-fn validate_priority(priority: &PriorityStrategy, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut require = |message: String| errors.push(FieldError::required(path.clone(), message));
-    if !priority.weight_priority.is_empty() && !priority.order_priority.is_empty() {
-        require("only one of weightPriority and orderPriority can be used".to_owned());
-    }
-    for term in &priority.weight_priority {
-        if !(0..=100).contains(&term.weight) {
-            require("weight must be valid number in the range 1-100".to_owned());
-        }
-        if is_empty(&term.match_selector) {
-            require("selector can not be empty".to_owned());
-        } else if let Err(error) = Selector::compile(&term.match_selector) {
-            require(format!("invalid selector {error}"));
-        }
-    }
-    if priority.order_priority.iter().any(|term| term.ordered_key.is_empty()) {
-        require("order key can not be empty".to_owned());
-    }
-}
-
-fn validate_scatter(terms: &[ScatterTerm], path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut seen = HashSet::new();
-    for term in terms {
-        if term.key.is_empty() {
-            errors.push(FieldError::required(path.clone(), "key should not be empty"));
-        }
-        if !seen.insert((&term.key, &term.value)) {
-            let message = format!("duplicated key={} value={}", term.key, term.value);
-            errors.push(FieldError::required(path.clone(), message));
-        }
-    }
 }
 
 fn validate_pre_download(rolling: &RollingUpdate, path: &FieldPath, errors: &mut Vec<FieldError>) {

@@ -1,14 +1,12 @@
 //! Selectors, the update strategy and the pinned revision (spec 20 §4.2).
 
-use std::collections::HashSet;
+use api::sidecarset::{IntOrString, SidecarSet, UpdateStrategy};
 
-use api::sidecarset::{IntOrString, PriorityStrategy, SidecarSet, UpdateStrategy};
-
-use super::{Context, RevisionQuery, Validation, is_empty, validate_selector};
+use super::{Context, RevisionQuery, Validation, validate_selector};
 use crate::field::{FieldError, FieldPath};
 use crate::json_patch;
 use crate::podtemplate::names;
-use crate::selector::Selector;
+use crate::update_order::validation::{validate_priority, validate_scatter};
 
 const STRATEGY: &str = "spec.updateStrategy";
 
@@ -105,17 +103,7 @@ fn validate_rolling_update(strategy: &UpdateStrategy, errors: &mut Vec<FieldErro
     if let Some(priority) = &strategy.priority_strategy {
         validate_priority(priority, &path.child("priorityStrategy"), errors);
     }
-    let mut seen = HashSet::new();
-    for term in &strategy.scatter_strategy {
-        let path = path.child("scatterStrategy");
-        if term.key.is_empty() {
-            errors.push(FieldError::required(path.clone(), "key should not be empty"));
-        }
-        if !seen.insert((&term.key, &term.value)) {
-            let message = format!("duplicated key={} value={}", term.key, term.value);
-            errors.push(FieldError::required(path, message));
-        }
-    }
+    validate_scatter(&strategy.scatter_strategy, &path.child("scatterStrategy"), errors);
 }
 
 /// A number that is not negative, or a percentage of any size.
@@ -131,28 +119,6 @@ fn validate_number_or_percent(value: &IntOrString, path: FieldPath, errors: &mut
                 let shown = format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{text}}}");
                 errors.push(FieldError::invalid_value(path, shown, message));
             }
-        }
-    }
-}
-
-fn validate_priority(priority: &PriorityStrategy, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut require = |message: String| errors.push(FieldError::required(path.clone(), message));
-    if !priority.weight_priority.is_empty() && !priority.order_priority.is_empty() {
-        require("only one of weightPriority and orderPriority can be used".to_owned());
-    }
-    for term in &priority.weight_priority {
-        if !(0..=100).contains(&term.weight) {
-            require("weight must be valid number in the range 1-100".to_owned());
-        }
-        if is_empty(&term.match_selector) {
-            require("selector can not be empty".to_owned());
-        } else if let Err(error) = Selector::compile(&term.match_selector) {
-            require(format!("invalid selector {error}"));
-        }
-    }
-    for term in &priority.order_priority {
-        if term.ordered_key.is_empty() {
-            require("order key can not be empty".to_owned());
         }
     }
 }
