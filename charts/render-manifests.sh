@@ -12,7 +12,8 @@ helm() {
   go -C ../tests/cluster run helm.sh/helm/v3/cmd/helm "$@"
 }
 
-helm template kutter "$PWD/kutter" --no-hooks --set crds.managed=false \
+# The version is named because a Helm that was built without one takes itself for an ancient Kubernetes'.
+helm template kutter "$PWD/kutter" --kube-version 1.34.0 --no-hooks --set crds.managed=false \
   --set installation.namespace=__NAMESPACE__ --set-string manager.replicas=__REPLICAS__ \
   --set manager.image.repository=__IMAGE__,manager.image.tag=tag |
   sed -e '/^# Source:/d' -e 's/__IMAGE__:tag/__IMAGE__/' \
