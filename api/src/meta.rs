@@ -30,7 +30,7 @@ pub struct LabelSelectorRequirement {
 }
 
 /// `metav1.OwnerReference`, the fields that identify an owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// Group and version of the owner, `apps/v1`.

@@ -10,7 +10,7 @@
 //!
 //! The invariants are those of [`crate::store`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
@@ -18,7 +18,7 @@ use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::launch_priority::release::PodFacts;
-use planner::observed_pod::ObservedPod;
+use planner::observed_pod::{ObservedPod, Pool};
 use planner::sidecar_terminator;
 use planner::sidecarset::rollout::injected;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -33,6 +33,7 @@ mod trim;
 pub struct Pods {
     kept: Store<ObservedPod>,
     waiting: Store<WatchedObject>,
+    pool: Mutex<Pool>,
     terminator: bool,
     created: Arc<CreatedPods>,
 }
@@ -71,7 +72,13 @@ impl Kept for ObservedPod {
 impl Pods {
     /// No Pods yet. `terminator` says whether Pods are kept for the SidecarTerminator.
     pub fn new(terminator: bool) -> Self {
-        Self { kept: Store::default(), waiting: Store::default(), terminator, created: Arc::default() }
+        Self {
+            kept: Store::default(),
+            waiting: Store::default(),
+            pool: Mutex::default(),
+            terminator,
+            created: Arc::default(),
+        }
     }
 
     /// Tells `created` of every Pod.
@@ -113,7 +120,7 @@ impl Pods {
         let mut pod = ObservedPod::read(json)?;
         // One that is not needed any more goes when the watch tells of it, not before.
         if self.is_needed(&pod) || self.kept.get(&pod.key()).is_some() {
-            trim::trim(&mut pod);
+            self.slim(&mut pod);
             self.kept.written(pod.clone());
         }
         Ok(pod)
@@ -127,6 +134,13 @@ impl Pods {
     /// The Pods that wait for their first condition or for the release of a container, whole.
     pub fn waiting(&self) -> &Store<WatchedObject> {
         &self.waiting
+    }
+
+    /// Drops what no rule reads, and keeps what other Pods have too only once.
+    fn slim(&self, pod: &mut ObservedPod) {
+        trim::trim(pod);
+        // Held for this one operation only.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).share(pod);
     }
 
     fn is_needed(&self, pod: &ObservedPod) -> bool {
@@ -168,7 +182,7 @@ impl Sink for Pods {
         }
         match pod.filter(|pod| self.is_needed(pod)) {
             Some(mut pod) => {
-                trim::trim(&mut pod);
+                self.slim(&mut pod);
                 self.kept.apply(pod);
             }
             None => self.kept.delete(&key, &version),

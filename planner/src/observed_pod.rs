@@ -1,7 +1,10 @@
 //! A Pod as the controllers remember it: the fields that rules read, small enough to keep for every Pod
 //! of a large cluster. What is written back is a patch of single fields, never this.
+//!
+//! Behind an `Arc` is what many Pods have in common, so that a [`Pool`] can keep it once for all of them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use api::meta::OwnerReference;
 use jiff::Timestamp;
@@ -10,8 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::selector::Labels;
 
+mod pool;
 #[cfg(test)]
 mod tests;
+
+pub use pool::Pool;
 
 /// A Pod of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -34,7 +40,7 @@ pub struct ObservedPod {
 pub struct PodMetadata {
     /// The Pod's namespace.
     #[serde(deserialize_with = "or_default")]
-    pub namespace: Box<str>,
+    pub namespace: Arc<str>,
     /// The Pod's name.
     #[serde(deserialize_with = "or_default")]
     pub name: Box<str>,
@@ -58,7 +64,7 @@ pub struct PodMetadata {
     pub annotations: Pairs,
     /// The objects with which the Pod goes.
     #[serde(deserialize_with = "or_default")]
-    pub owner_references: Box<[OwnerReference]>,
+    pub owner_references: Arc<[OwnerReference]>,
     /// What must be done before the Pod may go.
     #[serde(deserialize_with = "or_default")]
     pub finalizers: Box<[Box<str>]>,
@@ -70,23 +76,23 @@ pub struct PodMetadata {
 pub struct PodSpec {
     /// The node that runs the Pod; empty while it is not scheduled.
     #[serde(deserialize_with = "or_default")]
-    pub node_name: Box<str>,
+    pub node_name: Arc<str>,
     /// `Always`, `OnFailure` or `Never`.
     #[serde(deserialize_with = "or_default")]
-    pub restart_policy: Box<str>,
+    pub restart_policy: Arc<str>,
     /// Init containers, native sidecars among them.
     #[serde(deserialize_with = "or_default")]
-    pub init_containers: Box<[Container]>,
+    pub init_containers: Arc<[Container]>,
     /// Containers.
     #[serde(deserialize_with = "or_default")]
-    pub containers: Box<[Container]>,
+    pub containers: Arc<[Container]>,
     /// Conditions that must hold for the Pod to be ready.
     #[serde(deserialize_with = "or_default")]
-    pub readiness_gates: Box<[ReadinessGate]>,
+    pub readiness_gates: Arc<[ReadinessGate]>,
 }
 
 /// A container of a Pod's `spec`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// The container's name.
@@ -94,7 +100,7 @@ pub struct Container {
     pub name: Box<str>,
     /// The container's image.
     #[serde(deserialize_with = "or_default")]
-    pub image: Box<str>,
+    pub image: Arc<str>,
     /// `Always` makes an init container a native sidecar.
     #[serde(deserialize_with = "or_default")]
     pub restart_policy: Box<str>,
@@ -110,7 +116,7 @@ pub struct Container {
 }
 
 /// An environment variable of a container.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Variable {
     /// The variable's name.
@@ -125,7 +131,7 @@ pub struct Variable {
 }
 
 /// Where a variable's value comes from.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VariableSource {
     /// A field of the Pod.
@@ -135,7 +141,7 @@ pub struct VariableSource {
 }
 
 /// A field of the Pod, such as `metadata.labels['app']`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FieldReference {
     /// The field's path.
@@ -144,7 +150,7 @@ pub struct FieldReference {
 }
 
 /// A key of a ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyReference {
     /// The ConfigMap's name.
@@ -156,7 +162,7 @@ pub struct KeyReference {
 }
 
 /// Requests and limits of a container, as texts of quantities.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Resources {
     /// What the container may not exceed.
@@ -168,7 +174,7 @@ pub struct Resources {
 }
 
 /// An element of a container's `resizePolicy`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResizePolicy {
     /// `cpu` or `memory`.
@@ -180,7 +186,7 @@ pub struct ResizePolicy {
 }
 
 /// An element of `spec.readinessGates`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReadinessGate {
     /// The type of the condition that must be `True`.
@@ -194,7 +200,7 @@ pub struct ReadinessGate {
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "or_default")]
-    pub phase: Box<str>,
+    pub phase: Arc<str>,
     /// Conditions.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Box<[PodCondition]>,
@@ -212,16 +218,16 @@ pub struct PodStatus {
 pub struct PodCondition {
     /// The condition's type.
     #[serde(rename = "type", deserialize_with = "or_default")]
-    pub kind: Box<str>,
+    pub kind: Arc<str>,
     /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "or_default")]
-    pub status: Box<str>,
+    pub status: Arc<str>,
     /// A word that tells why.
     #[serde(deserialize_with = "or_default")]
-    pub reason: Box<str>,
+    pub reason: Arc<str>,
     /// A sentence that tells why.
     #[serde(deserialize_with = "or_default")]
-    pub message: Box<str>,
+    pub message: Arc<str>,
     /// When the status changed last.
     #[serde(deserialize_with = "time")]
     pub last_transition_time: Option<Timestamp>,
@@ -233,13 +239,13 @@ pub struct PodCondition {
 pub struct ContainerStatus {
     /// The container's name.
     #[serde(deserialize_with = "or_default")]
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// The image that runs, as the runtime names it.
     #[serde(deserialize_with = "or_default")]
-    pub image: Box<str>,
+    pub image: Arc<str>,
     /// The identity of the image that runs.
     #[serde(rename = "imageID", deserialize_with = "or_default")]
-    pub image_id: Box<str>,
+    pub image_id: Arc<str>,
     /// The identity of the running container.
     #[serde(rename = "containerID", deserialize_with = "or_default")]
     pub container_id: Box<str>,
@@ -254,7 +260,7 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// Requests and limits as the kubelet carries them out.
     #[serde(deserialize_with = "or_default")]
-    pub resources: Option<Box<Resources>>,
+    pub resources: Option<Arc<Resources>>,
 }
 
 /// What a container does now.
@@ -286,8 +292,8 @@ pub struct Waiting {
 }
 
 /// A map of texts, sorted by key and without spare room.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pairs(Box<[(Box<str>, Box<str>)]>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pairs(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Pairs {
     /// The value under `key`.
@@ -307,15 +313,15 @@ impl Pairs {
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Pairs {
+impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Pairs {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<(Box<str>, Box<str>)> =
+        let mut pairs: Vec<(Arc<str>, Arc<str>)> =
             pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         // Of equal keys the last one counts, as everywhere in JSON.
         pairs.reverse();
         pairs.sort_by(|(left, _), (right, _)| left.cmp(right));
         pairs.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        Self(pairs.into_boxed_slice())
+        Self(pairs.into())
     }
 }
 
@@ -335,7 +341,7 @@ impl<'de> Deserialize<'de> for Pairs {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
                 let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(0));
-                while let Some((key, Scalar(value))) = map.next_entry::<Box<str>, Scalar>()? {
+                while let Some((key, Scalar(value))) = map.next_entry::<Arc<str>, Scalar>()? {
                     pairs.push((key, value));
                 }
                 Ok(pairs.into_iter().collect())
@@ -352,7 +358,7 @@ impl Serialize for Pairs {
 }
 
 /// A text, or the text of a number: quantities come in both forms.
-struct Scalar(Box<str>);
+struct Scalar(Arc<str>);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -4,6 +4,7 @@
 //! it was planned, so that it never hits another Pod of that name nor a state that nobody looked at.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -135,12 +136,14 @@ impl PodWrite {
             }
         }
         metadata.finalizers = finalizers.into();
-        let mut owners = std::mem::take(&mut metadata.owner_references).into_vec();
-        owners.retain(|owner| !self.removed_owners.contains(&owner.uid));
-        metadata.owner_references = owners.into();
+        let owners = metadata.owner_references.iter();
+        metadata.owner_references =
+            owners.filter(|owner| !self.removed_owners.contains(&owner.uid)).cloned().collect();
         for change in &self.containers {
             let named = |container: &&mut Container| *container.name == *change.name;
-            let Some(container) = pod.spec.containers.iter_mut().find(named) else { continue };
+            let Some(container) = Arc::make_mut(&mut pod.spec.containers).iter_mut().find(named) else {
+                continue;
+            };
             if let Some(image) = &change.image {
                 container.image = image.as_str().into();
             }

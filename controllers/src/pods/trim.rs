@@ -1,8 +1,9 @@
 //! What is left of a Pod in memory. A leader keeps thousands of them: each byte here is felt.
 
 use std::mem::take;
+use std::sync::Arc;
 
-use planner::observed_pod::{ObservedPod, Pairs};
+use planner::observed_pod::{ObservedPod, Resources};
 
 /// A second copy of the object, which kubectl leaves.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -20,10 +21,11 @@ pub(super) fn trim(pod: &mut ObservedPod) {
     // Resources are changed in place only by the workloads that manage a Pod.
     let managed = pod.metadata.owner_references.iter().any(|owner| owner.group() == api::APPS_GROUP);
     if !managed {
-        for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
-            container.resources.limits = Pairs::default();
-            container.resources.requests = Pairs::default();
-            container.resize_policy = Box::default();
+        for containers in [&mut pod.spec.containers, &mut pod.spec.init_containers] {
+            for container in Arc::make_mut(containers) {
+                container.resources = Resources::default();
+                container.resize_policy = Box::default();
+            }
         }
         for status in pod.status.container_statuses.iter_mut().chain(&mut pod.status.init_container_statuses)
         {

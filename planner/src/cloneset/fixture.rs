@@ -231,7 +231,7 @@ impl Fleet {
             }
             Action::HandOverClaim { claim, .. } => {
                 let known = self.claims.iter_mut().find(|known| *known.metadata.name == *claim.name).unwrap();
-                Arc::make_mut(known).metadata.owner_references = Box::default();
+                Arc::make_mut(known).metadata.owner_references = Arc::default();
             }
         }
     }
@@ -274,7 +274,7 @@ impl Fleet {
         }
         pod.status.phase = "Running".into();
         let statuses = pod.spec.containers.iter().map(|container| ContainerStatus {
-            name: container.name.clone(),
+            name: container.name.clone().into(),
             image: container.image.clone(),
             image_id: format!("id:{}", container.image).into(),
             container_id: format!("container:{}", container.image).into(),

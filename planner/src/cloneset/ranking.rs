@@ -117,7 +117,7 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
     for key in topology.keys {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, member) in candidates.iter().enumerate() {
-            let labels = topology.nodes.get(&member.pod.spec.node_name);
+            let labels = topology.nodes.get(&*member.pod.spec.node_name);
             if let Some(value) = labels.and_then(|labels| labels.get(key)) {
                 groups.entry(value).or_default().push(position);
             }

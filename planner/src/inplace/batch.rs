@@ -42,7 +42,7 @@ pub(super) fn apply(
             continue;
         }
         if let Some(status) = pod.container_status(&name) {
-            let last = LastStatus { image_id: status.image_id.clone().into() };
+            let last = LastStatus { image_id: status.image_id.as_ref().into() };
             state.last_container_statuses.entry(name.clone()).or_insert(last);
         }
         write.container(&name).image = Some(image);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use serde_json::{Value, json};
 
@@ -210,7 +212,7 @@ fn scenario_27_resources_go_through_their_own_endpoint_and_the_pod_stays_ready()
         pod.annotation("apps.kruise.io/inplace-update-state").unwrap().contains(r#""updateResources":true"#)
     );
     assert_eq!(completed(&pod, &RULES), Err(Incomplete::Resources("main".to_owned())));
-    pod.status.container_statuses[0].resources = Some(Box::new(pod.spec.containers[0].resources.clone()));
+    pod.status.container_statuses[0].resources = Some(pod.spec.containers[0].resources.clone().into());
     assert_eq!(completed(&pod, &RULES), Ok(()));
     assert_eq!(refresh(&pod, &RULES, now()).unwrap().writes, []);
 
@@ -227,9 +229,9 @@ fn scenario_28_a_resize_that_restarts_takes_the_pod_out_of_service_first() {
         let policy = json!([{"resourceName": resource, "restartPolicy": "RestartContainer"}]);
         serde_json::from_value::<Box<[crate::observed_pod::ResizePolicy]>>(policy).unwrap()
     };
-    pod.spec.containers[0].resize_policy = policy("memory");
+    Arc::make_mut(&mut pod.spec.containers)[0].resize_policy = policy("memory");
     assert_eq!(start(&pod, &resource_change(), &RULES, now()).writes[0].target, Target::Resize);
-    pod.spec.containers[0].resize_policy = policy("cpu");
+    Arc::make_mut(&mut pod.spec.containers)[0].resize_policy = policy("cpu");
     assert_eq!(start(&pod, &resource_change(), &RULES, now()).writes[0].target, Target::Status);
 }
 
@@ -237,7 +239,7 @@ fn scenario_28_a_resize_that_restarts_takes_the_pod_out_of_service_first() {
 fn missing_and_empty_resources_are_the_same() {
     let mut pod = pod();
     apply(&start(&pod, &resource_change(), &RULES, now()).writes, &mut pod);
-    pod.spec.containers[0].resources = Resources::default();
+    Arc::make_mut(&mut pod.spec.containers)[0].resources = Resources::default();
     pod.status.container_statuses[0].resources = None;
     assert_eq!(completed(&pod, &RULES), Ok(()));
 }
@@ -333,7 +335,7 @@ fn containers_without_a_usable_priority_change_at_once() {
     let mut pod = pod_of(&[("none", None), ("high", Some(1)), ("low", Some(0)), ("odd", Some(0))]);
     let odd = json!([{"name": "KRUISE_CONTAINER_BARRIER", "value": "p"},
         {"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": {"name": "b", "key": "p"}}}]);
-    pod.spec.containers[3].env = serde_json::from_value(odd).unwrap();
+    Arc::make_mut(&mut pod.spec.containers)[3].env = serde_json::from_value(odd).unwrap();
     apply(&start(&pod, &images_of(&["none", "high", "low", "odd"]), &RULES, now()).writes, &mut pod);
     assert_eq!(batch(&pod), ["high", "none", "odd"]);
 }
@@ -375,7 +377,7 @@ fn scenario_5_a_new_environment_is_complete_when_the_node_agent_says_so() {
     let mut pod = pod();
     let env = json!([{"name": "APP_CONFIG", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}},
         {"name": "SIDECARSET_VERSION", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['v']"}}}]);
-    pod.spec.containers[0].env = serde_json::from_value(env).unwrap();
+    Arc::make_mut(&mut pod.spec.containers)[0].env = serde_json::from_value(env).unwrap();
     let mut metadata = ReferencedMetadata::default();
     metadata.annotations.insert("k".to_owned(), "v1".to_owned());
     let spec = UpdateSpec {

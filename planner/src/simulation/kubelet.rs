@@ -160,7 +160,7 @@ impl Cluster<'_> {
         };
         let now = self.now();
         self.change(Actor::Scheduler, pod, |pod| {
-            pod.spec.node_name = node.clone();
+            pod.spec.node_name = node.as_ref().into();
             set_condition(pod, "PodScheduled", true, "", now);
         });
         self.add_duty(pod, Duty::Start, 200, 3_000);
@@ -325,7 +325,7 @@ impl Cluster<'_> {
 
     fn pods_of_node(&self, index: usize) -> Vec<std::sync::Arc<ObservedPod>> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
-        self.server.pods.values().filter(|pod| pod.spec.node_name == node.name).cloned().collect()
+        self.server.pods.values().filter(|pod| *pod.spec.node_name == *node.name).cloned().collect()
     }
 
     /// Changes a Pod whatever its version, as those do who own what they change.

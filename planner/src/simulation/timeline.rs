@@ -177,7 +177,7 @@ pub(super) fn describe(before: &ObservedPod, after: &ObservedPod) -> Vec<String>
     if before.spec.node_name != after.spec.node_name {
         changes.push(format!("is placed on {}", after.spec.node_name));
     }
-    for container in &after.spec.containers {
+    for container in after.spec.containers.iter() {
         let known = before.container(&container.name);
         if known.is_some_and(|known| known.image != container.image) {
             changes.push(format!("is to run image {} in container {}", container.image, container.name));

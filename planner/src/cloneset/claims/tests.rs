@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
@@ -29,7 +31,7 @@ fn claims_of_others_are_left_alone() {
     let mut fleet = fleet(false);
     let mut foreign = (*fleet.claims[0]).clone();
     foreign.metadata.labels = [(CLONESET_INSTANCE_ID, "other")].into_iter().collect();
-    foreign.metadata.owner_references[0].uid = "another".to_owned();
+    Arc::make_mut(&mut foreign.metadata.owner_references)[0].uid = "another".to_owned();
     fleet.claims.push(std::sync::Arc::new(foreign));
     assert!(fleet.settled_plan().release.is_empty());
 }

@@ -152,7 +152,7 @@ struct World {
 impl World {
     /// The kubelet and the node agent: containers restart where they must.
     fn restart(&mut self) {
-        for container in &self.pod.spec.containers {
+        for container in self.pod.spec.containers.iter() {
             let name = container.name.to_string();
             let value = self.pod.annotation("k").unwrap_or_default().to_owned();
             let shows = container.env.iter().any(|variable| &*variable.name == "K");
@@ -161,9 +161,9 @@ impl World {
                 .status
                 .container_statuses
                 .iter_mut()
-                .find(|status| status.name == container.name)
+                .find(|status| *status.name == *container.name)
                 .unwrap();
-            status.resources = Some(Box::new(container.resources.clone()));
+            status.resources = Some(container.resources.clone().into());
             if status.image != container.image || (shows && self.environment[&name] != value) {
                 self.incarnation += 1;
                 status.image = container.image.clone();

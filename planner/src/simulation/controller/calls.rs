@@ -1,5 +1,7 @@
 //! The calls that the controller makes, as the API server carries them out.
 
+use std::sync::Arc;
+
 use api::annotations::CONTAINER_LAUNCH_PRIORITY;
 use api::conditions::KRUISE_POD_READY;
 use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
@@ -266,8 +268,7 @@ fn merged(status: &Status, patch: &Value) -> Result<Status, Refusal> {
 fn admit(pod: &mut ObservedPod) {
     if !pod.has_readiness_gate(KRUISE_POD_READY) {
         let gate = ReadinessGate { condition_type: KRUISE_POD_READY.into() };
-        let gates = std::mem::take(&mut pod.spec.readiness_gates).into_vec();
-        pod.spec.readiness_gates = gates.into_iter().chain([gate]).collect();
+        pod.spec.readiness_gates = pod.spec.readiness_gates.iter().cloned().chain([gate]).collect();
     }
     let ordered = pod.annotation(CONTAINER_LAUNCH_PRIORITY) == Some("Ordered");
     let containers = pod.spec.containers.iter().enumerate();
@@ -281,7 +282,7 @@ fn admit(pod: &mut ObservedPod) {
         return;
     }
     let barrier = barrier_name(&pod.metadata.name);
-    for (container, priority) in pod.spec.containers.iter_mut().zip(priorities) {
+    for (container, priority) in Arc::make_mut(&mut pod.spec.containers).iter_mut().zip(priorities) {
         let key = KeyReference { name: barrier.as_str().into(), key: barrier_key(priority).into() };
         let source = VariableSource { field_ref: None, config_map_key_ref: Some(key) };
         let variable =

@@ -1,5 +1,7 @@
 //! Planners that break a rule on purpose: the rules must notice each of them, or they watch nothing.
 
+use std::sync::Arc;
+
 use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
@@ -154,7 +156,7 @@ fn a_planner_that_changes_all_containers_at_once_is_noticed() {
             .iter()
             .map(|pod| {
                 let mut pod = (**pod).clone();
-                for container in &mut pod.spec.containers {
+                for container in Arc::make_mut(&mut pod.spec.containers) {
                     container.env = Default::default();
                 }
                 Arc::new(pod)

@@ -103,14 +103,17 @@ fn pods_that_do_not_belong_are_not_counted_and_it_is_said_why() {
     assert_eq!(changed(&|pod| pod.status.phase = "Failed".into()), Apart::Inactive);
     assert_eq!(changed(&|pod| pod.metadata.deletion_timestamp = Some(at(0))), Apart::Inactive);
     assert_eq!(changed(&|pod| pod.metadata.annotations = Default::default()), Apart::NotInjected);
-    assert_eq!(changed(&|pod| pod.spec.containers[1].name = "other".into()), Apart::Lacks("log".into()));
+    assert_eq!(
+        changed(&|pod| Arc::make_mut(&mut pod.spec.containers)[1].name = "other".into()),
+        Apart::Lacks("log".into())
+    );
     let no_selector = RolloutSet::read(r#"{"metadata":{"name":"side"},"spec":{"selector":{}}}"#).unwrap();
     assert_eq!(no_selector.belongs(&pod), Err(Apart::OtherLabels));
     let hot = Wanted::hot("mesh:1").set();
     assert_eq!(hot.belongs(&pod), Err(Apart::Lacks("mesh".into())));
     let mut twins = injected_pod(&hot, "b");
     assert_eq!(hot.belongs(&twins), Ok(()));
-    twins.spec.containers[2].name = "other".into();
+    Arc::make_mut(&mut twins.spec.containers)[2].name = "other".into();
     assert_eq!(hot.belongs(&twins), Err(Apart::Lacks("mesh-2".into())));
 }
 

@@ -104,7 +104,7 @@ proptest! {
         }
         cluster.settle(&set);
         let new = |pod: &&std::sync::Arc<ObservedPod>| {
-            pod.spec.containers.iter().any(|container| container.image == set.sidecars[0].image)
+            pod.spec.containers.iter().any(|container| *container.image == *set.sidecars[0].image)
         };
         prop_assert_eq!(cluster.pods.iter().filter(new).count(), count.saturating_sub(partition));
     }

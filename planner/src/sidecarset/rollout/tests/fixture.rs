@@ -105,7 +105,7 @@ pub(super) fn injected_pod(set: &RolloutSet, name: &str) -> ObservedPod {
     .unwrap();
     pod.metadata.name = name.into();
     pod.metadata.uid = format!("uid-{name}").into();
-    let mut containers = pod.spec.containers.into_vec();
+    let mut containers = pod.spec.containers.to_vec();
     let mut annotations: BTreeMap<String, String> = BTreeMap::new();
     let mut working = BTreeMap::new();
     for sidecar in &set.sidecars {

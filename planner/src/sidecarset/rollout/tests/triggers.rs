@@ -26,7 +26,7 @@ fn triggers_of_the_spec() {
         let state = r#"{"side":{"lastContainerStatuses":{"log":{"imageID":"registry/log-1@sha256:log-1"}}}}"#;
         let key = "kruise.io/sidecarset-inplace-update-state";
         pod.metadata.annotations = pod.metadata.annotations.iter().chain([(key, state)]).collect();
-        pod.spec.containers[1].image = "log:2".into();
+        Arc::make_mut(&mut pod.spec.containers)[1].image = "log:2".into();
     });
     let labelled = changed(&pod, |pod| set_label(pod, "canary", "true"));
     assert_eq!(trigger(&set, None, Some(&pod)), Trigger::Now, "created");
@@ -86,7 +86,7 @@ fn any_pod(sets: Vec<RolloutSet>) -> impl Strategy<Value = ObservedPod> {
             status.ready = sidecar_ready;
         }
         let images = ["log:1", "log:2", "mesh:v1", EMPTY];
-        if let Some(container) = pod.spec.containers.last_mut() {
+        if let Some(container) = Arc::make_mut(&mut pod.spec.containers).last_mut() {
             container.image = images[image].into();
         }
         if condition {
