@@ -19,7 +19,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 [[ $EUID -eq 0 ]] || say "real nodes need root: their tests pass without doing anything"
 say "unit, property, API server and real-node tests"
 # How many courses of CloneSets are simulated: some minutes' worth.
-export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-50000}"
+export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-100000}"
 cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 | tee "$results"
 status=${PIPESTATUS[0]}
 

@@ -58,6 +58,11 @@ impl<'a> Pod<'a> {
     pub fn read(text: &'a str) -> Result<Self, Denial> {
         json::from_str(text).map_err(|error| not_a_pod(&error))
     }
+
+    /// The JSON text that it was read from.
+    pub fn text(&self) -> &'a str {
+        self.0.text
+    }
 }
 
 /// An admission request for a Pod, which comes as JSON text or read already.
@@ -159,7 +164,7 @@ pub fn mutate(
     moment: Moment,
 ) -> Outcome {
     match Pod::read(review.object) {
-        Ok(pod) => decide(&review.of(&pod), world, namespace, gates, moment),
+        Ok(pod) => decide(review.of(pod), world, namespace, gates, moment),
         Err(denial) => Outcome::Decided(denial.into()),
     }
 }
@@ -169,7 +174,7 @@ pub fn mutate(
 /// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
 /// world holds goes first.
 pub fn decide(
-    review: &PodReview<'_, &Pod<'_>>,
+    review: PodReview<'_, Pod<'_>>,
     world: &World,
     namespace: Option<&Namespace>,
     gates: &FeatureGates,
@@ -190,15 +195,14 @@ pub fn explain(
     let explanations = Some(Vec::new());
     let mut context = Context { world, gates, namespace, moment, random: moment.random(), explanations };
     let outcome = match Pod::read(review.object) {
-        Ok(pod) => run(&review.of(&pod), &mut context),
+        Ok(pod) => run(review.of(pod), &mut context),
         Err(denial) => Outcome::Decided(denial.into()),
     };
     (outcome, context.explanations.unwrap_or_default())
 }
 
-fn run(review: &PodReview<'_, &Pod<'_>>, context: &mut Context<'_>) -> Outcome {
-    // Copied rather than taken: whoever has to find out the Namespace asks again.
-    let mut draft = match Draft::new(review.object.0.clone(), review.namespace) {
+fn run(review: PodReview<'_, Pod<'_>>, context: &mut Context<'_>) -> Outcome {
+    let mut draft = match Draft::new(review.object.0, review.namespace) {
         Ok(draft) => draft,
         Err(denial) => return Outcome::Decided(denial.into()),
     };

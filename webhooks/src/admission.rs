@@ -76,8 +76,8 @@ impl Admission {
     /// rule refuses this review with code 500 and harms no other.
     pub async fn admit(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
         if endpoint == Endpoint::MutatePod
-            && let Ok(review) = Review::<Pod<'_>>::parse(review)
-            && let Some(pod) = &review.request.object
+            && let Ok(mut review) = Review::<Pod<'_>>::parse(review)
+            && let Some(pod) = review.request.object.take()
         {
             return self.answer(endpoint, &review, pod::mutate(self, &review.request, pod, deadline)).await;
         }
@@ -123,7 +123,7 @@ impl Admission {
     async fn decide(&self, endpoint: Endpoint, request: &Request<'_>, deadline: Deadline) -> Verdict {
         match endpoint {
             Endpoint::MutatePod => match Pod::read(request.object.map_or("null", RawValue::get)) {
-                Ok(pod) => pod::mutate(self, request, &pod, deadline).await,
+                Ok(pod) => pod::mutate(self, request, pod, deadline).await,
                 Err(denial) => denial.into(),
             },
             Endpoint::MutateSidecarSet => sidecarset::mutate(request),

@@ -16,7 +16,7 @@ use crate::review::Request;
 pub(crate) async fn mutate<O>(
     admission: &Admission,
     request: &Request<'_, O>,
-    pod: &Pod<'_>,
+    pod: Pod<'_>,
     deadline: Deadline,
 ) -> Verdict {
     if !admission.index.can_answer(Watched::SidecarSet) {
@@ -29,16 +29,17 @@ pub(crate) async fn mutate<O>(
     let Some(operation) = operation(&request.operation) else {
         return Verdict::deny(400, format!("unknown operation {:?}", request.operation));
     };
-    let review = PodReview {
+    let review = |object| PodReview {
         operation,
         dry_run: request.dry_run.unwrap_or(false),
         subresource: &request.sub_resource,
         resource: &request.resource.resource,
         namespace: &request.namespace,
-        object: pod,
+        object,
     };
+    let text = pod.text();
     let moment = (admission.clock)();
-    if let Outcome::Decided(verdict) = decide(admission, &review, None, moment) {
+    if let Outcome::Decided(verdict) = decide(admission, review(pod), None, moment) {
         return verdict;
     }
     // In a box, since it is rare: it would make the future of every review larger.
@@ -53,7 +54,11 @@ pub(crate) async fn mutate<O>(
         Err(slow) => return Verdict::deny(504, slow.to_string()),
     };
     let missing = Namespace::missing();
-    match decide(admission, &review, Some(namespace.as_deref().unwrap_or(&missing)), moment) {
+    let pod = match Pod::read(text) {
+        Ok(pod) => pod,
+        Err(denial) => return denial.into(),
+    };
+    match decide(admission, review(pod), Some(namespace.as_deref().unwrap_or(&missing)), moment) {
         Outcome::Decided(verdict) => verdict,
         Outcome::NeedsNamespace => {
             Verdict::deny(500, format!("the Namespace {} cannot be read; try again", request.namespace))
@@ -76,7 +81,7 @@ fn markers(admission: &Admission) -> Option<Verdict> {
 /// Takes a fresh snapshot each time: what arrived during a lookup counts.
 fn decide(
     admission: &Admission,
-    review: &PodReview<'_, &Pod<'_>>,
+    review: PodReview<'_, Pod<'_>>,
     namespace: Option<&Namespace>,
     moment: Moment,
 ) -> Outcome {

@@ -146,6 +146,12 @@ fn is_at(pod: &ObservedPod, revision: &str) -> bool {
     pod.label(CONTROLLER_REVISION_HASH).is_some_and(|label| short_hash(label) == short_hash(revision))
 }
 
+/// At the newest revision as scaling sees it (spec 31 §9.1).
+fn counts_as_new(pod: &ObservedPod, view: &View) -> bool {
+    let is_prepared = pod.label(LIFECYCLE_STATE) == Some("PreparingUpdate");
+    is_at(pod, &view.update_revision) || (view.prepared_is_new && is_prepared)
+}
+
 fn count<'p>(pods: impl Iterator<Item = &'p Arc<ObservedPod>>, counts: impl Fn(&ObservedPod) -> bool) -> i64 {
     i64::try_from(pods.filter(|pod| counts(pod)).count()).unwrap_or(i64::MAX)
 }
@@ -212,11 +218,16 @@ impl Ledger {
         }
     }
 
-    /// Rule 3, after a Pod at an older revision was taken away or led to `revision`.
-    fn judge_partition(&mut self, view: &View, server: &Server, what: &str) {
+    /// Rule 3, after a Pod that is not new was taken away or led to the newest revision.
+    fn judge_partition(
+        &mut self,
+        view: &View,
+        server: &Server,
+        is_new: impl Fn(&ObservedPod) -> bool,
+        what: &str,
+    ) {
         let wanted = Wanted::of(&view.set);
-        let revision = &view.update_revision;
-        let stays = |pod: &ObservedPod| !is_at(pod, revision) && !wanted.leaves(pod);
+        let stays = |pod: &ObservedPod| !is_new(pod) && !wanted.leaves(pod);
         let left = count(server.pods.values(), |pod| wanted.owns(pod) && stays(pod));
         let taken = self.taken_by_others(view, server, &wanted, stays);
         let partition = wanted.limits.partition;
@@ -289,8 +300,9 @@ impl Ledger {
                 ),
             );
         }
-        if !is_at(before, &view.update_revision) {
-            self.judge_partition(view, server, &format!("scales in Pod {name}"));
+        let is_new = |pod: &ObservedPod| counts_as_new(pod, view);
+        if !is_new(before) {
+            self.judge_partition(view, server, is_new, &format!("scales in Pod {name}"));
         }
     }
 
@@ -327,7 +339,8 @@ impl Ledger {
         if matches!(reason, WriteReason::UpdateInPlace | WriteReason::Recreate)
             && *revision == view.update_revision
         {
-            self.judge_partition(view, server, &format!("updates Pod {name}"));
+            let is_new = |pod: &ObservedPod| is_at(pod, &view.update_revision);
+            self.judge_partition(view, server, is_new, &format!("updates Pod {name}"));
         }
         if *reason == WriteReason::PrepareDelete && !wanted.names(before) && !is_preparing_delete(before) {
             self.judge_scale_in(view, before, server);

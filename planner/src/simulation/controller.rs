@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use api::features::Feature;
 use api::kinds::cloneset::CloneSet;
 use jiff::Timestamp;
 
@@ -30,6 +31,8 @@ pub(super) struct View {
     pub(super) pods: Vec<Arc<ObservedPod>>,
     /// The revision of the template that was seen; empty while there is none.
     pub(super) update_revision: String,
+    /// Gate `PreparingUpdateAsUpdate`: scaling takes Pods that wait for their update for new ones.
+    pub(super) prepared_is_new: bool,
     pub(super) now: Timestamp,
 }
 
@@ -200,7 +203,8 @@ impl Cluster<'_> {
         let plan = (self.planner)(&snapshot, moment);
         let status = plan.status.as_ref().map(crate::cloneset::StatusPlan::status);
         let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
-        let view = View { set: set.clone(), pods, update_revision, now: moment.now };
+        let prepared_is_new = self.settings.gates.enabled(Feature::PreparingUpdateAsUpdate);
+        let view = View { set: set.clone(), pods, update_revision, prepared_is_new, now: moment.now };
         (plan, Arc::new(view))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ledger, Limits, Plan, View, Wanted, count, is_at, is_preparing_delete};
+use super::{Ledger, Limits, Plan, View, Wanted, count, counts_as_new, is_preparing_delete};
 use crate::cloneset::{Action, DeleteReason, WriteReason};
 
 impl Ledger {
@@ -75,7 +75,7 @@ impl Ledger {
                 format!("the plan makes {total} Pods of {replicas} with maxSurge {max_surge}"),
             );
         }
-        let at_old = count(own(), |pod| !is_at(pod, &view.update_revision)) + old;
+        let at_old = count(own(), |pod| !counts_as_new(pod, view)) + old;
         let current = &view.set.status.current_revision;
         let differs = !current.is_empty() && *current != view.update_revision;
         if differs && new > 0 && at_old < partition {
