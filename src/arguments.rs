@@ -46,6 +46,9 @@ pub(crate) struct ServeArguments {
     /// After this time without a renewal a leader stops
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub leader_election_renew_deadline: Duration,
+    /// Pause before a failed renewal is tried again, and between two looks of the others; at most a third of the deadline
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub leader_election_retry_period: Duration,
     /// How long to wait for the first publication of certificates and registrations before giving up
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub webhook_initialize_timeout: Duration,
@@ -97,8 +100,11 @@ pub(crate) struct ServeArguments {
     /// As pprof-addr
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean)]
     pub enable_pprof: Option<bool>,
+    /// The one namespace that OpenKruise's manager would look at; this program serves whole clusters only
+    #[arg(long, hide = true, default_value = "")]
+    pub namespace: String,
     #[command(flatten)]
-    accepted: AcceptedArguments,
+    pub accepted: AcceptedArguments,
 }
 
 macro_rules! accepted {
@@ -106,15 +112,25 @@ macro_rules! accepted {
         /// Flags that OpenKruise's manager knows and that change nothing here: they tune parts which
         /// this program does without, or which it does not contain yet.
         #[derive(Clone, Debug, Args)]
-        struct AcceptedArguments {
+        pub(crate) struct AcceptedArguments {
             $(#[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
             $name: Option<String>,)*
+        }
+
+        impl AcceptedArguments {
+            /// The names of those that were given.
+            pub(crate) fn given(&self) -> Vec<&'static str> {
+                [$((stringify!($name), &self.$name)),*]
+                    .into_iter()
+                    .filter_map(|(name, value)| value.is_some().then_some(name))
+                    .collect()
+            }
         }
     };
 }
 
 accepted! {
-    leader_election_resource_lock leader_election_retry_period namespace sync_period
+    leader_election_resource_lock sync_period
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers

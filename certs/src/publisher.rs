@@ -35,6 +35,8 @@ const ROUNDS: usize = 12;
 const RETRY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 /// Retries while the Service doesn't answer, or an external issuer has not published.
 const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// Pause after a failure that no change ends.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Two releases side by side may disagree on an entry: they must not fill the API server's time.
 const ADDITION_PAUSE: Duration = Duration::from_secs(2);
 /// In mode `fs` replicas share the published bundle: at most this many authorities.
@@ -139,6 +141,10 @@ impl Publisher {
                     }
                 },
             };
+            if failures > 0 {
+                // What failed may have written, and must not be woken by that.
+                tokio::time::sleep(pause.min(AFTER_FAILURE)).await;
+            }
             // A change ends the pause; watches that fail are tried again by themselves.
             drop(tokio::time::timeout(pause, watches.changed()).await);
         }

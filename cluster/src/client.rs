@@ -12,8 +12,9 @@ use crate::requests::Requests;
 
 /// Longest time for a connection to come up.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest silence on a connection that waits for an answer.
-const SILENCE: Duration = Duration::from_secs(300);
+/// Longest silence on a connection that waits for an answer. Watches hear a bookmark each minute, so a host
+/// that vanished without a word is noticed after this time.
+const SILENCE: Duration = Duration::from_secs(100);
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
@@ -95,8 +96,7 @@ impl Connector {
 
 fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Config {
     let mut configuration = configuration.clone();
-    // A host that vanishes in the middle of an answer must not hold anybody for ever. Watches hear a
-    // bookmark each minute and end after some five, so only a dead connection is silent for longer.
+    // A host that vanishes in the middle of an answer must not hold anybody for ever.
     configuration.connect_timeout = Some(CONNECT.min(patience));
     configuration.read_timeout = Some(patience);
     if let Ok(value) = http::HeaderValue::from_str(user_agent) {

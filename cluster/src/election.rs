@@ -1,13 +1,18 @@
-//! Leader election: controllers run on one replica at a time, the holder of a Lease.
+//! Leader election: controllers run on one replica at a time, the holder of a Lease. What to do about the
+//! Lease is decided by [`planner::election`].
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
-use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
+use planner::election::{Lease, Observation, Step};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
-use tracing::warn;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::{debug, info, warn};
+
+use crate::write::{self, PatchKind};
 
 /// Where the Lease is and how long it holds (spec 00 §3.2).
 #[derive(Clone, Debug)]
@@ -18,10 +23,12 @@ pub struct Settings {
     pub name: String,
     /// Who we are; unique among the replicas.
     pub identity: String,
-    /// How long a Lease holds without being renewed.
+    /// How long a Lease holds without being renewed; whole seconds.
     pub lease_duration: Duration,
-    /// How long before its end a leader that can't renew stops.
+    /// How long after its last renewal a leader stops; shorter than the Lease holds.
     pub renew_deadline: Duration,
+    /// Pause between two looks at the Lease, and before a renewal that failed is tried again.
+    pub retry_period: Duration,
 }
 
 /// The election under way: true while this replica leads.
@@ -31,8 +38,6 @@ pub struct Election {
     task: JoinHandle<()>,
 }
 
-/// Pause before a new attempt after a failure.
-const RETRY: Duration = Duration::from_secs(2);
 /// Longest time for giving the Lease up.
 const RELEASE: Duration = Duration::from_secs(3);
 
@@ -50,84 +55,171 @@ impl Election {
 /// time limits decide how soon a leader that is cut off knows it.
 pub fn run(client: Client, settings: Settings) -> Election {
     let (sender, leading) = watch::channel(false);
-    Election { leading, task: tokio::spawn(campaign(client, settings, sender)) }
+    let candidate = Candidate {
+        client,
+        settings,
+        started: Instant::now(),
+        observation: Observation::default(),
+        held: None,
+    };
+    Election { leading, task: tokio::spawn(candidate.campaign(sender)) }
 }
 
-/// A leader that can't renew for longer than the deadline stops leading, whatever the Lease says, and
-/// begins anew: another replica may have taken over.
-async fn campaign(client: Client, settings: Settings, leading: watch::Sender<bool>) {
-    while !leading.is_closed() {
-        let manager = tokio::select! {
-            () = leading.closed() => return,
-            manager = manager(client.clone(), &settings) => manager,
-        };
-        let error = match manager {
-            Ok(manager) => match hold(&manager, &settings, &leading).await {
-                Ok(()) => return resign(&manager).await,
-                Err(error) => error,
-            },
-            Err(error) => error,
-        };
-        warn!(%error, "the Lease can't be held, will be tried again");
-        leading.send_replace(false);
-        tokio::select! {
-            () = leading.closed() => {}
-            () = sleep(RETRY) => {}
-        }
-    }
+struct Candidate {
+    client: Client,
+    settings: Settings,
+    started: Instant,
+    observation: Observation,
+    /// Our Lease, and until when it makes us the leader.
+    held: Option<(Lease, Instant)>,
 }
 
-async fn manager(client: Client, settings: &Settings) -> Result<LeaseManager, LeaseManagerError> {
-    let duration = settings.lease_duration.as_secs().max(2);
-    let grace =
-        settings.lease_duration.saturating_sub(settings.renew_deadline).as_secs().clamp(1, duration - 1);
-    LeaseManagerBuilder::new(client, &settings.name)
-        .with_namespace(&settings.namespace)
-        .with_identity(&settings.identity)
-        .with_duration(duration)
-        .with_grace(grace)
-        .build()
-        .await
-}
-
-/// Follows the Lease until nobody listens any more.
-async fn hold(
-    manager: &LeaseManager,
-    settings: &Settings,
-    leading: &watch::Sender<bool>,
-) -> Result<(), LeaseManagerError> {
-    // First and last failure of a row; a silence as long as the Lease holds means that renewals work.
-    let mut failing: Option<(Instant, Instant)> = None;
-    loop {
-        let result = tokio::select! {
-            () = leading.closed() => return Ok(()),
-            result = manager.changed() => result,
-        };
-        let now = Instant::now();
-        match result {
-            Ok(leads) => {
-                failing = None;
-                leading.send_replace(leads);
+impl Candidate {
+    /// A leader whose renewals fail leads until its deadline, counted from before the last one that came
+    /// through was sent. That is before anybody else may take over.
+    async fn campaign(mut self, leading: watch::Sender<bool>) {
+        loop {
+            let deadline = self.held.as_ref().map(|(_, until)| *until);
+            let round = timeout_at(
+                deadline.unwrap_or_else(|| Instant::now() + self.settings.renew_deadline),
+                self.round(),
+            );
+            let result = tokio::select! {
+                () = leading.closed() => break,
+                result = round => result.unwrap_or(Err(Trouble::Slow)),
+            };
+            let is_answered = result.is_ok();
+            if let Err(trouble) = result {
+                warn!(%trouble, "the Lease can't be held, will be tried again");
             }
-            Err(error) => {
-                let first = match failing {
-                    Some((first, last)) if now - last < settings.lease_duration => first,
-                    _ => now,
-                };
-                failing = Some((first, now));
-                if !*leading.borrow() || now - first >= settings.renew_deadline {
-                    return Err(error);
+            let end = self.held.as_ref().map(|(_, until)| *until);
+            if end.is_some_and(|until| until <= Instant::now()) {
+                self.held = None;
+            }
+            let leads = self.held.is_some();
+            if leading.send_if_modified(|led| std::mem::replace(led, leads) != leads) {
+                info!(leads, identity = self.settings.identity, "the election was decided");
+            }
+            // Early enough for a renewal to be tried again, and seldom enough for a cluster at rest.
+            let pause = match end {
+                Some(_) if is_answered => self.settings.renew_deadline * 2 / 3,
+                Some(until) => {
+                    self.settings.retry_period.min(until.saturating_duration_since(Instant::now()))
                 }
-                sleep(RETRY).await;
+                None => self.settings.retry_period,
+            };
+            tokio::select! {
+                () = leading.closed() => break,
+                () = sleep(pause) => {}
             }
         }
+        if let Some((lease, _)) = self.held.take() {
+            self.release(&lease).await;
+        }
+    }
+
+    /// Looks at the Lease and does what is to be done. Without an answer we are what we were.
+    async fn round(&mut self) -> Result<(), Trouble> {
+        // Nobody else writes to our Lease as long as we renew it: it need not be read.
+        if let Some((lease, _)) = &self.held {
+            let known = lease.clone();
+            match self.write(&known, Step::Renew).await {
+                Err(Trouble::Api(error)) if is_outdated(&error) => self.held = None,
+                result => return result,
+            }
+        }
+        let Some(text) = write::get(&self.client, &self.path()).await? else {
+            return self.create().await;
+        };
+        let lease: Lease = serde_json::from_str(&text)?;
+        let Settings { identity, lease_duration, .. } = &self.settings;
+        match self.observation.decide(&lease, identity, *lease_duration, self.started.elapsed()) {
+            Step::Wait => {
+                debug!(holder = lease.spec.holder_identity, "another replica leads");
+                self.held = None;
+                Ok(())
+            }
+            step => self.write(&lease, step).await,
+        }
+    }
+
+    async fn create(&mut self) -> Result<(), Trouble> {
+        let Settings { namespace, name, .. } = &self.settings;
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": self.spec(&Lease::default(), Step::TakeOver),
+        });
+        let collection = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let sent = Instant::now();
+        let text = write::create(&self.client, &collection, body.to_string()).await?;
+        self.won(&text, sent)
+    }
+
+    /// Writes the Lease in the state that was read.
+    async fn write(&mut self, lease: &Lease, step: Step) -> Result<(), Trouble> {
+        let body = json!({
+            "metadata": {"resourceVersion": lease.metadata.resource_version},
+            "spec": self.spec(lease, step),
+        });
+        let sent = Instant::now();
+        let text = write::patch(&self.client, &self.path(), PatchKind::Merge, body.to_string()).await?;
+        self.won(&text, sent)
+    }
+
+    fn won(&mut self, text: &str, sent: Instant) -> Result<(), Trouble> {
+        self.held = Some((serde_json::from_str(text)?, sent + self.settings.renew_deadline));
+        Ok(())
+    }
+
+    fn spec(&self, lease: &Lease, step: Step) -> serde_json::Value {
+        let now = format!("{:.6}", Timestamp::now());
+        let mut spec = json!({
+            "holderIdentity": self.settings.identity,
+            "leaseDurationSeconds": self.settings.lease_duration.as_secs().max(1),
+            "renewTime": now,
+        });
+        if step == Step::TakeOver {
+            spec["acquireTime"] = now.into();
+            spec["leaseTransitions"] =
+                lease.spec.lease_transitions.map_or(0, |count| count.saturating_add(1)).into();
+        }
+        spec
+    }
+
+    async fn release(&self, lease: &Lease) {
+        let body = json!({
+            "metadata": {"resourceVersion": lease.metadata.resource_version},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": format!("{:.6}", Timestamp::now())},
+        });
+        let path = self.path();
+        let release = write::patch(&self.client, &path, PatchKind::Merge, body.to_string());
+        match timeout(RELEASE, release).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => warn!(%error, "the Lease was not given up"),
+            Err(_) => warn!("the Lease was not given up in time"),
+        }
+    }
+
+    fn path(&self) -> String {
+        let Settings { namespace, name, .. } = &self.settings;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     }
 }
 
-async fn resign(manager: &LeaseManager) {
-    match timeout(RELEASE, manager.release()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => warn!(%error, "the Lease was not given up"),
-        Err(_) => warn!("the Lease was not given up in time"),
-    }
+/// Why nothing could be done about the Lease.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("the Lease can't be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("no answer in time")]
+    Slow,
+}
+
+/// The Lease is not what we read, or is gone.
+fn is_outdated(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }

@@ -15,11 +15,13 @@
 //!   simulation  the life of a CloneSet in a simulated cluster
 //!   registration, silence  the webhook entries, and whether anybody calls them
 //!   canonical, quantity, hash, revision   bytes and names as OpenKruise makes them
+//!   election    who leads among the replicas
 //!   json_patch, field, selector, verdict  the vocabulary of answers
 //! ```
 
 pub mod canonical;
 pub mod cloneset;
+pub mod election;
 mod enhanced_liveness;
 pub mod event;
 pub mod field;

@@ -161,8 +161,10 @@ pub fn next(observation: &Observation<'_>, renew_before: SignedDuration, now: Ti
     };
     let first = stored.authorities.first();
     let leaf = stored.leaf.as_ref().filter(|leaf| leaf.usable(now));
-    // A new leaf would be due at once if its authority ended within the time of renewal.
-    let young = first.is_some_and(|first| first.not_after > after(now, YEAR.max(renew_before)));
+    // A new leaf would be due at once if its authority ended within the time of renewal, and of no use if it
+    // has not begun: whoever made it has another clock.
+    let young = first
+        .is_some_and(|first| first.not_before <= now && first.not_after > after(now, YEAR.max(renew_before)));
     let Some(leaf) = leaf else {
         return if stored.can_sign && young {
             Step::SignLeaf
@@ -372,6 +374,37 @@ mod tests {
         assert_eq!(step(&stored, true, DEFAULT_RENEW_BEFORE), Step::SignLeaf);
         stored.can_sign = false;
         assert_eq!(step(&stored, true, DEFAULT_RENEW_BEFORE), Step::Create { bundle: vec![a.id] });
+    }
+
+    #[test]
+    fn replicas_with_different_clocks_agree_in_the_end() {
+        for skew in
+            [SignedDuration::from_mins(8), SignedDuration::from_hours(8), -SignedDuration::from_hours(8)]
+        {
+            let clocks = [NOW, after(NOW, skew)];
+            for first in 0..2 {
+                let (mut kept, mut fresh) = (0, 100);
+                let mut stored: Option<Stored> = None;
+                let mut known = Vec::new();
+                for turn in 0..10 {
+                    let now = clocks[(first + turn) % 2];
+                    let observation = Observation {
+                        stored: stored.as_ref(),
+                        remembered: None,
+                        served: None,
+                        authorities: &[],
+                        published: true,
+                    };
+                    let step = next(&observation, DEFAULT_RENEW_BEFORE, now);
+                    kept = if step == Step::Keep { kept + 1 } else { 0 };
+                    let after = apply(&step, stored.as_ref(), &known, fresh, now);
+                    known.extend(&after.authorities);
+                    stored = Some(after);
+                    fresh += 2;
+                }
+                assert!(kept >= 6, "clocks {skew} apart: {stored:?}");
+            }
+        }
     }
 
     #[test]

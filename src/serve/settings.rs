@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use cluster::election;
 use planner::registration::FailurePolicy;
@@ -34,6 +34,7 @@ pub(crate) struct Settings {
     allow_privileged: bool,
     user_names_in_metrics: bool,
     profiles_wanted: bool,
+    without_effect: Vec<&'static str>,
 }
 
 /// Lines on standard error, as text or JSON.
@@ -68,6 +69,12 @@ impl Settings {
         let install_namespace = registration.namespace.clone();
         let lease_namespace =
             Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
+        let renew_deadline = arguments.leader_election_renew_deadline;
+        ensure!(
+            renew_deadline < arguments.leader_election_lease_duration,
+            "--leader-election-renew-deadline must be shorter than --leader-election-lease-duration"
+        );
+        ensure!(arguments.namespace.is_empty(), "--namespace is not supported: the whole cluster is served");
         let replica = environment("POD_NAME", &environment("HOSTNAME", "kutter"));
         let controllers = controllers::Settings {
             gates: gates.clone(),
@@ -95,12 +102,14 @@ impl Settings {
                 // Several replicas may share a host name, for example in tests.
                 identity: format!("{replica}_{:016x}", super::moment().seed),
                 lease_duration: arguments.leader_election_lease_duration,
-                renew_deadline: arguments.leader_election_renew_deadline,
+                renew_deadline,
+                retry_period: arguments.leader_election_retry_period.min(renew_deadline / 3),
             },
             controllers: Arc::new(controllers),
             allow_privileged: arguments.allow_privileged,
             user_names_in_metrics: arguments.user_names_in_metrics,
             profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
+            without_effect: arguments.accepted.given(),
             certificates,
             install_namespace,
         })
@@ -118,6 +127,9 @@ impl Settings {
     pub(crate) fn warn_of_traps(&self) {
         if self.profiles_wanted {
             warn!("--enable-pprof and --pprof-addr have no effect: this program serves no /debug/pprof");
+        }
+        if !self.without_effect.is_empty() {
+            warn!(arguments = ?self.without_effect, "arguments without effect: what they tune does not exist here");
         }
         if self.gates.enabled(Feature::ResourcesDeletionProtection)
             && !self.gates.enabled(Feature::DeletionProtectionForCRDCascadingGate)

@@ -68,6 +68,33 @@ fn no_webhook_entry_is_in_the_chart() {
     }
 }
 
+#[test]
+fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
+    for (values, level) in [(&[][..], "restricted"), (&["manager.hostNetwork=true"], "privileged")] {
+        let objects = render(values);
+        let labels = &one(&objects, "Namespace")["metadata"]["labels"];
+        assert_eq!(labels["pod-security.kubernetes.io/enforce"], level);
+    }
+}
+
+#[test]
+fn a_gate_brings_its_rights_in_every_form_that_the_program_understands() {
+    let may_terminate = |gates: &str| {
+        let objects = render(&[&format!("featureGates={gates}")]);
+        let rules =
+            of_kind(&objects, "ClusterRole").into_iter().flat_map(|role| role["rules"].as_array().unwrap());
+        rules.into_iter().any(|rule| holds(&rule["resources"], "containerrecreaterequests"))
+    };
+    for on in
+        ["SidecarTerminator=true", "SidecarTerminator=1", "A=true\\, SidecarTerminator=T", "AllAlpha=True"]
+    {
+        assert!(may_terminate(on), "{on}");
+    }
+    for off in ["", "SidecarTerminator=false", "SidecarTerminator", "NoSidecarTerminator=true"] {
+        assert!(!may_terminate(off), "{off}");
+    }
+}
+
 /// User pain 18.
 #[test]
 fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {

@@ -10,12 +10,14 @@
 
 mod certificates;
 mod chart;
+mod chronicle;
 mod cloneset;
 mod cloneset_admission;
 mod conversion;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_cloneset;
+mod election;
 mod injection;
 mod launch_priority;
 mod outage;

@@ -25,3 +25,13 @@ runAsGroup: 65534
 fsGroup: 65534
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
+
+{{/* Not empty where one of these gates is switched on, in any of the forms that the program understands:
+include "kutter.gate" (list . "Gate" "AllAlpha"). */}}
+{{- define "kutter.gate" -}}
+{{- $names := rest . }}
+{{- range splitList "," (first .).Values.featureGates }}
+{{- $gate := splitn "=" 2 . }}
+{{- if and (has (trim $gate._0) $names) (has (lower (trim (default "" $gate._1))) (list "1" "t" "true")) }}on{{ end }}
+{{- end }}
+{{- end }}

@@ -259,7 +259,7 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
     let mut excluded: Vec<String> = match purpose {
         // The Pods that answer must never depend on an answer.
         Purpose::Pods => vec!["kube-system".to_owned(), settings.namespace.clone()],
-        Purpose::Protection => Vec::new(),
+        Purpose::Protection => vec!["kube-system".to_owned()],
         Purpose::WorkloadProtection | Purpose::OwnKind => return LabelSelector::default(),
     };
     for namespace in &settings.excluded_namespaces {

@@ -306,12 +306,12 @@ fn each_setting_changes_its_entries_and_nothing_else() {
         assert_eq!(restored, entry(&live, &name).to_string());
     }
     chart.settings.timeout_seconds = NonZeroU8::new(30).unwrap();
-    chart.settings.excluded_namespaces = vec!["kube-system".to_owned()];
+    chart.settings.excluded_namespaces = vec!["batch".to_owned()];
     let live = chart.apply(VALIDATING, &with_ignore);
     assert_eq!(entry(&live, "vsidecarset.kb.io")["timeoutSeconds"], 30);
     assert_eq!(
         entry(&live, "vservice.kb.io")["namespaceSelector"]["matchExpressions"][0]["values"],
-        json!(["kube-system"])
+        json!(["kube-system", "batch"])
     );
 }
 
