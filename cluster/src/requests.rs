@@ -1,29 +1,37 @@
-//! What a process asks of the API server, counted by method and answer (spec 00 §3.6, users' pain 17).
+//! What a process asks of the API server, counted by method and answer (spec 00 §3.6), and by verb and
+//! resource (users' pain 17).
 
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response, Uri};
 use prometheus::{IntCounterVec, Opts, Registry};
 use tower::{Layer, Service};
 
 /// Counts requests. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
-pub struct Requests(IntCounterVec);
+pub struct Requests {
+    by_answer: IntCounterVec,
+    by_resource: IntCounterVec,
+}
 
 impl Requests {
-    /// A counter in `registry`.
+    /// Counters in `registry`.
     ///
     /// # Errors
-    /// The registry has a metric of this name already.
+    /// The registry has metrics of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let options = Opts::new(
             "rest_client_requests_total",
             "Requests to the API server by method, host and status code; a watch counts once",
         );
-        let requests = IntCounterVec::new(options, &["code", "method", "host"])?;
-        registry.register(Box::new(requests.clone()))?;
-        Ok(Self(requests))
+        let by_answer = IntCounterVec::new(options, &["code", "method", "host"])?;
+        registry.register(Box::new(by_answer.clone()))?;
+        let options =
+            Opts::new("kutter_api_requests_total", "Requests to the API server by verb and resource");
+        let by_resource = IntCounterVec::new(options, &["verb", "resource"])?;
+        registry.register(Box::new(by_resource.clone()))?;
+        Ok(Self { by_answer, by_resource })
     }
 
     /// Counts what goes to `host`.
@@ -69,6 +77,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (requests, host, method) = (self.requests.clone(), self.host.clone(), request.method().clone());
+        let (verb, resource) = target(&method, request.uri());
+        requests.by_resource.with_label_values(&[verb, &resource]).inc();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
@@ -77,15 +87,67 @@ where
                 // As client-go says it.
                 Err(_) => "<error>".to_owned(),
             };
-            requests.0.with_label_values(&[code.as_str(), method.as_str(), host.as_str()]).inc();
+            requests.by_answer.with_label_values(&[code.as_str(), method.as_str(), host.as_str()]).inc();
             answer
         })
     }
 }
 
+/// Verb and resource, as Kubernetes' own metrics and roles name them: `patch` and `pods/status`.
+fn target(method: &Method, uri: &Uri) -> (&'static str, String) {
+    let mut segments = uri.path().split('/').skip(1).peekable();
+    // `api/v1` or `apis/GROUP/VERSION`.
+    let prefix = if segments.next() == Some("apis") { 2 } else { 1 };
+    let mut rest: Vec<&str> = segments.skip(prefix).collect();
+    // What is in a namespace; `namespaces/a` and its subresources are the namespace itself.
+    if let ["namespaces", _, resource, ..] = rest[..]
+        && !matches!(resource, "status" | "finalize")
+    {
+        rest.drain(..2);
+    }
+    let (resource, named) = match rest[..] {
+        [resource, _, subresource, ..] => (format!("{resource}/{subresource}"), true),
+        [resource, _] => (resource.to_owned(), true),
+        [resource] => (resource.to_owned(), false),
+        [] => ("".to_owned(), false),
+    };
+    let watches =
+        || uri.query().unwrap_or_default().split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
+    let verb = match (method.as_str(), named) {
+        ("GET", _) if watches() => "watch",
+        ("GET", true) => "get",
+        ("GET", false) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "delete",
+        ("DELETE", false) => "deletecollection",
+        _ => "other",
+    };
+    (verb, resource)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_known_by_verb_and_resource() {
+        for (method, uri, verb, resource) in [
+            ("GET", "/api/v1/pods?limit=100&watch=true", "watch", "pods"),
+            ("GET", "/api/v1/pods?limit=100", "list", "pods"),
+            ("GET", "/api/v1/namespaces/a", "get", "namespaces"),
+            ("PATCH", "/api/v1/namespaces/a/status", "patch", "namespaces/status"),
+            ("PATCH", "/api/v1/namespaces/a/pods/b/status", "patch", "pods/status"),
+            ("POST", "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets", "create", "clonesets"),
+            ("DELETE", "/apis/apps/v1/namespaces/a/controllerrevisions/b", "delete", "controllerrevisions"),
+            ("DELETE", "/api/v1/namespaces/a/pods", "deletecollection", "pods"),
+            ("GET", "/version", "list", ""),
+        ] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(target(&method, &uri.parse().unwrap()), (verb, resource.to_owned()), "{uri}");
+        }
+    }
     use tower::{ServiceBuilder, ServiceExt};
 
     #[tokio::test]
