@@ -1,7 +1,11 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
-//! next. It reads the objects from the API server, plans as the controller does, and writes nothing.
+//! next; and which SidecarSets are in which Pods, and why. It reads the objects from the API server, decides
+//! as the controllers and admission do, and writes nothing.
+
+mod sidecars;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,8 +15,8 @@ use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, CloneSet, PLURAL};
 use api::labels::CLONESET_INSTANCE_ID;
-use clap::{Args, Subcommand, ValueEnum};
-use cluster::list::List;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
 use planner::cloneset::{Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan};
@@ -24,6 +28,8 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+/// Objects per page of a list.
+const PAGE: usize = 500;
 /// Exit code while the workload is not what it asks for; 1 is an error, as everywhere.
 const INCOMPLETE: u8 = 2;
 
@@ -39,11 +45,19 @@ enum Kind {
     /// Explain a CloneSet
     #[command(name = "cloneset", visible_alias = "clone")]
     CloneSet(CloneSetArguments),
+    /// Explain which SidecarSets are in a Pod, and why others are not
+    Pod(SidecarArguments),
+    /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
+    #[command(name = "sidecarset")]
+    SidecarSet(SidecarArguments),
+    /// KIND/NAME in one word, as kubectl prints it
+    #[command(external_subcommand)]
+    Word(Vec<OsString>),
 }
 
 #[derive(Debug, Args)]
-struct CloneSetArguments {
-    /// The name of the CloneSet
+struct Target {
+    /// The name of the object
     name: String,
     /// Its namespace; where none is given, that of the kubeconfig
     #[arg(short, long)]
@@ -54,9 +68,32 @@ struct CloneSetArguments {
     /// How to show it
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
+}
+
+#[derive(Debug, Args)]
+struct CloneSetArguments {
+    #[command(flatten)]
+    target: Target,
     /// Feature gates of the controller: A=true,B=false
     #[arg(long, default_value = "")]
     feature_gates: String,
+}
+
+#[derive(Debug, Args)]
+struct SidecarArguments {
+    #[command(flatten)]
+    target: Target,
+    /// The namespace that Kutter is installed in
+    #[arg(long, default_value = api::DEFAULT_NAMESPACE)]
+    install_namespace: String,
+}
+
+/// `kutter explain` by itself, to read a word that was taken apart.
+#[derive(Debug, Parser)]
+#[command(name = "kutter explain")]
+struct Alone {
+    #[command(flatten)]
+    arguments: ExplainArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,25 +104,65 @@ enum Format {
     Json,
 }
 
-/// Prints the explanation of a workload.
+/// Prints the explanation of an object.
 pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     crate::serve::install_cryptography();
-    let Kind::CloneSet(arguments) = &arguments.kind;
+    let (text, code) = match &arguments.kind {
+        Kind::CloneSet(arguments) => clone_set(arguments)?,
+        Kind::Pod(arguments) => arguments.target.with_cluster(async |client, namespace| {
+            sidecars::of_pod(client, &arguments.install_namespace, namespace, &arguments.target).await
+        })?,
+        Kind::SidecarSet(arguments) => arguments.target.with_cluster(async |client, _| {
+            sidecars::of_sidecar_set(client, &arguments.install_namespace, &arguments.target).await
+        })?,
+        Kind::Word(words) => return run(&taken_apart(words)?.arguments),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+/// Reads `pod/web-0 -n shop` as `pod web-0 -n shop`.
+fn taken_apart(words: &[OsString]) -> anyhow::Result<Alone> {
+    let (word, rest) = words.split_first().context("what is to be explained?")?;
+    let word = word.to_string_lossy();
+    let (kind, name) = word.split_once('/').unwrap_or((&word, ""));
+    let known = matches!(kind, "cloneset" | "clone" | "pod" | "sidecarset");
+    anyhow::ensure!(known && !name.is_empty(), "{word:?} can't be explained: see kutter explain --help");
+    let words = ["kutter explain", kind, name].into_iter().map(OsString::from);
+    Ok(Alone::parse_from(words.chain(rest.iter().cloned())))
+}
+
+impl Target {
+    /// Does something with a client of the cluster and the namespace that is meant.
+    fn with_cluster<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client, &str) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let configuration = client::configuration(self.kubeconfig.as_deref()).await?;
+            let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace);
+            let client = client::connect(&configuration, "kutter-explain")?;
+            work(&client, namespace).await
+        })
+    }
+}
+
+fn clone_set(arguments: &CloneSetArguments) -> anyhow::Result<(String, ExitCode)> {
     let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(async {
-        let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
-        let namespace = arguments.namespace.as_deref().unwrap_or(&configuration.default_namespace);
-        let client = client::connect(&configuration, "kutter-explain")?;
-        Found::gather(&client, namespace, &arguments.name).await
-    })?;
+    let target = &arguments.target;
+    let found = target
+        .with_cluster(async |client, namespace| Found::gather(client, namespace, &target.name).await)?;
     let report = Report::new(&found.set, found.plan(&gates));
-    let text = match arguments.output {
+    let text = match target.output {
         Format::Text => report.text(),
         Format::Json => report.json(),
     };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(if report.state == State::Complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    Ok((text, code(report.state == State::Complete)))
+}
+
+fn code(complete: bool) -> ExitCode {
+    if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }
 }
 
 /// A CloneSet and what belongs to it.
@@ -140,6 +217,7 @@ impl Found {
             revisions: &self.revisions,
             nodes: &self.nodes,
             refused: &BTreeSet::new(),
+            held: &BTreeMap::new(),
             collision_count: None,
             gates,
             settings: Settings { server: self.server, ..Settings::default() },
@@ -162,6 +240,26 @@ async fn list<T: for<'de> Deserialize<'de>>(client: &Client, path: &str) -> anyh
     let Some(text) = read(client, path).await? else { return Ok(Vec::new()) };
     let list: List<T> = serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
     Ok(list.items)
+}
+
+/// All pages of a list.
+async fn list_all<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    path: &str,
+    mut take: impl FnMut(T),
+) -> anyhow::Result<()> {
+    let mut token: Option<String> = None;
+    loop {
+        let page = format!("{path}?{}", query(PAGE, token.as_deref()));
+        let Some(text) = read(client, &page).await? else { return Ok(()) };
+        let list: List<T> =
+            serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
+        token = list.next_page().map(str::to_owned);
+        list.items.into_iter().for_each(&mut take);
+        if token.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// How a CloneSet stands, in one word.

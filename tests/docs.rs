@@ -146,6 +146,17 @@ impl Reader {
         staying.map(|pod| (text_at(pod, "/metadata/name"), life(pod))).collect()
     }
 
+    /// Waits until the controller has looked at the newest settings of a CloneSet, and done what it does then.
+    async fn looked_at(&self, set: &str) {
+        wait_for("the controller to look at the CloneSet", async || {
+            let text = self.shell(&format!("kubectl get cloneset {set} -o json")).await.success();
+            let set: Value = serde_json::from_str(&text).unwrap();
+            let (seen, newest) = (&set["status"]["observedGeneration"], &set["metadata"]["generation"]);
+            if seen == newest { Ok(()) } else { Err(format!("{seen} of {newest}")) }
+        })
+        .await;
+    }
+
     /// The page has nothing left to do.
     fn end(&self) {
         assert!(self.sections.is_empty(), "not read: {}", self.sections[0].0);
@@ -276,6 +287,7 @@ async fn updates(page: &mut Reader, before: BTreeMap<String, Life>) {
     let printed = page.read("Pause").await;
     assert!(printed.contains("limit: paused: 2 Pods are not updated"), "{printed}");
     assert!(printed.ends_with("not complete: code 2\n"), "{printed}");
+    page.looked_at("web").await;
     assert_eq!(page.pods("web").await, half);
 
     page.read("Roll back").await;

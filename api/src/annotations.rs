@@ -108,3 +108,11 @@ pub const SIDECARSET_IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace
 /// On a Pod: JSON map from container to the image that a SidecarSet gave it last and the ID of the
 /// container that ran before; once another container runs, the update is done. OpenKruise never writes it.
 pub const SIDECARSET_REPLACED_CONTAINERS: &str = "kutter.io/sidecarset-replaced-containers";
+
+/// On a SidecarSet: JSON of how many Pods it matches, how many have its sidecars, and why the others have
+/// not. OpenKruise never writes it.
+pub const SIDECARSET_PODS: &str = "kutter.io/sidecarset-pods";
+
+/// On a SidecarSet: how many of the Pods that were created without its sidecars may be away at a time while
+/// they are evicted, so that they come back with them. Without it none is.
+pub const EVICT_MISSED_PODS: &str = "kutter.io/evict-missed-pods";

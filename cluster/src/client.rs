@@ -87,7 +87,20 @@ impl Connector {
         user_agent: &str,
         patience: Duration,
     ) -> Result<Client, ConnectError> {
-        let configuration = prepared(&self.configuration, user_agent, patience);
+        self.build(prepared(&self.configuration, user_agent, patience))
+    }
+
+    /// A client that asks once: where the API server says to try again later, the caller decides whether to.
+    ///
+    /// # Errors
+    /// The configuration does not make a client.
+    pub fn connect_once(&self, user_agent: &str) -> Result<Client, ConnectError> {
+        let mut configuration = prepared(&self.configuration, user_agent, SILENCE);
+        configuration.default_retry = false;
+        self.build(configuration)
+    }
+
+    fn build(&self, configuration: Config) -> Result<Client, ConnectError> {
         let host = configuration.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         let builder = ClientBuilder::try_from(configuration).map_err(ConnectError::Client)?;
         Ok(builder.with_layer(&self.requests.layer(host)).build())

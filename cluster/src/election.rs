@@ -175,17 +175,16 @@ impl Candidate {
 
     fn spec(&self, lease: &Lease, step: Step) -> serde_json::Value {
         let now = format!("{:.6}", Timestamp::now());
-        let mut spec = json!({
+        let taken = step == Step::TakeOver;
+        let transitions = lease.spec.lease_transitions;
+        json!({
             "holderIdentity": self.settings.identity,
             "leaseDurationSeconds": self.settings.lease_duration.as_secs().max(1),
             "renewTime": now,
-        });
-        if step == Step::TakeOver {
-            spec["acquireTime"] = now.into();
-            spec["leaseTransitions"] =
-                lease.spec.lease_transitions.map_or(0, |count| count.saturating_add(1)).into();
-        }
-        spec
+            "acquireTime": if taken { Some(&now) } else { lease.spec.acquire_time.as_ref() },
+            "leaseTransitions":
+                if taken { Some(transitions.map_or(0, |count| count.saturating_add(1))) } else { transitions },
+        })
     }
 
     async fn release(&self, lease: &Lease) {

@@ -2,19 +2,26 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder as Series, Reporter};
+use tokio::time::Instant;
 use tracing::warn;
 
 /// Longest note that the API server takes, in bytes.
 const NOTE: usize = 1024;
 /// Of how many Events it is remembered that they were written; a further one of them is counted up.
 const REMEMBERED: usize = 1000;
+/// So many Events of one subject may differ in their notes at once.
+const BURST: u32 = 25;
+/// After each such time one more may.
+const REFILL: Duration = Duration::from_secs(60);
 
 /// Writes Events in the name of one component. One that was written a short while ago is counted up; with
-/// another note it is a new one.
+/// another note it is a new one, until there are too many of one subject: what goes on to fail names another
+/// object each time, and then the latest is counted up.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
@@ -28,6 +35,25 @@ type Subject = (String, String, String);
 struct Latest {
     note: String,
     series: Series,
+    /// Notes that may still differ, and since when this is so.
+    left: u32,
+    since: Instant,
+}
+
+impl Latest {
+    /// Whether there may be an Event with another note.
+    fn may_differ(&mut self) -> bool {
+        while self.left < BURST && self.since.elapsed() >= REFILL {
+            self.left += 1;
+            self.since += REFILL;
+        }
+        if self.left == BURST {
+            self.since = Instant::now();
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
 }
 
 /// Whether an Event tells of the usual course or of trouble.
@@ -60,15 +86,20 @@ impl Recorder {
     /// Counts up Events of this subject and note. A series of kube would keep the first note for good.
     fn series(&self, subject: Subject, note: &str) -> Series {
         // Held for this operation only, never over an await.
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(latest) = latest.get(&subject).filter(|latest| latest.note == note) {
+        let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Series::new(self.client.clone(), self.reporter.clone());
+        if let Some(latest) = all.get_mut(&subject) {
+            if latest.note != note && latest.may_differ() {
+                (latest.note, latest.series) = (note.to_owned(), fresh());
+            }
             return latest.series.clone();
         }
-        if latest.len() >= REMEMBERED {
-            latest.clear();
+        if all.len() >= REMEMBERED {
+            all.clear();
         }
-        let series = Series::new(self.client.clone(), self.reporter.clone());
-        latest.insert(subject, Latest { note: note.to_owned(), series: series.clone() });
+        let series = fresh();
+        let (note, since) = (note.to_owned(), Instant::now());
+        all.insert(subject, Latest { note, series: series.clone(), left: BURST - 1, since });
         series
     }
 
@@ -98,5 +129,44 @@ impl Recorder {
         if let Err(error) = series.publish(&event, object).await {
             warn!(reason, error = crate::client::message(&error), "an Event was not written");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use tokio::time::advance;
+
+    #[tokio::test(start_paused = true)]
+    async fn events_that_differ_in_their_notes_are_few() {
+        let methods = Arc::new(Mutex::new(Vec::new()));
+        let seen = methods.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            seen.lock().unwrap().push(request.method().clone());
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap().to_vec();
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body)))
+            }
+        });
+        let recorder = Recorder::new(Client::new(service, "default"), "test", None);
+        let object = about("v1", "Thing", "a", "u");
+        let tell = async |number: usize| {
+            let note = format!("failed to create pod-{number}");
+            recorder.record(&object, Severity::Warning, "Reconcile", "FailedCreate", note).await;
+        };
+        let created =
+            || methods.lock().unwrap().iter().filter(|method| **method == http::Method::POST).count();
+        for number in 0..1000 {
+            tell(number).await;
+        }
+        assert_eq!((created(), methods.lock().unwrap().len()), (BURST as usize, 1000));
+        advance(REFILL).await;
+        for number in 0..10 {
+            tell(number).await;
+        }
+        assert_eq!(created(), BURST as usize + 1);
+        recorder.record(&object, Severity::Warning, "Reconcile", "FailedDelete", String::new()).await;
+        assert_eq!(created(), BURST as usize + 2, "another subject");
     }
 }

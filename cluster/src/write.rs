@@ -5,8 +5,10 @@ use std::time::Duration;
 use http::{Method, Request, header};
 use kube::Client;
 
-/// Longest time for one request.
+/// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Longest time for a write: a little more than the API server takes, which asks webhooks one after another.
+const PATIENCE_OF_WRITES: Duration = Duration::from_secs(65);
 
 /// How a patch is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,7 @@ async fn send(
     content_type: &str,
     body: String,
 ) -> Result<String, kube::Error> {
+    let patience = if method == Method::GET { PATIENCE } else { PATIENCE_OF_WRITES };
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -83,10 +86,37 @@ async fn send(
         .header(header::ACCEPT, "application/json")
         .body(body.into_bytes())
         .map_err(kube::Error::HttpError)?;
-    match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
+    match tokio::time::timeout(patience, client.request_text(request)).await {
         Ok(answer) => answer,
         Err(_) => {
-            Err(kube::Error::Service(format!("no answer from the API server within {PATIENCE:?}").into()))
+            Err(kube::Error::Service(format!("no answer from the API server within {patience:?}").into()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+
+    /// A client of an API server that answers after this time.
+    fn slow(time: Duration) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            tokio::time::sleep(time).await;
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(b"{}".to_vec())))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_has_the_time_that_the_api_server_may_take() {
+        for (seconds, reads, writes) in [(10, true, true), (59, false, true), (66, false, false)] {
+            let client = slow(Duration::from_secs(seconds));
+            assert_eq!(get(&client, "/a").await.is_ok(), reads, "{seconds}");
+            assert_eq!(create(&client, "/a", String::new()).await.is_ok(), writes, "{seconds}");
+            assert_eq!(delete(&client, "/a", String::new()).await.is_ok(), writes, "{seconds}");
+            let patched = patch(&client, "/a", PatchKind::Merge, String::new()).await;
+            assert_eq!(patched.is_ok(), writes, "{seconds}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each write names the state of the Pod that it was planned on, or the one that the write before it
 //! returned, and is refused where the Pod is in another state by now. What comes back goes into the
-//! store at once: no plan is made on a Pod older than our own last write to it (spec 30 §14).
+//! store at once: no plan is made on a Pod older than our own last write to it (spec 30 §14). Where the
+//! store knows already that a write would be refused, it is not sent.
 
 use cluster::write::{self, PatchKind};
 use kube::Client;
@@ -11,6 +12,7 @@ use planner::pod_write::{PodWrite, Target};
 
 use crate::ReconcileError;
 use crate::pods::Pods;
+use crate::store::Kept;
 
 /// How often a write is sent that goes on with another.
 const TRIES: usize = 5;
@@ -43,6 +45,14 @@ pub async fn carry_out(
     let path = format!("/api/v1/namespaces/{}/pods/{}", metadata.namespace, metadata.name);
     let mut last: Option<ObservedPod> = None;
     for write in writes.iter().filter(|write| !write.is_empty()) {
+        let Some(known) = pods.get(&pod.key()) else { return Ok(Outcome::Outdated) };
+        let before = last.as_ref().unwrap_or(pod);
+        if known.metadata.resource_version != before.metadata.resource_version {
+            if last.take_if(|before| differ_in_status_only(before, &known)).is_none() {
+                return Ok(Outcome::Outdated);
+            }
+            last = Some((*known).clone());
+        }
         let subresource = match write.target {
             Target::Pod => "",
             Target::Status => "/status",
@@ -58,7 +68,11 @@ pub async fn carry_out(
                     last = Some(pods.written(&text)?);
                     break;
                 }
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    pods.deleted(&pod.key(), version);
+                    return Ok(Outcome::Outdated);
+                }
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => {
                     // It may have been carried out all the same, and then the next plan must know.
                     let moved =
@@ -70,7 +84,7 @@ pub async fn carry_out(
             let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Outcome::Outdated) };
             let Some(text) = write::get(client, &path).await? else { return Ok(Outcome::Outdated) };
             let now = pods.written(&text)?;
-            if !differ_in_status_only(before, &now) {
+            if !differ_in_status_only(&before, &now) {
                 return Ok(Outcome::Outdated);
             }
             last = Some(now);
@@ -106,15 +120,17 @@ pub(crate) fn is_refusal(error: &ReconcileError) -> bool {
     }
 }
 
-fn differ_in_status_only(mut before: ObservedPod, now: &ObservedPod) -> bool {
-    before.metadata.resource_version.clone_from(&now.metadata.resource_version);
-    before.metadata == now.metadata && before.spec == now.spec
+fn differ_in_status_only(before: &ObservedPod, now: &ObservedPod) -> bool {
+    let mut metadata = before.metadata.clone();
+    metadata.resource_version.clone_from(&now.metadata.resource_version);
+    metadata == now.metadata && before.spec == now.spec
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake;
+    use std::sync::Arc;
 
     fn text(version: u32, image: &str) -> String {
         format!(
@@ -189,6 +205,41 @@ mod tests {
                 _ => (409, fake::status(409)),
             });
             let pods = Pods::new(false);
+            let pod = stored(&pods);
+            let outcome = carry_out(&client, &pods, &pod, &writes()).await.unwrap();
+            assert_eq!(outcome == Outcome::Outdated, meanwhile == "newer");
+            assert_eq!(requests.lock().unwrap().len(), expected, "{:?}", requests.lock().unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_that_would_be_refused_is_not_sent() {
+        use crate::store::follow::Sink;
+        let (client, requests) = fake::api_server(|_| (200, text(9, "new")));
+        let pods = Pods::new(false);
+        let pod = stored(&pods);
+        pods.see(serde_json::from_str(&text(4, "old")).unwrap());
+        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Outcome::Outdated);
+        pods.deleted(&key(), "4");
+        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Outcome::Outdated);
+        assert!(requests.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_the_watch_tells_between_two_writes_needs_no_request() {
+        use crate::store::follow::Sink;
+        for (meanwhile, expected) in [("new", 2), ("newer", 1)] {
+            let pods = Arc::new(Pods::new(false));
+            let seen = pods.clone();
+            let (client, requests) = fake::api_server(move |request| match request.path {
+                "/api/v1/namespaces/n/pods/p" => {
+                    // The watch is faster than the answer.
+                    seen.see(serde_json::from_str(&text(7, meanwhile)).unwrap());
+                    (200, text(5, "new"))
+                }
+                _ if request.body.contains("\"7\"") => (200, text(8, "new")),
+                _ => (409, fake::status(409)),
+            });
             let pod = stored(&pods);
             let outcome = carry_out(&client, &pods, &pod, &writes()).await.unwrap();
             assert_eq!(outcome == Outcome::Outdated, meanwhile == "newer");

@@ -9,27 +9,26 @@
 //! What to do is decided by `planner::cloneset`; here it is gathered and carried out. After a plan a
 //! CloneSet rests for a multiple of the time that the plan took, so that planning takes a small, constant
 //! share of the time however many Pods there are and however often they change.
+//!
+//! What the API server refuses is tried again after pauses that grow; everything else goes on meanwhile. Only
+//! where no plan can be made at all the CloneSet as a whole rests longer and longer.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND, PLURAL};
-use api::labels::CLONESET_INSTANCE_ID;
-use api::meta::OwnerReference;
 use cluster::events::{Recorder, Severity};
-use cluster::list::List;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::cloneset::{Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan};
+use planner::cloneset::{Action, Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan, trigger};
 use planner::event::Event;
 use planner::observed_pod::ObservedPod;
 use planner::revision::workload::StoredRevision;
 use planner::server_version::ServerVersion;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -38,15 +37,21 @@ use crate::controller_revisions::Group;
 use crate::course::Courses;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
-use crate::store::Change;
+use crate::store::{Change, Kept};
 use crate::{Context, ReconcileError, now, triggers};
 
 mod act;
+mod memory;
 mod nodes;
 mod pull_jobs;
+mod reading;
+mod rehearsal;
 mod revisions;
 mod stores;
+#[cfg(test)]
+mod tests;
 
+use memory::{Memory, STATUS};
 use nodes::{Labels, Nodes};
 use stores::Stores;
 
@@ -73,25 +78,29 @@ struct Controller {
     events: mpsc::Sender<(ObjectReference, Event)>,
 }
 
-/// What is remembered of one CloneSet beside the objects; losing it costs extra work, nothing else.
-#[derive(Debug, Default)]
-struct Memory {
-    /// The CloneSet that it is about: another one may have taken its name.
-    uid: String,
-    /// Instance ids of Pods that were refused: their claims are kept for the next try.
-    refused: BTreeSet<String>,
-    /// Some write may have been carried out though no answer came.
-    lost_sight: bool,
-    /// The revision at which there were no ImagePullJobs left.
-    cleared: String,
-    /// How far names of revisions collided.
-    collision_count: Option<i32>,
-}
-
 /// One reconcile.
 struct Work<'a> {
     set: &'a CloneSet,
     pods: HashMap<&'a str, &'a Arc<ObservedPod>>,
+}
+
+/// What became of the status.
+enum Stored {
+    Yes,
+    /// The CloneSet is gone, or in another state by now.
+    Outdated,
+    /// It is not tried now.
+    Held,
+    Refused(String),
+}
+
+impl Stored {
+    fn refusal(self) -> Option<String> {
+        match self {
+            Self::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Work<'a> {
@@ -109,17 +118,8 @@ impl<'a> Work<'a> {
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
     let (events, told) = mpsc::channel(EVENTS);
-    let controller = Arc::new(Controller {
-        settings: settings(&context).await,
-        stores: Stores::default(),
-        nodes: Nodes::default(),
-        courses: Courses::default(),
-        memories: Mutex::default(),
-        pods,
-        events,
-        client: client.clone(),
-        context,
-    });
+    let settings = settings(&context).await;
+    let controller = Arc::new(Controller::new(context, settings, pods, events));
     let (sender, keys) = mpsc::unbounded_channel();
     let workers = controller.context.settings.cloneset_workers;
     let work = async {
@@ -134,7 +134,8 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     };
     tokio::join!(
         controller.stores.follow(&client),
-        triggers::forward(controller.stores.sets.subscribe(), sender.clone(), of_set),
+        triggers::forward(controller.stores.sets.subscribe(), sender.clone(), |change| controller
+            .of_set(change)),
         triggers::forward(controller.pods.subscribe(), sender.clone(), of_pod),
         triggers::forward(controller.stores.claims.subscribe(), sender.clone(), of_claim),
         triggers::forward(controller.stores.revisions.0.subscribe(), sender, of_revision),
@@ -180,49 +181,60 @@ fn at_once(key: Key) -> (Key, Duration) {
     (key, Duration::ZERO)
 }
 
-/// A CloneSet that is new, says something else, or has come to another revision. Counters in its status
-/// are our own.
 fn of_set(change: &Change<CloneSet>) -> Option<(Key, Duration)> {
-    let said = |set: &Arc<CloneSet>| {
-        let (metadata, status) = (&set.metadata, &set.status);
-        (
-            (metadata.uid.clone(), metadata.generation, metadata.deletion_timestamp.clone()),
-            (metadata.labels.clone(), metadata.annotations.clone()),
-            (status.current_revision.clone(), status.update_revision.clone()),
-        )
-    };
-    let state = change.states().next()?;
-    let key = (state.metadata.namespace.clone(), state.metadata.name.clone());
-    (change.old.as_ref().map(said) != change.new.as_ref().map(said)).then(|| at_once(key))
+    trigger::of_set(change.old.as_deref(), change.new.as_deref()).map(at_once)
 }
 
-fn owners<'a>(
-    namespace: &'a str,
-    references: &'a [OwnerReference],
-) -> impl Iterator<Item = (Key, Duration)> + 'a {
-    let ours = |owner: &&OwnerReference| owner.kind == KIND && owner.group() == api::APPS_GROUP;
-    references.iter().filter(ours).map(move |owner| at_once((namespace.to_owned(), owner.name.clone())))
+fn of_pod(change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
+    trigger::of_pod(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
 }
 
-fn of_pod(change: &Change<ObservedPod>) -> BTreeSet<(Key, Duration)> {
-    change.states().flat_map(|pod| owners(&pod.metadata.namespace, &pod.metadata.owner_references)).collect()
+fn of_claim(change: &Change<Claim>) -> Vec<(Key, Duration)> {
+    trigger::of_claim(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
 }
 
-fn of_claim(change: &Change<Claim>) -> BTreeSet<(Key, Duration)> {
-    let states = change.states();
-    states.flat_map(|claim| owners(&claim.metadata.namespace, &claim.metadata.owner_references)).collect()
-}
-
-/// A revision that somebody took away may be the current one.
 fn of_revision(change: &Change<StoredRevision>) -> Vec<(Key, Duration)> {
-    let gone = change.old.as_ref().filter(|_| change.new.is_none());
-    let metadata = gone.into_iter().map(|revision| &revision.metadata);
-    metadata.flat_map(|metadata| owners(&metadata.namespace, &metadata.owner_references)).collect()
+    trigger::of_revision(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
+}
+
+fn course(key: &Key) -> String {
+    format!("{}/{}", key.0, key.1)
 }
 
 impl Controller {
+    fn new(
+        context: Context,
+        settings: Settings,
+        pods: Arc<Pods>,
+        events: mpsc::Sender<(ObjectReference, Event)>,
+    ) -> Self {
+        Self {
+            settings,
+            stores: Stores::default(),
+            nodes: Nodes::default(),
+            courses: Courses::default(),
+            memories: Mutex::default(),
+            pods,
+            events,
+            client: context.client.clone(),
+            context,
+        }
+    }
+
+    /// [`of_set`]; what a CloneSet says anew is tried at once, whatever was refused before.
+    fn of_set(&self, change: &Change<CloneSet>) -> Option<(Key, Duration)> {
+        let said = |set: &Arc<CloneSet>| (set.metadata.uid.clone(), set.metadata.generation);
+        if let Some(set) = &change.new
+            && change.old.as_ref().map(said) != Some(said(set))
+        {
+            self.courses.wake(&course(&set.key()));
+            self.memory_of(set, |memory| memory.pauses.clear());
+        }
+        of_set(change)
+    }
+
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
-        let course = format!("{}/{}", key.0, key.1);
+        let course = course(key);
         let Some(set) = self.stores.sets.get(key) else {
             self.forget(key, &course);
             return Ok(Next::Done);
@@ -230,28 +242,36 @@ impl Controller {
         if let Some(rest) = self.courses.rest(&course) {
             return Ok(Next::After(rest));
         }
-        if self.memory_of(&set, |memory| memory.lost_sight) {
-            self.look_again(&set).await?;
+        let next = self.advance(&set, &course).await;
+        match &next {
+            // What was refused has pauses of its own.
+            Ok(_) | Err(ReconcileError::Action(_)) => self.courses.succeeded(&course),
+            Err(_) => self.courses.failed(&course),
         }
+        next
+    }
+
+    async fn advance(&self, set: &CloneSet, course: &str) -> Result<Next, ReconcileError> {
+        self.look_again(set).await?;
         let pods = self.pods.owned_by(&set.metadata.uid);
-        let nodes = self.nodes(&set, pods.len()).await?;
+        let nodes = self.nodes(set, pods.len()).await?;
         let began = Instant::now();
-        let mut planned = self.plan(&set, &pods, &nodes);
+        let mut planned = self.plan(set, &pods, &nodes);
         let mut took = began.elapsed();
         if let Some(step) = planned.revision.take() {
-            let collisions = self.revisions(&set).write(step).await?;
+            let collisions = self.revisions(set).write(step).await?;
             if collisions.is_some() {
-                self.memory_of(&set, |memory| memory.collision_count = collisions);
+                self.memory_of(set, |memory| memory.collision_count = collisions);
             }
             let began = Instant::now();
-            planned = self.plan(&set, &pods, &nodes);
+            planned = self.plan(set, &pods, &nodes);
             took += began.elapsed();
             if planned.revision.is_some() {
                 return Err(ReconcileError::Unsettled);
             }
         }
-        self.courses.plan_took(&course, took);
-        let work = Work::new(&set, &pods);
+        self.courses.plan_took(course, took);
+        let work = Work::new(set, &pods);
         self.carry_out(&work, planned).await
     }
 
@@ -261,8 +281,10 @@ impl Controller {
         let stored = &self.stores.revisions.0;
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
         revisions.extend(stored.group(&Group::Orphans(set.metadata.namespace.as_str().into())));
-        let (refused, collision_count) =
-            self.memory_of(set, |memory| (memory.refused.clone(), memory.collision_count));
+        let (refused, held, collision_count) = self.memory_of(set, |memory| {
+            memory.keep_refused(&claims);
+            (memory.refused.clone(), memory.pauses.held_updates(), memory.collision_count)
+        });
         let snapshot = Snapshot {
             set,
             pods,
@@ -270,6 +292,7 @@ impl Controller {
             revisions: &revisions,
             nodes,
             refused: &refused,
+            held: &held,
             collision_count,
             gates: &self.context.settings.gates,
             settings: self.settings,
@@ -283,15 +306,28 @@ impl Controller {
         for event in plan.events {
             self.tell(set, event);
         }
+        let planned = plan.release.iter().chain(&plan.scale).chain(&plan.update);
+        let takes_room = |pod: &&&Arc<ObservedPod>| !matches!(&*pod.status.phase, "Succeeded" | "Failed");
+        let present = work.pods.values().filter(takes_room).count();
+        self.memory(work, |memory| memory.pauses.review(planned, present));
         let released = self.act(work, &plan.release).await;
         let scaled = self.act(work, &plan.scale).await;
-        let updated = if scaled.acted { act::Done::default() } else { self.act(work, &plan.update).await };
-        let skipped = scaled.acted && !plan.update.is_empty();
+        let updates: Vec<&Action> = plan.update.iter().filter(|action| scaled.lets(action)).collect();
+        let skipped = updates.len() < plan.update.len();
+        let mut updated = self.act(work, updates).await;
+        if updated.failure.is_none() {
+            // Updates that are held up are not in the plan; the trouble is the same.
+            let held = self.memory(work, |memory| memory.pauses.held_updates());
+            updated.failure = held.into_values().next().map(|refusal| refusal.message.into());
+        }
         let scale = scaled.outcome(plan.problems.scale);
-        let update = if skipped { Outcome::Skipped } else { updated.outcome(plan.problems.update) };
+        let update = match updated.outcome(plan.problems.update) {
+            Outcome::Succeeded if skipped => Outcome::Skipped,
+            outcome => outcome,
+        };
         let stored = match plan.status {
-            Some(status) => self.write_status(set, &status, &scale, &update).await,
-            None => Ok(true),
+            Some(status) => self.write_status(work, &status, &scale, &update).await,
+            None => Stored::Yes,
         };
         self.pre_download(work, plan.pre_download).await;
         if let Some(patch) = plan.pods_to_delete
@@ -304,30 +340,45 @@ impl Controller {
                 warn!(revision = revision.name, %error, "an obsolete ControllerRevision stays");
             }
         }
-        let stored = stored?;
-        let failure = [&scale, &update].into_iter().find_map(|outcome| match outcome {
-            Outcome::Failed(message) => Some(message.clone()),
+        let mut problems = [scale, update].into_iter().filter_map(|outcome| match outcome {
+            Outcome::Failed(message) => Some(message),
             _ => None,
         });
-        if let Some(message) = failure.or(released.failure) {
-            return Err(ReconcileError::Action(message));
+        let tried =
+            released.failed || scaled.failed || updated.failed || matches!(stored, Stored::Refused(_));
+        let outdated = released.outdated || scaled.outdated || updated.outdated;
+        let again = skipped || matches!(stored, Stored::Outdated);
+        let problem = problems.next().or(released.failure).or(stored.refusal());
+        let (news, pause) =
+            self.memory(work, |memory| (memory.is_news(problem.as_deref()) || tried, memory.pauses.next()));
+        match problem {
+            Some(problem) if news => Err(ReconcileError::Action(problem)),
+            _ if outdated || again => Ok(Next::After(SOON)),
+            _ => Ok(Next::After(plan.requeue_after.into_iter().chain(pause).fold(SAFETY_NET, Duration::min))),
         }
-        if released.outdated || scaled.outdated || updated.outdated || skipped || !stored {
-            return Ok(Next::After(SOON));
-        }
-        Ok(Next::After(plan.requeue_after.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
     }
 
     async fn write_status(
         &self,
-        set: &CloneSet,
+        work: &Work<'_>,
         status: &StatusPlan,
         scale: &Outcome,
         update: &Outcome,
-    ) -> Result<bool, ReconcileError> {
-        match status.patch(scale, update) {
-            Some(patch) => self.patch_set(set, "/status", PatchKind::Merge, patch).await,
-            None => Ok(true),
+    ) -> Stored {
+        let Some(patch) = status.patch(scale, update) else { return Stored::Yes };
+        if self.memory(work, |memory| memory.pauses.held(STATUS)).is_some() {
+            return Stored::Held;
+        }
+        match self.patch_set(work.set, "/status", PatchKind::Merge, patch).await {
+            Ok(written) => {
+                self.memory(work, |memory| memory.pauses.succeeded(STATUS));
+                if written { Stored::Yes } else { Stored::Outdated }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                self.memory(work, |memory| memory.pauses.failed(STATUS, &error));
+                Stored::Refused(error)
+            }
         }
     }
 
@@ -364,26 +415,6 @@ impl Controller {
         Ok(Arc::new(BTreeMap::new()))
     }
 
-    /// Reads the Pods and claims of the CloneSet's namespace as they are now.
-    async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
-        let namespace = &set.metadata.namespace;
-        let list = async |plural: &str| -> Result<Vec<Box<RawValue>>, ReconcileError> {
-            let path =
-                format!("/api/v1/namespaces/{namespace}/{plural}?labelSelector={CLONESET_INSTANCE_ID}");
-            let path = path.replace("apps.kruise.io/", "apps.kruise.io%2F");
-            let Some(text) = write::get(&self.client, &path).await? else { return Ok(Vec::new()) };
-            Ok(serde_json::from_str::<List<Box<RawValue>>>(&text)?.items)
-        };
-        for pod in list("pods").await? {
-            self.pods.written(pod.get())?;
-        }
-        for claim in list("persistentvolumeclaims").await? {
-            self.stores.claims.written(Claim::read(claim.get())?);
-        }
-        self.memory_of(set, |memory| memory.lost_sight = false);
-        Ok(())
-    }
-
     fn memory<T>(&self, work: &Work<'_>, use_it: impl FnOnce(&mut Memory) -> T) -> T {
         self.memory_of(work.set, use_it)
     }
@@ -395,7 +426,7 @@ impl Controller {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = memories.entry(key).or_default();
         if memory.uid != metadata.uid {
-            *memory = Memory { uid: metadata.uid.clone(), ..Memory::default() };
+            *memory = Memory::of(&metadata.uid);
         }
         use_it(memory)
     }

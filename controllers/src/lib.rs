@@ -86,6 +86,8 @@ pub enum ReconcileError {
 pub struct Context {
     /// A client of the controllers' own runtime.
     pub client: Client,
+    /// A client that asks once, for evictions: budgets refuse them for long, and have the client try again.
+    pub evicting: Client,
     /// Where they count.
     pub metrics: Arc<Metrics>,
     /// What admission knows of the cluster: they read Namespaces there.
@@ -283,6 +285,7 @@ mod tests {
             sidecarterminator_workers: 1,
         };
         let context = Context {
+            evicting: client.clone(),
             client,
             metrics: Arc::new(metrics()),
             index: Arc::new(Index::fixed(planner::world::World::new("kruise-system"))),

@@ -9,6 +9,9 @@ use prometheus::{
 
 use crate::created_pods::CreatedPods;
 
+/// How the Pods of SidecarSets are counted.
+const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];
+
 /// Counters, gauges and histograms of all controllers of a process.
 pub struct Metrics {
     /// When Pods were last created; kept on the replica that leads.
@@ -28,6 +31,7 @@ pub struct Metrics {
     worked: HistogramVec,
     unfinished: GaugeVec,
     longest: GaugeVec,
+    sidecar_set_pods: IntGaugeVec,
 }
 
 /// How a reconcile ended.
@@ -114,6 +118,13 @@ impl Metrics {
                 ),
                 queue,
             )?,
+            sidecar_set_pods: IntGaugeVec::new(
+                Opts::new(
+                    "kutter_sidecarset_pods",
+                    "Pods that a SidecarSet matches, those that have its sidecars, and those that were missed",
+                ),
+                &["sidecarset", "state"],
+            )?,
         };
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(metrics.leader_status.clone()))?;
@@ -129,6 +140,7 @@ impl Metrics {
         registry.register(Box::new(metrics.worked.clone()))?;
         registry.register(Box::new(metrics.unfinished.clone()))?;
         registry.register(Box::new(metrics.longest.clone()))?;
+        registry.register(Box::new(metrics.sidecar_set_pods.clone()))?;
         metrics.set_leader(false);
         Ok(metrics)
     }
@@ -147,6 +159,27 @@ impl Metrics {
     /// Whether this replica runs the controllers.
     pub fn leads(&self) -> bool {
         self.leader.get() == 1
+    }
+
+    /// Records how many Pods a SidecarSet matches, how many of them have its sidecars, and how many were
+    /// missed.
+    pub(crate) fn count_sidecar_set(&self, name: &str, pods: [usize; 3]) {
+        for (state, count) in SIDECAR_SET_STATES.into_iter().zip(pods) {
+            self.sidecar_set_pods.with_label_values(&[name, state]).set(count as i64);
+        }
+    }
+
+    /// Forgets a SidecarSet that is gone.
+    pub(crate) fn forget_sidecar_set(&self, name: &str) {
+        for state in SIDECAR_SET_STATES {
+            // An error says that it was not counted.
+            drop(self.sidecar_set_pods.remove_label_values(&[name, state]));
+        }
+    }
+
+    /// Forgets all SidecarSets: another replica counts them.
+    pub(crate) fn forget_sidecar_sets(&self) {
+        self.sidecar_set_pods.reset();
     }
 
     pub(crate) fn set_workers(&self, controller: &str, workers: usize) {

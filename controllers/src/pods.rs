@@ -8,9 +8,12 @@
 //! - that wait for a condition or for the start of a container, whole, until they do not wait any more
 //!   ([`Pods::waiting`]).
 //!
+//! Of every Pod that has not ended a small record is kept as well, from which the accounts of SidecarSets are
+//! made ([`Pods::ledger`]).
+//!
 //! The invariants are those of [`crate::store`].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
@@ -20,6 +23,8 @@ use kube::{Api, Client};
 use planner::launch_priority::release::PodFacts;
 use planner::observed_pod::{ObservedPod, Pool};
 use planner::sidecar_terminator;
+use planner::sidecarset::account::ledger::Ledger;
+use planner::sidecarset::account::{PodRecord, Uid};
 use planner::sidecarset::rollout::injected;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -34,6 +39,7 @@ pub struct Pods {
     kept: Store<ObservedPod>,
     waiting: Store<WatchedObject>,
     pool: Mutex<Pool>,
+    ledger: Mutex<Ledger>,
     terminator: bool,
     created: Arc<CreatedPods>,
 }
@@ -76,6 +82,7 @@ impl Pods {
             kept: Store::default(),
             waiting: Store::default(),
             pool: Mutex::default(),
+            ledger: Mutex::default(),
             terminator,
             created: Arc::default(),
         }
@@ -128,7 +135,7 @@ impl Pods {
 
     /// Takes in that a delete of our own took the Pod away at once: nobody plans on it from now on.
     pub fn deleted(&self, key: &Key, resource_version: &str) {
-        self.kept.delete(key, resource_version);
+        self.kept.deleted(key, resource_version);
     }
 
     /// The Pods that wait for their first condition or for the release of a container, whole.
@@ -136,11 +143,25 @@ impl Pods {
         &self.waiting
     }
 
+    /// The records of all Pods. Held for single operations only, never over an await.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the record of a Pod.
+    fn note(&self, uid: &str, pod: Option<&ObservedPod>) {
+        let record = pod.and_then(|pod| PodRecord::of(pod, &mut self.pool()));
+        self.ledger().see(Uid::of(uid), record);
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Drops what no rule reads, and keeps what other Pods have too only once.
     fn slim(&self, pod: &mut ObservedPod) {
         trim::trim(pod);
-        // Held for this one operation only.
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).share(pod);
+        self.pool().share(pod);
     }
 
     fn is_needed(&self, pod: &ObservedPod) -> bool {
@@ -167,6 +188,7 @@ impl Sink for Pods {
     fn list_begins(&self) {
         self.kept.list_begins();
         self.waiting.list_begins();
+        self.ledger().list_begins();
     }
 
     fn see(&self, object: WatchedObject) {
@@ -175,6 +197,7 @@ impl Sink for Pods {
         if let Some(created) = pod.as_ref().and_then(|pod| pod.metadata.creation_timestamp) {
             self.created.see(&key.0, created);
         }
+        self.note(object.uid(), pod.as_ref());
         if pod.as_ref().is_some_and(|pod| waits(pod, &object)) {
             self.waiting.apply(object);
         } else {
@@ -193,9 +216,11 @@ impl Sink for Pods {
         let (key, version) = (object.key(), object.resource_version());
         self.kept.delete(&key, version);
         self.waiting.delete(&key, version);
+        self.ledger().gone(Uid::of(object.uid()));
     }
 
     fn list_ends(&self) {
+        self.ledger().list_ends();
         self.kept.list_ends();
         self.waiting.list_ends();
     }

@@ -19,8 +19,9 @@ use crate::metrics::{self, Metrics};
 
 /// First pause after a failure; doubled with each further one (spec 00 §3.2).
 const BASE_DELAY: Duration = Duration::from_millis(5);
-/// Longest pause after a failure.
-const MAX_DELAY: Duration = Duration::from_secs(1000);
+/// Longest pause after a failure. OpenKruise's is 1000 s; here nothing waits longer than ten minutes to be
+/// looked at.
+const MAX_DELAY: Duration = Duration::from_secs(600);
 /// How old the measures of reconciles under way may be.
 const OBSERVATION: Duration = Duration::from_secs(1);
 
@@ -366,6 +367,6 @@ mod tests {
     fn pauses_grow_up_to_the_limit() {
         assert_eq!(backoff(0), Duration::from_millis(5));
         assert_eq!(backoff(3), Duration::from_millis(40));
-        assert_eq!(backoff(40), MAX_DELAY);
+        assert_eq!(backoff(40), Duration::from_secs(600), "each object is looked at every ten minutes");
     }
 }

@@ -1,5 +1,6 @@
 //! Controller `sidecarset-controller`: records what a SidecarSet says in ControllerRevisions, updates the
-//! sidecars of running Pods and counts them (spec 20 §5 to §9).
+//! sidecars of running Pods and counts them (spec 20 §5 to §9). Beside it the accounts are kept: which Pods
+//! have the sidecars, and why the others have not.
 //!
 //! ```text
 //!   SidecarSets, ControllerRevisions, Pods --(old, new)--> triggers --names--> queue
@@ -45,11 +46,13 @@ use crate::store::follow::{Readable, follow, resource};
 use crate::store::{Change, Kept, Store};
 use crate::{Context, ReconcileError, now, pod_reference, triggers};
 
+mod account;
 mod memory;
 mod revisions;
 #[cfg(test)]
 mod tests;
 
+use account::{Keeper, Rollouts};
 use memory::Memory;
 use revisions::Revisions;
 
@@ -104,6 +107,7 @@ struct Controller {
     recorder: Recorder,
     courses: Courses,
     memory: Memory,
+    rollouts: Rollouts,
 }
 
 /// What came of the writes of a plan.
@@ -141,6 +145,10 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
         })
         .await;
     };
+    let accounts = async {
+        tokio::join!(controller.pods.synced(), controller.sets.synced());
+        Keeper::new(&controller, &context.metrics, context.evicting.clone(), namespace).run().await;
+    };
     tokio::join!(
         follow(sets, Config::default(), &controller.sets),
         controller.revisions.follow(),
@@ -148,6 +156,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
         triggers::forward(controller.revisions.stored.subscribe(), sender.clone(), revisions::lost),
         triggers::forward(controller.pods.subscribe(), sender, |change| controller.of_pod(change)),
         work,
+        accounts,
     );
 }
 
@@ -159,6 +168,7 @@ impl Controller {
             sets: Store::default(),
             courses: Courses::default(),
             memory: Memory::default(),
+            rollouts: Rollouts::default(),
             index,
             pods,
             client,
@@ -201,6 +211,7 @@ impl Controller {
         let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
             self.courses.forget(name);
             self.memory.forget(name);
+            self.rollouts.forget(name);
             return Ok(Next::Done);
         };
         if let Some(rest) = self.courses.rest(name) {
@@ -231,6 +242,7 @@ impl Controller {
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
+        self.rollouts.planned(set, &plan, &pods);
         self.courses.plan_took(name, planned.saturating_add(began.elapsed()));
         if !self.write_status(set, plan.status.as_deref()).await? {
             return Ok(Next::After(SOON));

@@ -11,8 +11,9 @@
 //! 1. An older state never takes the place of a newer one: once [`Store::written`] has taken in what a
 //!    write returned, no reader sees a state from before that write, whatever the watch still has to tell.
 //! 2. What the watch has told to be gone does not come back by the late answer to a write.
-//! 3. A list tells what exists: it replaces everything but what was written while it was under way. So
-//!    the versions of an API server that was set back to an older state are believed.
+//! 3. A list tells what exists: it replaces everything but what was written while it was under way, and of
+//!    that what it should have shown. So the versions of an API server that was set back to an older state
+//!    are believed.
 //! 4. Subscribers hear of every change once, in order. They never block the store.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -95,7 +96,7 @@ struct State<T: Kept> {
     slots: Slots<T>,
     keys: HashMap<Key, u32>,
     groups: HashMap<T::Group, BTreeSet<u32>>,
-    /// How far the watch has come.
+    /// How far the list or the watch has come.
     progress: Version,
     /// While a list is under way: what it has not shown yet, and what was written since it began.
     listing: Option<Listing>,
@@ -172,13 +173,16 @@ impl<T: Kept> Store<T> {
         let known = state.keys.get(&object.key()).copied();
         let older = match known.and_then(|slot| state.slots.get(slot)) {
             Some(known) => Version::of(&**known) < version,
-            // A list that is under way may be older than the object.
-            None => state.progress < version,
+            // A list that is under way may be older than the object, or may show it on a later page.
+            None => state.listing.is_some() || state.progress < version,
         };
         if older {
             let slot = state.insert(object);
             if let Some(listing) = &mut state.listing {
                 listing.written.insert(slot);
+                if known.is_none() {
+                    listing.unseen.insert(slot);
+                }
             }
         }
     }
@@ -218,22 +222,25 @@ impl<T: Kept> Store<T> {
         let mut state = self.lock();
         let version = Version(resource_version.parse().unwrap_or_default());
         state.progress = state.progress.max(version);
-        let Some(slot) = state.keys.get(key).copied() else { return };
-        if let Some(listing) = &mut state.listing {
-            listing.unseen.remove(&slot);
-        }
-        // A later object of this name may be known already by its creation.
-        if state.slots.get(slot).is_some_and(|known| Version::of(&**known) <= version) {
-            state.remove(slot);
-        }
+        state.forget(key, version);
     }
 
-    /// The list is complete: what it did not show is gone.
+    /// Takes in what the answer to a request of our own said: the object is gone that had this version. How far
+    /// the watch has come it does not tell.
+    pub fn deleted(&self, key: &Key, resource_version: &str) {
+        self.lock().forget(key, Version(resource_version.parse().unwrap_or_default()));
+    }
+
+    /// The list is complete: what it did not show is gone, unless it was written later.
     pub(crate) fn list_ends(&self) {
         let mut state = self.lock();
         if let Some(Listing { unseen, written }) = state.listing.take() {
-            for slot in unseen.difference(&written) {
-                state.remove(*slot);
+            for slot in unseen {
+                let known = state.slots.get(slot).map(|known| Version::of(&**known));
+                // The list was made no earlier than what it shows.
+                if !written.contains(&slot) || known.is_some_and(|known| known <= state.progress) {
+                    state.remove(slot);
+                }
             }
         }
         drop(state);
@@ -267,6 +274,20 @@ impl<T: Kept> State<T> {
         }
         self.tell(&Change { old, new: Some(object) });
         slot
+    }
+
+    /// Removes the object, unless it is a later one of this name, known by its creation.
+    fn forget(&mut self, key: &Key, version: Version) {
+        let Some(slot) = self.keys.get(key).copied() else { return };
+        if self.slots.get(slot).is_some_and(|known| Version::of(&**known) <= version) {
+            if let Some(listing) = &mut self.listing {
+                listing.unseen.remove(&slot);
+                listing.written.remove(&slot);
+            }
+            self.remove(slot);
+        } else if let Some(listing) = &mut self.listing {
+            listing.unseen.remove(&slot);
+        }
     }
 
     fn remove(&mut self, slot: u32) {

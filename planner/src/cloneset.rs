@@ -9,6 +9,8 @@
 //!     ranking      which Pods go first               pod       the Pods and claims that are created
 //!     claims       whose claim is whose              status, progress   what the status says
 //!     explanation  what stands in the way, and what would clear it
+//!
+//!   trigger      which CloneSet to look at when something has changed
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
@@ -51,6 +53,7 @@ mod scale;
 pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod trigger;
 mod update;
 pub mod validation;
 
@@ -95,12 +98,24 @@ pub struct Snapshot<'a> {
     /// Instance ids of Pods that this controller tried to create and the API server refused: their claims
     /// are kept for the next try (sharp edge 18). May be forgotten at a restart.
     pub refused: &'a BTreeSet<String>,
+    /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
+    /// others are updated in their place. May be forgotten at a restart.
+    pub held: &'a BTreeMap<Box<str>, Refusal>,
     /// `status.collisionCount` as far as the controller has come with it since the status was written.
     pub collision_count: Option<i32>,
     /// The feature gates.
     pub gates: &'a FeatureGates,
     /// What the operator settled, and what the cluster can do.
     pub settings: Settings,
+}
+
+/// Why the update of a Pod was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the API server said.
+    pub message: Box<str>,
+    /// When it said so for the first time.
+    pub since: Timestamp,
 }
 
 /// What plans of all CloneSets have in common.
@@ -122,20 +137,22 @@ pub struct Settings {
 /// 2. [`Plan::release`]. If an action fails, do what is left of the list and the status, and try again
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
-///    begun. The other actions do not wait for one another: one that fails stops no other.
-/// 4. [`Plan::update`], only if not one action of `scale` succeeded, not even in part, and none was left
-///    without an answer, for it was planned on the Pods as they are in the snapshot. No failure stops
-///    another action.
+///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
+/// 4. [`Plan::update`], only if not one action of `scale` succeeded, not even in part, for it was planned on
+///    the Pods as they are in the snapshot. Where one was left without an answer, only what is under way goes
+///    on ([`WriteReason::Progress`]). No failure stops another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], [`Plan::pods_to_delete`], then [`Plan::obsolete_revisions`]; failures are only logged.
 /// 7. Events: [`Plan::events`], and those of each action ([`Action::success`], [`Action::failure`]).
-/// 8. Look again after [`Plan::requeue_after`], or after a pause that grows with each failure in a row.
+/// 8. Look again after [`Plan::requeue_after`]. What failed is tried again after a pause that grows with each
+///    failure in a row; nothing else waits for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// A revision to write first.
     pub revision: Option<RevisionStep>,
-    /// What stops belonging to the CloneSet: Pods that the selector does not match, claims without a Pod.
+    /// What stops belonging to the CloneSet: Pods that the selector does not match, claims without a Pod. And
+    /// claims that were to go and stay.
     pub release: Vec<Action>,
     /// The scale step.
     pub scale: Vec<Action>,
@@ -169,10 +186,14 @@ pub struct Problems {
 }
 
 impl Plan {
-    fn impossible(problem: String) -> Self {
+    /// Nothing can be planned. The status keeps what it says, for nothing was done about this generation, and
+    /// tells why.
+    fn impossible(set: &CloneSet, problem: String, now: Timestamp) -> Self {
         let explanation = Explanation::of_problem(&problem);
+        let mut status = StatusPlan::unchanged(set, now);
+        explanation.record(status.conditions_mut(), now);
         let problems = Problems { scale: Some(problem), update: None };
-        Self { problems, explanation, ..Self::default() }
+        Self { problems, explanation, status: Some(status), ..Self::default() }
     }
 
     /// True where nothing is created, deleted or written.
@@ -268,7 +289,9 @@ pub fn plan(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
     let set = snapshot.set;
     let selector = match Selector::compile(&set.spec.selector) {
         Ok(selector) => selector,
-        Err(error) => return Plan::impossible(format!("spec.selector can't be used: {error}")),
+        Err(error) => {
+            return Plan::impossible(set, format!("spec.selector can't be used: {error}"), moment.now);
+        }
     };
     let revisions = snapshot.revisions.iter().map(|revision| &**revision);
     let history = workload::history(revisions, &selector, &set.metadata.uid);
@@ -283,7 +306,7 @@ pub fn plan(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
                 let explanation = Explanation::of_revision(&step);
                 return Plan { revision: Some(step), explanation, ..Plan::default() };
             }
-            Err(problem) => return Plan::impossible(problem),
+            Err(problem) => return Plan::impossible(set, problem, moment.now),
         }
     };
     // Without any revision nothing was ever created.
@@ -315,6 +338,7 @@ pub fn plan(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
         &working.taken,
         working.difference(working.prepared_is_new).up > 0,
     ));
+    plan.release.extend(working.claims.keep(&working.members, &plan.scale));
     plan
 }
 

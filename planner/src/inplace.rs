@@ -39,11 +39,13 @@ mod decision;
 mod environment;
 mod qos;
 pub mod readiness;
+mod restarts;
 mod spec;
 mod state;
 mod template;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 pub use completion::{Incomplete, completed};
 pub use decision::{Options, Reason, decide};
@@ -156,36 +158,36 @@ pub enum Progress {
 /// Begins to change the Pod to `spec.revision` (spec 30 §4).
 ///
 /// Guarantees: the gate turns false before anything else changes; the Pod's new revision, its new
-/// containers and the record of it are one write, so none is there without the others.
+/// containers and the record of it are one write, so none is there without the others. What an update
+/// before it has not come to yet is part of this one.
 pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp) -> Started {
+    let mut spec = spec.clone();
+    let mut state = State { revision: spec.revision.clone(), ..State::default() };
+    unfinished::take_over(pod, rules, &mut spec, &mut state);
     let mut writes = Vec::new();
-    if must_become_not_ready(pod, spec, rules) {
+    if must_become_not_ready(pod, &spec, rules) {
         let conditions = readiness::not_ready(pod, now);
         if !conditions.is_empty() {
             writes.push(PodWrite { conditions, ..PodWrite::to(Target::Status) });
         }
     }
     let grace = u64::try_from(spec.grace_seconds).ok().filter(|seconds| *seconds > 0);
-    let mut state = State {
-        revision: spec.revision.clone(),
-        // Annotations hold whole seconds: rounded up, so that the grace period is never short.
-        update_timestamp: Seconds(if grace.is_some() { whole_second_after(now) } else { now }),
-        update_env_from_metadata: spec.update_env_from_metadata,
-        update_images: !spec.container_images.is_empty(),
-        update_resources: !spec.container_resources.is_empty(),
-        ..State::default()
-    };
+    // Annotations hold whole seconds: rounded up, so that the grace period is never short.
+    state.update_timestamp = Seconds(if grace.is_some() { whole_second_after(now) } else { now });
+    state.update_env_from_metadata |= spec.update_env_from_metadata;
+    state.update_images |= !spec.container_images.is_empty();
+    state.update_resources |= !spec.container_resources.is_empty();
     let mut write = PodWrite::default();
-    if grace.is_some() {
-        state::wait(pod, spec, &mut write);
-    } else {
-        writes.extend(batch::apply(pod, spec.clone(), &mut state, rules, now, &mut write));
-        state::stop_waiting(pod, &mut write);
-    }
-    state.record(pod, &mut write);
     for (label, value) in rules.labels.labels(&spec.revision) {
         write.set_label(label, value);
     }
+    if grace.is_some() {
+        state::wait(pod, &spec, &mut write);
+    } else {
+        writes.extend(batch::apply(pod, spec, &mut state, rules, now, &mut write));
+        state::stop_waiting(pod, &mut write);
+    }
+    state.record(pod, &mut write);
     let sets_updating = match rules.sets_updating {
         SetsUpdating::Always => true,
         SetsUpdating::IfPresent => pod.label(LIFECYCLE_STATE).is_some(),
@@ -246,6 +248,16 @@ pub fn refresh(pod: &ObservedPod, rules: &Rules, now: Timestamp) -> Result<Refre
 }
 
 impl Refresh {
+    /// There is nothing to do but to let the Pod serve again.
+    pub fn opens_gate_only(&self) -> bool {
+        let opens = |write: &PodWrite| {
+            let conditions =
+                write.conditions.iter().all(|condition| *condition.kind == *IN_PLACE_UPDATE_READY);
+            conditions && write.labels.is_empty() && write.annotations.is_empty()
+        };
+        self.progress == Progress::Done && self.writes.iter().all(opens)
+    }
+
     fn waiting(incomplete: Incomplete) -> Self {
         Self { writes: Vec::new(), requeue: None, progress: Progress::Waiting(incomplete) }
     }
@@ -275,6 +287,7 @@ fn end_grace(
         let requeue = Some(Duration::from_secs(seconds.unsigned_abs()));
         return Ok(Refresh { requeue, ..Refresh::waiting(Incomplete::Grace) });
     }
+    state.restart_counts = restarts::recorded(pod, &state);
     let mut writes: Vec<PodWrite> =
         batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();
     state.record(pod, &mut write);
@@ -289,6 +302,7 @@ fn next_batch(pod: &ObservedPod, mut state: State, rules: &Rules, now: Timestamp
         return Refresh::waiting(Incomplete::NotReady(name.clone()));
     }
     let spec = state.take_next();
+    state.restart_counts = restarts::recorded(pod, &state);
     let mut write = PodWrite::default();
     let mut writes: Vec<PodWrite> =
         batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();

@@ -9,13 +9,12 @@
 //!
 //! Invariant: what this reader accepts `serde_json` accepts too, with the same result.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
@@ -295,12 +294,14 @@ impl<'de> Reader<'de> {
         Ok(value)
     }
 
-    fn string(&mut self) -> Result<Cow<'de, str>, Unusual> {
+    /// Lets a visitor see a string, as it stands in the text where it holds no escapes.
+    #[inline]
+    fn string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Unusual> {
         let inside = behind_byte(b'"', self.rest)?;
         let special = from_special(inside);
-        let [b'"', behind @ ..] = special else { return self.escaped_string().map(Cow::Owned) };
+        let [b'"', behind @ ..] = special else { return visitor.visit_string(self.escaped_string()?) };
         self.rest = behind;
-        self.between(inside, special).map(Cow::Borrowed)
+        visitor.visit_borrowed_str(self.between(inside, special)?)
     }
 
     #[inline(never)]
@@ -319,10 +320,11 @@ impl<'de> Reader<'de> {
     /// Lets a visitor read a container, which it must read to the end.
     fn container<T>(
         &mut self,
-        read: impl FnOnce(&mut Elements<'_, 'de>) -> Result<T, Unusual>,
+        start: u8,
         end: u8,
+        read: impl FnOnce(&mut Elements<'_, 'de>) -> Result<T, Unusual>,
     ) -> Result<T, Unusual> {
-        self.rest = self.rest.split_first().ok_or(Unusual)?.1;
+        self.rest = behind_byte(start, self.rest)?;
         self.depth = self.depth.checked_sub(1).ok_or(Unusual)?;
         let mut elements = Elements { reader: self, end, state: State::Start };
         let value = read(&mut elements)?;
@@ -337,12 +339,9 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
         match self.peek()? {
-            b'"' => match self.string()? {
-                Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-                Cow::Owned(text) => visitor.visit_string(text),
-            },
-            b'{' => self.container(|members| visitor.visit_map(members), b'}'),
-            b'[' => self.container(|elements| visitor.visit_seq(elements), b']'),
+            b'"' => self.string(visitor),
+            b'{' => self.deserialize_map(visitor),
+            b'[' => self.deserialize_seq(visitor),
             b't' => visitor.visit_bool(self.word("true", true)?),
             b'f' => visitor.visit_bool(self.word("false", false)?),
             b'n' => {
@@ -357,6 +356,40 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
+        self.string(visitor)
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
+        self.string(visitor)
+    }
+
+    #[inline]
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
+        self.string(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
+        self.container(b'{', b'}', |members| visitor.visit_map(members))
+    }
+
+    /// A struct in the form of a list is unusual.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Unusual> {
+        self.deserialize_map(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
+        self.container(b'[', b']', |elements| visitor.visit_seq(elements))
+    }
+
+    #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unusual> {
         match self.peek()? {
             b'n' => {
@@ -392,8 +425,8 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct enum identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple
+        tuple_struct enum
     }
 }
 
@@ -436,13 +469,13 @@ impl<'de> MapAccess<'de> for &mut Elements<'_, 'de> {
         if !self.next()? {
             return Ok(None);
         }
-        let key = self.reader.string()?;
+        // Whatever the seed wants to see, a key is a string.
+        if self.reader.peek()? != b'"' {
+            return Err(Unusual);
+        }
+        let key = seed.deserialize(&mut *self.reader)?;
         self.reader.rest = behind_byte(b':', self.reader.rest)?;
-        let key = match key {
-            Cow::Borrowed(key) => seed.deserialize(BorrowedStrDeserializer::new(key)),
-            Cow::Owned(key) => seed.deserialize(key.into_deserializer()),
-        };
-        key.map(Some)
+        Ok(Some(key))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unusual> {

@@ -160,13 +160,18 @@ pub fn write_string(json: &mut String, text: &str) {
     // With room for the quotes of JSON within JSON, which annotations hold.
     json.reserve(text.len() + text.len() / 8 + 2);
     json.push('"');
-    let mut rest = text;
-    while let [special, behind @ ..] = from_special(rest.as_bytes()) {
-        let (plain, _) = rest.split_at_checked(rest.len() - behind.len() - 1).unwrap_or_default();
-        json.push_str(plain);
+    let (mut written, mut read) = (0, 0);
+    while let [special, behind @ ..] = from_special(text.as_bytes().get(read..).unwrap_or_default()) {
+        read = text.len() - behind.len();
+        let position = read - 1;
+        json.push_str(text.get(written..position).unwrap_or_default());
+        written = read;
         match special {
-            b'"' => json.push_str("\\\""),
-            b'\\' => json.push_str("\\\\"),
+            // These follow as they are, with the text behind them.
+            b'"' | b'\\' => {
+                json.push('\\');
+                written = position;
+            }
             b'\n' => json.push_str("\\n"),
             b'\r' => json.push_str("\\r"),
             b'\t' => json.push_str("\\t"),
@@ -175,9 +180,8 @@ pub fn write_string(json: &mut String, text: &str) {
                 let _ = write!(json, "\\u{control:04x}");
             }
         }
-        rest = rest.get(rest.len() - behind.len()..).unwrap_or_default();
     }
-    json.push_str(rest);
+    json.push_str(text.get(written..).unwrap_or_default());
     json.push('"');
 }
 

@@ -53,11 +53,16 @@ pub fn added(pod: &ObservedPod, key: &NotReadyKey, now: Timestamp) -> Vec<PodCon
 
 /// The condition to write so that `key` does not hold the Pod back any more; `None` where it does not.
 pub fn removed(pod: &ObservedPod, key: &NotReadyKey, now: Timestamp) -> Option<PodCondition> {
+    all_removed(pod, std::slice::from_ref(key), now)
+}
+
+/// [`removed`], of several keys at once.
+pub fn all_removed(pod: &ObservedPod, removed: &[NotReadyKey], now: Timestamp) -> Option<PodCondition> {
     let mut keys = keys(pod);
-    if !pod.has_readiness_gate(KRUISE_POD_READY) || !keys.contains(key) {
+    if !pod.has_readiness_gate(KRUISE_POD_READY) || !keys.iter().any(|key| removed.contains(key)) {
         return None;
     }
-    keys.retain(|known| known != key);
+    keys.retain(|known| !removed.contains(known));
     let status = if keys.is_empty() { "True" } else { "False" };
     Some(gate(status, keys, now))
 }

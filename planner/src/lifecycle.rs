@@ -223,15 +223,12 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
     write.conditions = match state {
         State::PreparingDelete if mark_not_ready => kruise_pod_ready::added(pod, &key(PRE_DELETE_KEY), now),
         State::PreparingUpdate if mark_not_ready => kruise_pod_ready::added(pod, &key(PRE_UPDATE_KEY), now),
-        // Whatever the hook says by now: a key that stayed would hold the Pod back for ever.
-        State::Updated | State::Normal => {
-            kruise_pod_ready::removed(pod, &key(PRE_UPDATE_KEY), now).into_iter().collect()
+        // Whatever the hooks say by now: a key that stayed would hold the Pod back for ever.
+        State::PreparingNormal | State::Updated | State::Normal => {
+            let keys = [key(PRE_UPDATE_KEY), key(PRE_DELETE_KEY)];
+            kruise_pod_ready::all_removed(pod, &keys, now).into_iter().collect()
         }
-        State::PreparingNormal
-        | State::Updating
-        | State::PreparingUpdate
-        | State::PreparingDelete
-        | State::Unknown => Vec::new(),
+        State::Updating | State::PreparingUpdate | State::PreparingDelete | State::Unknown => Vec::new(),
     };
     if State::of(pod) != Some(state) {
         write.set_label(LIFECYCLE_STATE, state.as_str());

@@ -50,6 +50,8 @@ pub struct PodMetadata {
     /// The version of this state of the Pod: the precondition of writes.
     #[serde(deserialize_with = "or_default")]
     pub resource_version: Box<str>,
+    /// Counts changes of `spec`, since Kubernetes 1.33.
+    pub generation: Option<i64>,
     /// When the Pod was created.
     #[serde(deserialize_with = "time")]
     pub creation_timestamp: Option<Timestamp>,
@@ -198,6 +200,8 @@ pub struct ReadinessGate {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
+    /// The generation that the kubelet knew when it reported this; some kubelets do not tell.
+    pub observed_generation: Option<i64>,
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "or_default")]
     pub phase: Arc<str>,
@@ -442,6 +446,14 @@ impl ObservedPod {
     /// True where the Pod is ready only if the condition of this type is `True`.
     pub fn has_readiness_gate(&self, kind: &str) -> bool {
         self.spec.readiness_gates.iter().any(|gate| &*gate.condition_type == kind)
+    }
+
+    /// The kubelet knows what `spec` asks for now; also true where it does not tell what it knows.
+    pub fn spec_is_observed(&self) -> bool {
+        match (self.metadata.generation, self.status.observed_generation) {
+            (Some(asked), Some(observed)) => observed >= asked,
+            _ => true,
+        }
     }
 
     /// The container of this name in `spec.containers`.

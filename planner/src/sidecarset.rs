@@ -8,8 +8,10 @@
 //!   explanation   why a SidecarSet was injected or not
 //!   defaulting, validation   the SidecarSet's own webhooks
 //!   rollout, history   updates of running Pods, and the revisions they come from
+//!   account       which Pods have its sidecars, and why the others have not
 //! ```
 
+pub mod account;
 pub(crate) mod build;
 pub mod calculator;
 pub(crate) mod contribution;

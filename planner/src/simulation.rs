@@ -112,8 +112,10 @@ enum Event {
     Duty { name: Box<str>, uid: Box<str>, duty: Duty },
     /// A watch tells the controller something.
     Hear { connection: u32, news: News },
-    /// A broken watch begins anew.
+    /// A broken watch begins anew, with a list.
     List { kind: server::Kind },
+    /// A page of that list arrives.
+    Page { connection: u32, kind: server::Kind, page: Vec<News>, is_last: bool },
     /// The controller looks at the CloneSet.
     Look { life: u32 },
     /// The controller makes its next call.
@@ -245,9 +247,11 @@ impl<'p> Cluster<'p> {
                     self.wake(0);
                 }
             }
-            Event::List { kind } => {
-                self.controller.cache.list(kind, &self.server);
-                self.wake(0);
+            Event::List { kind } => self.list(kind),
+            Event::Page { connection, kind, page, is_last } => {
+                if self.controller.cache.turn_page(connection, kind, page, is_last) {
+                    self.wake(0);
+                }
             }
             Event::Look { life } => self.look(life),
             Event::Call { life } => self.call(life),
@@ -268,7 +272,13 @@ impl<'p> Cluster<'p> {
             let Some(connection) = self.controller.cache.connection(kind) else { continue };
             let Some(arrival) = self.arrivals.get_mut(kind as usize) else { continue };
             *arrival = (*arrival).max(self.agenda.now() + lag);
-            self.agenda.add(*arrival - self.agenda.now(), Event::Hear { connection, news });
+            let delay = *arrival - self.agenda.now();
+            self.agenda.add(delay, Event::Hear { connection, news: news.clone() });
+            // Connections are resumed from a little before where they broke.
+            if !self.is_calm && self.settings.fault_rate > 0.0 && self.chance(self.settings.fault_rate * 0.1)
+            {
+                self.agenda.add(delay, Event::Hear { connection, news });
+            }
         }
         if self.settings.record {
             let (counts, now, time) = (self.counts(), self.agenda.now(), self.now());
@@ -279,10 +289,31 @@ impl<'p> Cluster<'p> {
         }
     }
 
+    /// A watch lists what there is now, page by page. What changes meanwhile it tells after the last one.
+    fn list(&mut self, kind: server::Kind) {
+        let connection = self.controller.cache.list_begins(kind);
+        let mut rest = cache::shown(kind, &self.server);
+        let mut time = 0;
+        loop {
+            let size =
+                if self.is_calm { rest.len() } else { 1 + usize::try_from(self.below(3)).unwrap_or(0) };
+            let page: Vec<News> = rest.drain(..size.min(rest.len())).collect();
+            let is_last = rest.is_empty();
+            time += self.between(1, self.settings.lag.clamp(1, 2_000));
+            self.agenda.add(time, Event::Page { connection, kind, page, is_last });
+            if is_last {
+                break;
+            }
+        }
+        if let Some(arrival) = self.arrivals.get_mut(kind as usize) {
+            *arrival = self.agenda.now() + time;
+        }
+    }
+
     /// Somebody changed a Pod: others hear of it.
     fn settle(&mut self, actor: Actor, before: &ObservedPod, after: &Arc<ObservedPod>) {
         self.pod_changes(after);
-        self.ledger.observe(actor, before, after);
+        self.ledger.observe(actor, before, after, &self.server.set);
         if self.settings.record {
             for change in timeline::describe(before, after) {
                 self.tell(actor, format!("Pod {} {change}", after.metadata.name));

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::CONFIGURATION_CONFIG_MAP;
-use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE};
+use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_PODS};
 use api::meta::LabelSelector;
 use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
@@ -228,6 +228,11 @@ impl World {
         self.namespaces.get(name).map(Arc::as_ref)
     }
 
+    /// All Namespaces that are known, in no particular order.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Namespace)> {
+        self.namespaces.iter().map(|(name, namespace)| (name.as_str(), &**namespace))
+    }
+
     /// How many Namespaces are known.
     pub fn namespace_count(&self) -> usize {
         self.namespaces.len()
@@ -283,7 +288,10 @@ impl World {
                 }
             },
         };
-        set.metadata.annotations.remove(LAST_APPLIED);
+        // No rule of admission reads them, and they may be long.
+        for annotation in [LAST_APPLIED, SIDECARSET_PODS] {
+            set.metadata.annotations.remove(annotation);
+        }
         index.insert(Entry::new(set, problem));
         Ok(())
     }

@@ -65,11 +65,11 @@ pub(crate) fn start(
                 }
             }
         };
-        let (client, lease_client) = tokio::select! {
+        let (client, evicting, lease_client) = tokio::select! {
             _ = &mut stopped => return,
             clients = work => clients,
         };
-        let context = Context { client, metrics, index, settings: controllers };
+        let context = Context { client, evicting, metrics, index, settings: controllers };
         if !elected {
             info!("controllers start without an election");
             tokio::select! {
@@ -94,10 +94,14 @@ pub(crate) fn start(
     Ok(Leading { metrics: counted, stop, task })
 }
 
-/// A client for the controllers, and one for the Lease that gives up soon enough for a leader that is cut
+/// A client for the controllers, one for their evictions, and one for the Lease that gives up soon enough for a leader that is cut
 /// off to know it before its Lease ends.
-fn connect(connector: &Connector, lease: &election::Settings) -> Result<(Client, Client), ConnectError> {
+fn connect(
+    connector: &Connector,
+    lease: &election::Settings,
+) -> Result<(Client, Client, Client), ConnectError> {
     let client = connector.connect("kruise-manager/controllers")?;
+    let evicting = connector.connect_once("kruise-manager/controllers")?;
     let lease_client = connector.connect_with_patience("kruise-manager/lease", lease.renew_deadline / 2)?;
-    Ok((client, lease_client))
+    Ok((client, evicting, lease_client))
 }

@@ -1,6 +1,7 @@
 //! What the controller of CloneSets does to Pods, claims, revisions and its status (spec 31 §17, spec 30 §22).
 
-mod chronicle;
+mod blocked;
+mod fields;
 mod gates;
 mod hooks;
 mod inplace;
@@ -9,6 +10,7 @@ mod revisions;
 mod rollout;
 mod scale;
 mod takeover;
+mod trouble;
 
 use kit::builders::{Object, workload};
 use kit::fake_nodes::{self, FakeNodes};
@@ -16,8 +18,8 @@ use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::chronicle::Chronicle;
 use crate::support::{Shop, Stored, call, create, named, shared};
-use chronicle::Chronicle;
 
 const INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
 const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
@@ -78,7 +80,7 @@ async fn asked() -> &'static ApiServer {
 }
 
 /// Waits until the API server asks the program about CloneSets.
-async fn asks(server: &ApiServer) {
+pub async fn asks(server: &ApiServer) {
     let shop = Shop::open_on(server, "cloneset-asked").await;
     let set = clone_set(&shop, "v1beta1").build();
     wait_for("CloneSets to get their defaults", async || {

@@ -1,5 +1,7 @@
 //! The webhooks of CloneSets (spec 31 §17, scenarios 11, 12 and 30 to 33, and sharp edges 1 to 4).
 
+mod templates;
+
 use kit::builders::{Object, pod, workload};
 use kit::wait_for;
 use kube::Client;

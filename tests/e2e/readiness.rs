@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Request;
-use kit::builders::{pod, workload};
+use kit::builders::{Object, pod, workload};
 use kit::{ApiServer, wait_for, wait_within};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ async fn replicas_share_the_work_of_an_incomplete_cluster() {
     }
     in_use(&server).await;
     gates_of_a_stage_are_switched_together(&server).await;
+    clone_sets_are_reconciled(&server).await;
     the_uninstall_guard_sees_workloads(&server).await;
     both_answer_and_the_lease_moves(&server, replicas).await;
 }
@@ -64,7 +65,7 @@ async fn what_cannot_be_published_ends_the_program_in_time(server: &ApiServer) {
     assert!(product.log().contains("not initialized in time"), "{}", product.log());
 }
 
-/// Scenario 37: gates of stage alpha are on, those named are off.
+/// Scenario 37, with [`clone_sets_are_reconciled`]: gates of stage alpha are on, those named are off.
 async fn gates_of_a_stage_are_switched_together(server: &ApiServer) {
     let client = server.client();
     let namespace = server.namespace("gates").await;
@@ -77,19 +78,114 @@ async fn gates_of_a_stage_are_switched_together(server: &ApiServer) {
     assert!(secret["data"]["ca-key.pem"].is_string());
 }
 
+/// Scenario 33, and the rest of 37: the CloneSet's template got its defaults, its Pod has the short hash.
+async fn clone_sets_are_reconciled(server: &ApiServer) {
+    crate::cloneset::asks(server).await;
+    let client = server.client();
+    let namespace = server.namespace("reconciled").await;
+    let set = clone_set(&namespace, "web").replicas(1);
+    let set = Stored::create(&client, set).await;
+    assert_eq!(set.object["spec"]["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let pod = wait_for("the CloneSet's Pod", async || {
+        let list = get(&client, &path).await;
+        let mut pods = list["items"].as_array().into_iter().flatten();
+        let owned =
+            |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == set.object["metadata"]["uid"];
+        pods.find(owned).cloned().ok_or_else(|| list.clone())
+    })
+    .await;
+    let labels = &pod["metadata"]["labels"];
+    let hash = labels["controller-revision-hash"].as_str().unwrap();
+    assert!(!hash.is_empty() && !hash.contains('-'), "{labels}");
+    assert_eq!(labels["pod-template-hash"], hash);
+    wait_for("kubectl to show it", async || {
+        let shown =
+            server.kubectl(["get", "clonesets", "web", "--no-headers", "-n", &namespace]).await.success();
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        if words[..3] == ["web", "1", "1"] { Ok(()) } else { Err(shown) }
+    })
+    .await;
+    set.deleted().await;
+}
+
+fn clone_set(namespace: &str, name: &str) -> Object {
+    sized("apps.kruise.io/v1beta1", "CloneSet", namespace, name)
+}
+
+fn sized(version: &str, kind: &str, namespace: &str, name: &str) -> Object {
+    workload(version, kind, name)
+        .in_namespace(namespace)
+        .matching("app", name)
+        .container("main", "nginx:1.25")
+}
+
 /// Scenario 40.
 async fn the_uninstall_guard_sees_workloads(server: &ApiServer) {
+    let (client, namespace) = (server.client(), server.namespace("guard").await);
     let kubeconfig = format!("--kubeconfig={}", server.kubeconfig().display());
-    product::run(&["finalizer", &kubeconfig]).await.success();
-    let namespace = server.namespace("guard").await;
-    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web").in_namespace(&namespace);
-    let set =
-        Stored::create(&server.client(), set.matching("app", "web").container("main", "nginx:1.25")).await;
-    let guard = product::run(&["finalizer", &kubeconfig]).await;
-    assert_eq!(guard.status.code(), Some(1));
-    assert!(guard.stderr.contains("there still exists some clonesets in the cluster"), "{}", guard.stderr);
-    set.deleted().await;
-    product::run(&["finalizer", &kubeconfig]).await.success();
+    let allowed = async || product::run(&["finalizer", &kubeconfig]).await.success();
+    let refused = async |words: &str| {
+        let guard = product::run(&["finalizer", &kubeconfig]).await;
+        assert_eq!(guard.status.code(), Some(1));
+        let text = format!("there still exists some {words} in the cluster");
+        assert!(guard.stderr.contains(&text), "{}", guard.stderr);
+    };
+    allowed().await;
+    let mut sets = Vec::new();
+    for name in ["one", "two"] {
+        sets.push(Stored::create(&client, clone_set(&namespace, name)).await);
+    }
+    for set in sets {
+        refused("clonesets").await;
+        set.deleted().await;
+        set.gone().await;
+    }
+    allowed().await;
+    for (version, kind, words) in [
+        ("v1alpha1", "DaemonSet", "advanced daemonsets"),
+        ("v1alpha1", "StatefulSet", "advanced statefulsets"),
+        ("v1beta1", "StatefulSet", "advanced statefulsets"),
+    ] {
+        let object = sized(&format!("apps.kruise.io/{version}"), kind, &namespace, "web");
+        let object = if kind == "StatefulSet" { object.with("/spec/serviceName", "web") } else { object };
+        let object = Stored::create(&client, object).await;
+        refused(words).await;
+        if version == "v1beta1" {
+            serve_old_stateful_sets(server, false).await;
+            refused(words).await;
+            serve_old_stateful_sets(server, true).await;
+        }
+        object.deleted().await;
+        object.gone().await;
+        allowed().await;
+    }
+}
+
+/// Whether there are Advanced StatefulSets in v1alpha1.
+async fn serve_old_stateful_sets(server: &ApiServer, serve: bool) {
+    const DEFINITION: &str =
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/statefulsets.apps.kruise.io";
+    let client = server.client();
+    let definition = Stored::existing(&client, DEFINITION.to_owned(), Value::Null);
+    wait_for("the definition to change", async || {
+        let mut now = definition.get().await.1;
+        for version in now["spec"]["versions"].as_array_mut().unwrap() {
+            if version["name"] == "v1alpha1" {
+                version["served"] = json!(serve);
+            }
+        }
+        match call(&client, "PUT", DEFINITION, &now).await {
+            (200, _) => Ok(()),
+            (_, answer) => Err(answer),
+        }
+    })
+    .await;
+    wait_for("the API server to follow", async || {
+        let code = call(&client, "GET", "/apis/apps.kruise.io/v1alpha1/statefulsets", &Value::Null).await.0;
+        if (code == 200) == serve { Ok(()) } else { Err(code) }
+    })
+    .await;
 }
 
 /// Scenario 34.

@@ -183,6 +183,20 @@ async fn an_exit_code_to_be_ignored_does_not_decide_over_the_pod() {
             conditions.iter().find(|condition| condition["type"] == "SidecarTerminated").unwrap();
         assert_eq!(terminated["status"], "True");
         assert_eq!(terminated["message"], "Terminated by Sidecar Terminator");
+
+        // The sidecar is killed; a kubelet leaves a phase alone that is the last one.
+        jobs.report_again(&pod, phase, &[("main", code), ("side", 137)]).await;
+        let next = sidecar(jobs.job(&format!("after-{name}"), "Never"), "side", &[NORMAL]);
+        let next = jobs.report(next, "Running", &[("main", 0)]).await;
+        jobs.request(&next).await;
+        let ended = pod.get().await.1;
+        assert_eq!(
+            (&ended["status"]["phase"], &ended["status"]["conditions"]),
+            (&json!(phase), &after["status"]["conditions"])
+        );
+        assert_eq!(ended["metadata"]["generation"], after["metadata"]["generation"]);
+        let names = request["metadata"]["name"].clone();
+        assert_eq!(jobs.requests().await.iter().filter(|it| it["metadata"]["name"] == names).count(), 1);
     }
 }
 

@@ -12,6 +12,7 @@ use kit::fake_nodes::{self, FakeNodes};
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
+use crate::chronicle::Chronicle;
 use crate::support::{Shop, Stored, call, named, shared};
 
 const HASH: &str = "kruise.io/sidecarset-hash";
@@ -61,6 +62,11 @@ impl Fleet {
     /// The SidecarSet's name.
     fn name(&self) -> String {
         self.shop.name("log")
+    }
+
+    /// Follows what happens to the Pods from now on.
+    async fn chronicle(&self) -> Chronicle {
+        Chronicle::begin(&self.shop.client, &self.shop.namespace).await
     }
 
     /// Changes the sidecar's image, and more of `spec` where `also` says so.

@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
-use kit::builders::{Object, pod, sidecar_set};
+use kit::builders::{Object, object, pod, sidecar_set};
 use kit::{ApiServer, wait_for};
 
 use crate::product::{self, NAMESPACE, Product};
@@ -311,6 +311,62 @@ impl Shop {
     pub async fn refuse(&self, pod: impl Into<Value>) -> (u16, String) {
         let answer = create(&self.client, pod, "").await;
         (answer.0, message(&answer).to_owned())
+    }
+}
+
+/// A policy of the cluster's administrators, by which one Pod keeps its images.
+pub struct KeptImages {
+    pod: Stored,
+    binding: Stored,
+}
+
+impl KeptImages {
+    /// The policy in force over a Pod.
+    pub async fn of(shop: &Shop, pod: &str) -> Self {
+        let (client, name) = (&shop.client, shop.name("images"));
+        let same = "object.spec.containers.all(one, oldObject.spec.containers.exists(old, old.name == one.name \
+                    && old.image == one.image))";
+        let policy = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", &name).with(
+            "/spec",
+            json!({
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"],
+                }]},
+                "validations": [{
+                    "expression": format!("object.metadata.name != '{pod}' || {same}"),
+                    "message": format!("{pod} keeps its images"),
+                }],
+            }),
+        );
+        Stored::create(client, policy).await;
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": shop.namespace}});
+        let binding = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", &name)
+            .with(
+                "/spec",
+                json!({
+                    "policyName": name, "validationActions": ["Deny"],
+                    "matchResources": {"namespaceSelector": selector},
+                }),
+            );
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}", shop.namespace);
+        let pod = Stored::existing(client, path, Value::Null);
+        let policy = Self { pod, binding: Stored::create(client, binding).await };
+        wait_for("the policy to be in force", async || if policy.holds().await { Ok(()) } else { Err(()) })
+            .await;
+        policy
+    }
+
+    async fn holds(&self) -> bool {
+        let mut containers = self.pod.get().await.1["spec"]["containers"].clone();
+        containers[0]["image"] = json!("image:tried");
+        let trial = json!({"spec": {"containers": containers}});
+        call(&self.pod.client, "PATCH", &format!("{}?dryRun=All", self.pod.path), &trial).await.0 == 422
+    }
+
+    /// The policy is not in force any more.
+    pub async fn lift(self) {
+        self.binding.deleted().await;
+        wait_for("the policy to be gone", async || if self.holds().await { Err(()) } else { Ok(()) }).await;
     }
 }
 

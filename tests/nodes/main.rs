@@ -9,12 +9,20 @@
     reason = "tests"
 )]
 
-mod cloneset;
+#[path = "../e2e/chronicle.rs"]
+mod chronicle;
 #[path = "../docs.rs"]
 mod docs;
-mod life;
-mod replicas;
-mod rights;
-mod sidecarset;
 mod site;
-mod work;
+
+/// The tests. Without root each passes without doing anything: its name says that there is a condition, and
+/// its run that the condition did not hold.
+#[path = "."]
+mod only_as_root {
+    mod cloneset;
+    mod life;
+    mod replicas;
+    mod rights;
+    mod sidecarset;
+    mod work;
+}

@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
+use api::features::Feature;
 use futures::StreamExt;
 use futures::stream;
 use planner::cloneset::defaulting;
 use planner::cloneset::validation::{Context, NamedPod, newly_named, review};
+use planner::protection::unknown_value;
 use planner::verdict::Verdict;
 use serde_json::value::RawValue;
 
@@ -44,7 +46,13 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
         allow_privileged: admission.settings.allow_privileged,
         pod: &|name| pods.get(name).cloned().unwrap_or(NamedPod::Missing),
     };
-    review(object(request), old(request), &context)
+    let mut verdict = review(object(request), old(request), &context);
+    if let Verdict::Allow { warnings, .. } = &mut verdict
+        && admission.gates.enabled(Feature::ResourcesDeletionProtection)
+    {
+        warnings.extend(request.object.and_then(unknown_value));
+    }
+    verdict
 }
 
 async fn find(

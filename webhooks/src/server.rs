@@ -21,6 +21,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::ResolvesServerCert;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -31,6 +32,7 @@ use tracing::{debug, info, warn};
 
 use crate::metrics::Metrics;
 
+mod batch;
 mod connection;
 mod places;
 
@@ -38,6 +40,8 @@ use connection::{Http, HttpVersion, Phase};
 use places::{Place, Places};
 
 const BACKLOG: i32 = 1024;
+/// Bytes taken from a connection at once. TLS by itself would read in pieces of 4 KiB.
+const READ_BUFFER: usize = 32 * 1024;
 /// Pause after an accept that failed, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -271,16 +275,17 @@ impl<S: Serve> Acceptor<S> {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "can't switch off delays");
         }
-        match &self.tls {
-            None => self.http.serve(stream, HttpVersion::One, self.phase.clone()).await,
-            Some(tls) => match timeout(self.handshake, tls.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let version = HttpVersion::negotiated(stream.get_ref().1.alpn_protocol());
-                    self.http.serve(stream, version, self.phase.clone()).await;
-                }
-                Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
-                Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),
-            },
+        let Some(tls) = &self.tls else {
+            return self.http.serve(stream, HttpVersion::One, self.phase.clone()).await;
+        };
+        let stream = BufReader::with_capacity(READ_BUFFER, stream);
+        match timeout(self.handshake, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let version = HttpVersion::negotiated(stream.get_ref().1.alpn_protocol());
+                self.http.serve(stream, version, self.phase.clone()).await;
+            }
+            Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
+            Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The SidecarSet's own webhooks: defaulting and validation (spec 20 §3, §4).
 
+use planner::sidecarset::account::{Scope, hints};
 use planner::sidecarset::defaulting;
-use planner::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, review};
+use planner::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review};
 use planner::verdict::Verdict;
 use planner::world::{Watched, World};
 
@@ -41,7 +42,21 @@ pub(crate) fn validate(admission: &Admission, request: &Request<'_>) -> Verdict 
         allow_privileged: admission.settings.allow_privileged,
     };
     let old = request.old_object.filter(|_| request.operation == "UPDATE");
-    review(request.object.map_or("null", |object| object.get()), old.map(|old| old.get()), &context)
+    let object = request.object.map_or("null", |object| object.get());
+    let mut verdict = review(object, old.map(|old| old.get()), &context);
+    if let Verdict::Allow { warnings, .. } = &mut verdict
+        && admission.index.can_answer(Watched::Namespace)
+    {
+        warnings.extend(warnings_of(object, &world));
+    }
+    verdict
+}
+
+/// Why the SidecarSet can match no Pod, as far as it is known here: selectors and Namespaces, but no Pods.
+fn warnings_of(object: &str, world: &World) -> Vec<String> {
+    let scope = Scope::of_installation(world.install_namespace());
+    let reasons = Submitted::read(object).map(|set| hints::of(&set.object, world, &scope));
+    reasons.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
 fn has_revision(world: &World, query: RevisionQuery<'_>) -> bool {

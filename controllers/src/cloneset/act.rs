@@ -1,15 +1,19 @@
 //! Carries out the actions of a plan.
 //!
 //! What each write returned goes into the stores at once, so that no plan is made on something older. An
-//! answer that did not come leaves open what happened: then the Pods are read again before the next plan.
+//! answer that did not come leaves open what happened: then the object is read again before the next plan.
+//! What is refused is held up for a while, for longer each time; nothing else is.
 
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use futures::{StreamExt, stream};
-use planner::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen};
+use planner::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
 use planner::json_patch::string;
 use planner::observed_pod::ObservedPod;
 
+use super::memory::{CLAIMS, CREATIONS, PODS, key};
+use super::reading::Holder;
+use super::rehearsal::rehearse;
 use super::{Controller, Work};
 use crate::ReconcileError;
 use crate::carry_out::{self, carry_out};
@@ -20,11 +24,15 @@ const CONCURRENCY: usize = 8;
 /// What came of a step.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// At least one action succeeded, if only in part, or may have: no answer came.
+    /// At least one action succeeded, if only in part.
     pub(super) acted: bool,
+    /// No answer came to at least one, which may have been carried out.
+    pub(super) unanswered: bool,
     /// Some object had changed: a new plan has to be made.
     pub(super) outdated: bool,
-    /// The first failure.
+    /// At least one action was tried and failed.
+    pub(super) failed: bool,
+    /// The first failure, also of an action that is held up for an earlier one.
     pub(super) failure: Option<String>,
 }
 
@@ -37,8 +45,11 @@ enum Attempt {
     },
     Failed {
         acted: bool,
+        unanswered: bool,
         error: String,
     },
+    /// Not tried: it failed a short while ago.
+    Held(String),
 }
 
 /// Options for a delete of just this object, in this state where one is named.
@@ -56,6 +67,11 @@ pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }
 
+/// Another object has this name. A quota that two requests used at once is a conflict too.
+fn is_taken(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
+}
+
 impl Done {
     fn add(&mut self, attempt: Attempt) {
         match attempt {
@@ -64,11 +80,32 @@ impl Done {
                 self.acted |= acted;
                 self.outdated = true;
             }
-            Attempt::Failed { acted, error } => {
+            Attempt::Failed { acted, unanswered, error } => {
                 self.acted |= acted;
+                self.unanswered |= unanswered;
+                self.failed = true;
                 self.failure.get_or_insert(error);
             }
+            Attempt::Held(error) => drop(self.failure.get_or_insert(error)),
         }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            acted: self.acted || other.acted,
+            unanswered: self.unanswered || other.unanswered,
+            outdated: self.outdated || other.outdated,
+            failed: self.failed || other.failed,
+            failure: self.failure.or(other.failure),
+        }
+    }
+
+    /// Whether this action of the update step may follow the scale step `self`. It was planned on the Pods as
+    /// they were: where no answer came only what is under way goes on, each write of which names the state of
+    /// its Pod.
+    pub(super) fn lets(&self, action: &Action) -> bool {
+        !self.acted
+            && (!self.unanswered || matches!(action, Action::WritePod { reason: WriteReason::Progress, .. }))
     }
 
     /// The outcome for the status; what could not be planned comes first.
@@ -81,50 +118,103 @@ impl Done {
 }
 
 impl Controller {
-    /// Carries out all actions. Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a
-    /// failure no other begins. The other actions do not wait for one another.
-    pub(super) async fn act(&self, work: &Work<'_>, actions: &[Action]) -> Done {
+    /// Carries out all actions, but those that are held up. The creations and the others do not wait for one
+    /// another.
+    pub(super) async fn act<'p>(
+        &self,
+        work: &Work<'_>,
+        actions: impl IntoIterator<Item = &'p Action>,
+    ) -> Done {
         let (creations, others): (Vec<_>, Vec<_>) =
-            actions.iter().partition(|action| matches!(action, Action::CreatePod { .. }));
+            actions.into_iter().partition(|action| matches!(action, Action::CreatePod { .. }));
+        let (created, done) = tokio::join!(self.create_all(work, &creations), self.batch(work, &others));
+        created.and(done)
+    }
+
+    /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
+    /// then they pause together.
+    async fn create_all(&self, work: &Work<'_>, creations: &[&Action]) -> Done {
         let mut done = Done::default();
-        self.batch(work, &others, &mut done).await;
-        let (mut rest, mut size) = (creations.as_slice(), 1);
+        if creations.is_empty() {
+            return done;
+        }
+        if let Some(error) = self.memory(work, |memory| memory.pauses.held(CREATIONS)) {
+            done.add(Attempt::Held(error));
+            return done;
+        }
+        let (mut rest, mut size) = (creations, 1);
         while !rest.is_empty() && done.failure.is_none() {
             let (batch, later) = rest.split_at(size.min(rest.len()));
-            self.batch(work, batch, &mut done).await;
+            done = done.and(self.batch(work, batch).await);
             (rest, size) = (later, size * 2);
+        }
+        self.memory(work, |memory| match &done.failure {
+            Some(error) => memory.pauses.failed(CREATIONS, error),
+            None => memory.pauses.succeeded(CREATIONS),
+        });
+        done
+    }
+
+    async fn batch(&self, work: &Work<'_>, actions: &[&Action]) -> Done {
+        let attempts: Vec<_> = actions.iter().map(|action| self.attempt(work, action)).collect();
+        let mut attempts = stream::iter(attempts).buffer_unordered(CONCURRENCY);
+        let mut done = Done::default();
+        while let Some(attempt) = attempts.next().await {
+            done.add(attempt);
         }
         done
     }
 
-    async fn batch(&self, work: &Work<'_>, actions: &[&Action], done: &mut Done) {
-        let attempts: Vec<_> = actions.iter().map(|action| self.attempt(work, action)).collect();
-        let mut attempts = stream::iter(attempts).buffer_unordered(CONCURRENCY);
-        while let Some(attempt) = attempts.next().await {
-            done.add(attempt);
+    async fn attempt(&self, work: &Work<'_>, action: &Action) -> Attempt {
+        // Creations pause together.
+        if matches!(action, Action::CreatePod { .. }) {
+            return self.carry_out_one(work, action).await;
         }
+        let key = key(action);
+        if let Some(error) = self.memory(work, |memory| memory.pauses.held(&key)) {
+            return Attempt::Held(error);
+        }
+        let attempt = self.carry_out_one(work, action).await;
+        self.memory(work, |memory| match &attempt {
+            Attempt::Failed { error, .. } => memory.pauses.action_failed(action, error),
+            _ => memory.pauses.succeeded(&key),
+        });
+        attempt
     }
 
-    async fn attempt(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    async fn carry_out_one(&self, work: &Work<'_>, action: &Action) -> Attempt {
         match action {
             Action::CreatePod { instance_id, json, claims, .. } => {
                 self.create(work, action, instance_id, json, claims).await
             }
             Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
-            Action::WritePod { pod, writes, .. } => {
+            Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
+                if *reason == WriteReason::UpdateInPlace
+                    && self.memory(work, |memory| memory.pauses.refuse_updates())
+                    && let Err(error) = rehearse(&self.client, known, writes).await
+                {
+                    return self.failed(work, action, Part::Itself, &error, false);
+                }
                 match carry_out(&self.client, &self.pods, known, writes).await {
                     Ok(carry_out::Outcome::Written(_)) => self.succeeded(work, action),
                     Ok(carry_out::Outcome::Outdated) => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
-            Action::DeleteClaim(claim) => match self.delete_claim(work, claim).await {
-                Ok(()) => Attempt::Done,
-                Err(error) => self.failed(work, action, Part::Itself, &error, false),
-            },
+            Action::DeleteClaim(claim) => {
+                let done = match self.has_pod(work, claim).await {
+                    Ok(true) => return Attempt::Outdated { acted: false },
+                    Ok(false) => self.delete_claim(work, claim).await,
+                    Err(error) => Err(error),
+                };
+                match done {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
             Action::HandOverClaim { claim, patch, .. } => {
-                let path = work.path("persistentvolumeclaims", &claim.name);
+                let path = work.path(CLAIMS, &claim.name);
                 let text = write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await;
                 match text.map(|text| self.take_in_claim(&text)) {
                     Ok(()) => Attempt::Done,
@@ -143,32 +233,29 @@ impl Controller {
         json: &str,
         claims: &[NewClaim],
     ) -> Attempt {
+        if !claims.is_empty() {
+            // Until the Pod is there, whatever happens: the claims are for its next try.
+            self.memory(work, |memory| memory.refused.insert(instance_id.to_owned()));
+        }
         let mut acted = false;
         for claim in claims {
-            match write::create(&self.client, &work.path("persistentvolumeclaims", ""), claim.json.clone())
-                .await
-            {
+            let part = Part::Claim(&claim.name);
+            match write::create(&self.client, &work.path(CLAIMS, ""), claim.json.clone()).await {
                 Ok(text) => {
                     self.take_in_claim(&text);
                     acted = true;
                 }
                 // Made by an attempt whose answer did not come; else the name is not ours.
-                Err(kube::Error::Api(status)) if status.code == 409 => {
-                    self.lost_sight(work);
-                    match self.has_claim(work, &claim.name).await {
-                        Ok(true) => {}
-                        Ok(false) => return Attempt::Outdated { acted },
-                        Err(error) => {
-                            return self.failed(work, action, Part::Claim(&claim.name), &error, acted);
-                        }
-                    }
-                }
-                Err(error) => {
-                    return self.failed(work, action, Part::Claim(&claim.name), &error.into(), acted);
-                }
+                Err(error) if is_taken(&error) => match self.holder_of_claim(work.set, &claim.name).await {
+                    Ok(Holder::Ours) => {}
+                    Ok(Holder::Nobody) => return Attempt::Outdated { acted },
+                    Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
+                    Err(error) => return self.failed(work, action, part, &error, acted),
+                },
+                Err(error) => return self.failed(work, action, part, &error.into(), acted),
             }
         }
-        match write::create(&self.client, &work.path("pods", ""), json.to_owned()).await {
+        match write::create(&self.client, &work.path(PODS, ""), json.to_owned()).await {
             Ok(text) => {
                 self.memory(work, |memory| memory.refused.remove(instance_id));
                 match self.pods.written(&text) {
@@ -176,35 +263,25 @@ impl Controller {
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), true),
                 }
             }
-            // A Pod of this name that is not known, or not yet gone.
-            Err(error) if is_outdated(&error) => {
-                self.lost_sight(work);
-                Attempt::Outdated { acted }
-            }
-            Err(error) => {
-                if matches!(error, kube::Error::Api(_)) && !claims.is_empty() {
-                    self.memory(work, |memory| memory.refused.insert(instance_id.to_owned()));
-                }
-                self.failed(work, action, Part::Itself, &error.into(), acted)
-            }
+            Err(error) if is_taken(&error) => match self.holder_of_pod(work.set, action.object()).await {
+                Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
+                Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
+                Err(error) => self.failed(work, action, Part::Itself, &error, acted),
+            },
+            Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
         }
-    }
-
-    /// Whether there is a claim of this name that is the CloneSet's, and stays.
-    async fn has_claim(&self, work: &Work<'_>, name: &str) -> Result<bool, ReconcileError> {
-        let Some(text) = write::get(&self.client, &work.path("persistentvolumeclaims", name)).await? else {
-            return Ok(false);
-        };
-        let Claim { metadata } = Claim::read(&text)?;
-        let mut owners = metadata.owner_references.iter();
-        Ok(metadata.deletion_timestamp.is_none() && owners.any(|owner| owner.uid == work.set.metadata.uid))
     }
 
     async fn delete(&self, work: &Work<'_>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
         let options = deletion(&pod.uid, Some(&pod.resource_version));
-        match write::delete(&self.client, &work.path("pods", &pod.name), options).await {
+        match write::delete(&self.client, &work.path(PODS, &pod.name), options).await {
             Ok(text) => self.take_in_deleted(work, pod, &text),
-            Err(error) if is_outdated(&error) => return Attempt::Outdated { acted: false },
+            Err(error) if is_outdated(&error) => {
+                if cluster::client::is_not_found(&error) {
+                    self.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
+                }
+                return Attempt::Outdated { acted: false };
+            }
             Err(error) => return self.failed(work, action, Part::Itself, &error.into(), false),
         }
         for claim in claims {
@@ -218,14 +295,14 @@ impl Controller {
 
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
     async fn delete_claim(&self, work: &Work<'_>, claim: &Seen) -> Result<(), ReconcileError> {
-        let path = work.path("persistentvolumeclaims", &claim.name);
+        let path = work.path(CLAIMS, &claim.name);
         match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
             Ok(text) => {
                 let still_there =
                     Claim::read(&text).ok().filter(|claim| claim.metadata.deletion_timestamp.is_some());
                 match still_there {
                     Some(ending) => self.stores.claims.written(ending),
-                    None => self.stores.claims.delete(&work.key_of(&claim.name), &claim.resource_version),
+                    None => self.stores.claims.deleted(&work.key_of(&claim.name), &claim.resource_version),
                 }
                 Ok(())
             }
@@ -242,7 +319,7 @@ impl Controller {
         }
     }
 
-    fn take_in_claim(&self, text: &str) {
+    pub(super) fn take_in_claim(&self, text: &str) {
         if let Ok(claim) = Claim::read(text) {
             self.stores.claims.written(claim);
         }
@@ -267,31 +344,41 @@ impl Controller {
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
-        // Whoever did not answer may have done what was asked for.
-        let unanswered =
-            !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code < 500);
-        if unanswered {
-            self.lost_sight(work);
+        if is_uncertain(error) {
+            let object = match (part, action) {
+                (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
+                (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
+                    (CLAIMS, claim.name.clone())
+                }
+                _ => (PODS, action.object().to_owned()),
+            };
+            self.memory(work, |memory| memory.uncertain.insert(object));
         }
         if let Some(event) = action.failure(part, error) {
             self.tell(work.set, event);
         }
-        Attempt::Failed { acted: acted || unanswered, error: error.to_string() }
-    }
-
-    /// What there is may be more than what is known.
-    fn lost_sight(&self, work: &Work<'_>) {
-        self.memory(work, |memory| memory.lost_sight = true);
+        Attempt::Failed { acted, unanswered: is_unanswered(error), error: error.to_string() }
     }
 }
 
+/// What was asked for may have been done.
+fn is_uncertain(error: &ReconcileError) -> bool {
+    !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code < 500)
+}
+
+/// No answer came. One with code 500 is an answer: webhooks that can't be reached lead to it, and refusals of
+/// some, for as long as they do.
+fn is_unanswered(error: &ReconcileError) -> bool {
+    !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code <= 500)
+}
+
 impl Work<'_> {
-    fn path(&self, plural: &str, name: &str) -> String {
+    pub(super) fn path(&self, plural: &str, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
         format!("/api/v1/namespaces/{}/{plural}{slash}{name}", self.set.metadata.namespace)
     }
 
-    fn key_of(&self, name: &str) -> Key {
+    pub(super) fn key_of(&self, name: &str) -> Key {
         (self.set.metadata.namespace.clone(), name.to_owned())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::advance;
 
 /// A SidecarSet that has come from image 1 to image 2.
-fn set(spec: &Value) -> Value {
+pub(super) fn set(spec: &Value) -> Value {
     let mut whole = json!({
         "selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "log", "image": "log:2"}],
     });
@@ -22,7 +22,7 @@ fn set(spec: &Value) -> Value {
 }
 
 /// A ready Pod with the sidecar at this image.
-fn pod(name: &str, version: u32, image: u32) -> Value {
+pub(super) fn pod(name: &str, version: u32, image: u32) -> Value {
     let sidecar = format!("log:{image}");
     json!({
         "metadata": {
@@ -58,21 +58,29 @@ fn agree(request: &Request<'_>, set: &Value) -> (u16, String) {
             set["status"] = body["status"].clone();
             set
         }
+        ("PATCH", [.., "sidecarsets", "log"]) => {
+            let mut set = set.clone();
+            static NEXT: AtomicU32 = AtomicU32::new(160);
+            set["metadata"]["resourceVersion"] = json!(NEXT.fetch_add(1, Ordering::SeqCst).to_string());
+            let annotations = body["metadata"]["annotations"].as_object().unwrap().clone();
+            set["metadata"]["annotations"].as_object_mut().unwrap().extend(annotations);
+            set
+        }
         ("PATCH", [.., "pods", name] | [.., "pods", name, "status"]) => pod(name, 200, 2),
         _ => body,
     };
     (if request.method == "POST" { 201 } else { 200 }, answer.to_string())
 }
 
-struct Site {
-    controller: Controller,
+pub(super) struct Site {
+    pub(super) controller: Controller,
     requests: Requests,
 }
 
 impl Site {
     /// A controller of this SidecarSet and these Pods. `answer` decides over the requests that it wants to;
     /// the API server agrees with all others.
-    fn open(
+    pub(super) fn open(
         set: &Value,
         pods: impl IntoIterator<Item = Value>,
         answer: impl Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + 'static,
@@ -82,6 +90,7 @@ impl Site {
             fake::api_server(move |request| answer(&request).unwrap_or_else(|| agree(&request, &stored)));
         let mut world = World::new("kruise-system");
         world.apply(Watched::Namespace, r#"{"metadata":{"name":"shop","resourceVersion":"1"}}"#).unwrap();
+        world.apply(Watched::SidecarSet, &set.to_string()).unwrap();
         let known = Pods::new(false);
         known.list_begins();
         for pod in pods {
@@ -104,7 +113,7 @@ impl Site {
     }
 
     /// One reconcile, after the rest from the one before.
-    async fn reconcile(&self) -> Result<Next, ReconcileError> {
+    pub(super) async fn reconcile(&self) -> Result<Next, ReconcileError> {
         if let Some(rest) = self.controller.courses.rest("log") {
             advance(rest).await;
         }
@@ -122,12 +131,12 @@ impl Site {
         }
     }
 
-    fn set(&self) -> Arc<RolloutSet> {
+    pub(super) fn set(&self) -> Arc<RolloutSet> {
         self.controller.sets.get(&key("log")).unwrap()
     }
 
     /// Requests that contain this text.
-    fn with(&self, text: &str) -> Vec<String> {
+    pub(super) fn with(&self, text: &str) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         requests.iter().filter(|request| request.contains(text)).cloned().collect()
     }

@@ -111,6 +111,42 @@ fn invariant_3_a_list_is_believed_but_for_what_was_written_meanwhile() {
 }
 
 #[test]
+fn a_creation_is_known_though_the_list_has_passed_its_version() {
+    let store = listed([]);
+    store.list_begins();
+    store.apply(thing("first-page", 1003));
+    store.written(thing("later-page", 1000));
+    store.written(thing("gone-before", 1001));
+    store.written(thing("made-after", 1009));
+    assert_eq!(version(&store, "later-page").unwrap(), "1000", "no plan is made without it");
+    store.apply(thing("later-page", 1000));
+    store.list_ends();
+    assert_eq!(version(&store, "later-page").unwrap(), "1000");
+    assert_eq!(version(&store, "gone-before"), None, "the list would have shown it");
+    assert_eq!(version(&store, "made-after").unwrap(), "1009");
+}
+
+#[test]
+fn what_was_written_is_gone_where_a_later_list_does_not_show_it() {
+    let store = listed([thing("gone", 10), thing("kept", 10)]);
+    store.list_begins();
+    store.written(thing("gone", 20));
+    store.apply(thing("kept", 30));
+    store.list_ends();
+    assert_eq!((version(&store, "gone"), version(&store, "kept")), (None, Some("30".to_owned())));
+}
+
+#[test]
+fn an_answer_does_not_tell_how_far_the_watch_has_come() {
+    let store = listed([thing("a", 1)]);
+    store.written(thing("a", 9));
+    store.deleted(&key("a"), "9");
+    assert_eq!(version(&store, "a"), None);
+    store.written(thing("b", 8));
+    assert_eq!(version(&store, "b").unwrap(), "8", "the watch has not told of it yet");
+}
+
+#[test]
 fn invariant_4_subscribers_hear_of_every_change_once() {
     let store = listed([thing("a", 1)]);
     let mut changes = store.subscribe();

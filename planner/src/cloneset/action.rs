@@ -119,11 +119,12 @@ pub enum Action {
     },
     /// Delete a claim that no Pod has.
     DeleteClaim(Seen),
-    /// Let a claim go with a Pod that ends or has ended: send this strategic merge patch.
+    /// Let a claim go with a Pod that ends, has ended or is to be deleted, or no more: send this strategic
+    /// merge patch.
     HandOverClaim {
         /// The claim.
         claim: Seen,
-        /// The Pod that it goes with.
+        /// The Pod that it goes with; empty where it stays.
         pod: String,
         /// The patch, with its preconditions.
         patch: String,
@@ -249,6 +250,9 @@ impl fmt::Display for Action {
                 Ok(())
             }
             Self::DeleteClaim(claim) => write!(formatter, "delete claim {}", claim.name),
+            Self::HandOverClaim { claim, pod, .. } if pod.is_empty() => {
+                write!(formatter, "keep claim {}", claim.name)
+            }
             Self::HandOverClaim { claim, pod, .. } => {
                 write!(formatter, "let claim {} go with Pod {pod}", claim.name)
             }

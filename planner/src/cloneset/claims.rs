@@ -9,12 +9,17 @@ use serde_json::json;
 
 use super::Snapshot;
 use super::action::{Action, Seen};
+use super::members::Member;
 use super::pod::TemplateError;
 use crate::moment::Random;
 use crate::observed_pod::{ObservedPod, PodMetadata};
 
 #[cfg(test)]
 mod tests;
+
+/// On a claim that could be reused: the UID of the Pod that the CloneSet deletes and with which it goes. It is
+/// written before the Pod is deleted: afterwards nobody could tell who did that.
+const DELETED_WITH: &str = "kutter.io/deleted-with";
 
 /// A PersistentVolumeClaim, as much of it as is read here.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -33,8 +38,25 @@ impl Claim {
         serde_json::from_str(json)
     }
 
-    fn instance_id(&self) -> Option<&str> {
+    /// The id that it shares with its Pod.
+    pub fn instance_id(&self) -> Option<&str> {
         self.metadata.labels.get(CLONESET_INSTANCE_ID)
+    }
+
+    fn deleted_with(&self) -> Option<&str> {
+        self.metadata.annotations.get(DELETED_WITH)
+    }
+
+    /// Lets the claim go with the Pod, whoever deletes that, or no more.
+    fn mark(&self, pod: &str, uid: Option<&str>) -> Action {
+        let claim = Seen::of(&self.metadata);
+        let patch = json!({"metadata": {
+            "uid": claim.uid,
+            "resourceVersion": claim.resource_version,
+            "annotations": {DELETED_WITH: uid},
+        }});
+        let pod = uid.map_or("", |_| pod).to_owned();
+        Action::HandOverClaim { claim, pod, patch: patch.to_string() }
     }
 }
 
@@ -70,8 +92,44 @@ impl<'a> Claims<'a> {
         self.0.get(id).into_iter().flatten().any(|claim| *claim.metadata.name == *name)
     }
 
+    /// Ids of claims that are not to be deleted with a Pod.
     fn ids(&self) -> impl Iterator<Item = &'a str> {
-        self.0.keys().copied()
+        let stays = |claims: &[&Claim]| claims.iter().all(|claim| claim.deleted_with().is_none());
+        self.0.iter().filter(move |(_, claims)| stays(claims)).map(|(id, _)| *id)
+    }
+
+    /// What comes before the deletion of a Pod whose claims could be reused.
+    pub(super) fn mark(&self, pod: &ObservedPod) -> Vec<Action> {
+        let PodMetadata { name, uid, .. } = &pod.metadata;
+        let claims = pod.label(CLONESET_INSTANCE_ID).and_then(|id| self.0.get(id));
+        let unmarked = claims.into_iter().flatten().filter(|claim| claim.deleted_with() != Some(&**uid));
+        unmarked.map(|claim| claim.mark(name, Some(&**uid))).collect()
+    }
+
+    /// Takes the marks back from claims of Pods that stay after all.
+    pub(super) fn keep(&self, members: &[Member<'_>], scale: &[Action]) -> Vec<Action> {
+        let marked: Vec<(&Claim, &str)> = self
+            .0
+            .values()
+            .flatten()
+            .filter_map(|claim| claim.deleted_with().map(|uid| (*claim, uid)))
+            .collect();
+        if marked.is_empty() {
+            return Vec::new();
+        }
+        let going: HashSet<&str> = scale
+            .iter()
+            .filter_map(|action| match action {
+                Action::DeletePod { pod, .. } => Some(pod.name.as_str()),
+                Action::HandOverClaim { pod, .. } => Some(pod.as_str()),
+                _ => None,
+            })
+            .collect();
+        let stays = |member: &&Member<'_>| !member.is_leaving() && !going.contains(member.name());
+        let staying: HashSet<&str> =
+            members.iter().filter(stays).map(|member| &*member.pod.metadata.uid).collect();
+        let kept = marked.into_iter().filter(|(_, uid)| staying.contains(uid));
+        kept.map(|(claim, _)| claim.mark("", None)).collect()
     }
 }
 
@@ -102,7 +160,7 @@ impl<'a> TakenIds<'a> {
     }
 }
 
-/// What happens to claims whose Pod somebody else took away, where claims are not reused.
+/// What happens to claims whose Pod is gone, where they are not reused or were to go with it.
 pub(super) fn cleanup(
     snapshot: &Snapshot<'_>,
     claims: &Claims<'_>,
@@ -110,16 +168,14 @@ pub(super) fn cleanup(
     misses_pods: bool,
 ) -> Vec<Action> {
     let set = snapshot.set;
-    if set.spec.scale_strategy.enable_pvc_reuse {
-        return Vec::new();
-    }
+    let reuse = set.spec.scale_strategy.enable_pvc_reuse;
     let mut actions = Vec::new();
     for (id, claims) in &claims.0 {
         // A claim whose Pod could not be created yet waits for the next try (sharp edge 18).
         if taken.active.contains(id) || (misses_pods && snapshot.refused.contains(*id)) {
             continue;
         }
-        for claim in claims {
+        for claim in claims.iter().filter(|claim| !reuse || claim.deleted_with().is_some()) {
             let seen = Seen::of(&claim.metadata);
             actions.push(match taken.inactive.get(id) {
                 None => Action::DeleteClaim(seen),
@@ -130,11 +186,12 @@ pub(super) fn cleanup(
     actions
 }
 
-/// Lets the claim go with the Pod. Other owners stay: lists of owners are merged by UID.
+/// Lets the claim go with the Pod. Other owners stay: lists of owners are merged by UID. Nobody waits for the
+/// claim: to hold the Pod's deletion up would need the right to its finalizers on some clusters.
 pub(super) fn hand_over(claim: Seen, pod: &ObservedPod, set_uid: &str) -> Action {
     let owner = json!({
         "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
-        "controller": true, "blockOwnerDeletion": true,
+        "controller": true,
     });
     let patch = json!({"metadata": {
         "uid": claim.uid,

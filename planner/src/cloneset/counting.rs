@@ -139,8 +139,11 @@ pub struct Difference {
     pub down: i64,
     /// Of these, such as are at older revisions.
     pub down_old: i64,
-    /// Ready Pods that may be deleted now.
+    /// Available Pods that may be deleted now.
     pub ready_limit: i64,
+    /// Pods that serve, for long enough to be available or not yet, of which so many may be deleted now since
+    /// they are to be.
+    pub serving_limit: i64,
     /// Pods to update to the update revision or, where negative, back to the current one.
     pub update: i64,
     /// Pods that may be unavailable while updating; may be negative.
@@ -160,7 +163,7 @@ impl Question {
         }
         let unavailable = new.preparing_delete + old.preparing_delete + new.unavailable + old.unavailable;
         let specified = new.specified + old.specified;
-        // OpenKruise leaves these out, and then deletes a ready Pod beside one that is broken and to be
+        // OpenKruise leaves these out, and then deletes an available Pod beside one that is broken and to be
         // deleted too.
         let leaving_broken = new.specified_unavailable + old.specified_unavailable;
         let pods = old.count + new.count;
@@ -186,6 +189,8 @@ impl Question {
             // Pods are missing, or too many, on both sides: that is for scaling to settle.
             _ => 0,
         };
+        let deletes = specified > 0 || down > 0;
+        let spare = max_unavailable + pods - replicas - unavailable;
         Difference {
             surge,
             surge_old,
@@ -194,11 +199,8 @@ impl Question {
             up_limit: up.min(allowed),
             down,
             down_old: if down > 0 { (total_old - old.specified - want_old).max(0) } else { 0 },
-            ready_limit: if specified > 0 || down > 0 {
-                (max_unavailable + pods - replicas - unavailable - leaving_broken).max(0)
-            } else {
-                0
-            },
+            ready_limit: if deletes { (spare - leaving_broken).max(0) } else { 0 },
+            serving_limit: if deletes { spare.max(0) } else { 0 },
             update,
             update_limit: if update != 0 { max_unavailable + pods - replicas } else { 0 },
         }

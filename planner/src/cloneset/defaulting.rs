@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::json_patch::{Patch, Pointer};
 use crate::podtemplate::place::Place;
 use crate::podtemplate::{default_claim_template, default_template};
+use crate::revision::workload::TemplateRevision;
 use crate::verdict::Denial;
 
 #[cfg(test)]
@@ -42,7 +43,10 @@ pub fn default(
     // A stored object that can't be read has no template to compare with.
     let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
     let old_template = old.as_ref().and_then(|old| old.pointer("/spec/template"));
-    let changed = old_template.is_none() || old_template != spec.get("template");
+    let changed = match (old_template, spec.get("template")) {
+        (Some(old), Some(new)) => !is_same(old, new),
+        _ => true,
+    };
     if changed && !gates.enabled(Feature::TemplateNoDefaults) {
         default_templates(&spec, gates, &mut patch);
     }
@@ -55,6 +59,15 @@ pub fn default(
         }
     }
     Ok(patch)
+}
+
+/// Whether both say the same, as OpenKruise's types hold them: nulls and empty members do not count.
+fn is_same(old: &Value, new: &Value) -> bool {
+    let decoded = |template: &Value| TemplateRevision::of_template(&template.to_string()).ok();
+    match (decoded(old), decoded(new)) {
+        (Some(old), Some(new)) => old.data() == new.data(),
+        _ => old == new,
+    }
 }
 
 fn default_templates(spec: &Place<'_>, gates: &FeatureGates, patch: &mut Patch) {

@@ -5,9 +5,11 @@
 //! though the CloneSet has not what it asks for, and goes when something moves again. Waiting for people
 //! who decided so (`paused`, `partition`, `OnDelete`) is no blockade.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use api::annotations::LIFECYCLE_TIMESTAMP;
+use api::kinds::Time;
 use api::kinds::cloneset::CloneSetCondition;
 use api::kinds::shared::{ConditionStatus, LifecycleHook};
 use jiff::{SignedDuration, Timestamp};
@@ -174,27 +176,24 @@ pub(super) fn explain(working: &Working<'_>, scale: &Scale, update: &Update) -> 
         && count(&|member| member.is_leaving()) == 0
         && available == total
         && enough(updated, expected);
-    let problems = [&scale.problem, &update.problem].into_iter().flatten();
+    let problems = [(&scale.problem, "FailedScale"), (&update.problem, "FailedUpdate")];
     let mut blockers: Vec<Blocker> = problems
+        .into_iter()
         .filter(|_| update.impossible.is_empty())
-        .map(|problem| Blocker {
-            pod: String::new(),
-            reason: "Failed",
-            message: problem.clone(),
-            remedy: "correct what it names".to_owned(),
-            since: None,
+        .filter_map(|(problem, condition)| {
+            let known = progress::condition(&working.set().status.conditions, condition);
+            Some(Blocker {
+                pod: String::new(),
+                reason: "Failed",
+                message: problem.clone()?,
+                remedy: "correct what it names".to_owned(),
+                since: known.and_then(|known| known.last_transition_time.as_ref()?.timestamp()),
+            })
         })
         .collect();
     blockers.extend(working.members.iter().filter_map(|member| blocker(working, member, scale, update)));
     if scale.waiting_names > 0 {
-        blockers.push(Blocker {
-            pod: String::new(),
-            reason: "ClaimInUse",
-            message: format!("{} Pods wait for the names of Pods that are ending", scale.waiting_names),
-            remedy: "their claims are reused once those are gone; on a lost node delete them by force"
-                .to_owned(),
-            since: None,
-        });
+        blockers.push(claim_in_use(working, scale.waiting_names));
     }
     Explanation {
         summary: format!(
@@ -207,6 +206,26 @@ pub(super) fn explain(working: &Working<'_>, scale: &Scale, update: &Update) -> 
         is_moving: !scale.actions.is_empty() || !update.actions.is_empty(),
         limits: held_back(working, scale.difference, update),
         blockers,
+    }
+}
+
+/// Pods are not created until those are gone whose names and claims they take over.
+fn claim_in_use(working: &Working<'_>, waiting: usize) -> Blocker {
+    let ending = || {
+        let pods = working.snapshot.pods.iter().map(|pod| &pod.metadata);
+        pods.filter_map(|metadata| Some((&*metadata.name, metadata.deletion_timestamp?)))
+    };
+    let names: BTreeSet<&str> = ending().map(|(name, _)| name).collect();
+    let names: Vec<&str> = names.into_iter().take(NAMED).collect();
+    Blocker {
+        pod: names.first().copied().unwrap_or_default().to_owned(),
+        reason: "ClaimInUse",
+        message: format!(
+            "is ending; {waiting} Pods wait for the names of Pods that are ending: {}",
+            names.join(", ")
+        ),
+        remedy: "their claims are reused once those are gone; on a lost node delete them by force".to_owned(),
+        since: ending().map(|(_, since)| since).min(),
     }
 }
 
@@ -275,7 +294,13 @@ fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &U
     if let Some(reason) = update.impossible.get(member.name()) {
         let message = format!("can't be updated in place: {reason}");
         let remedy = "take the change back, delete the Pod, or allow podUpdatePolicy InPlaceIfPossible";
-        return blocked("InPlaceImpossible", message, remedy.to_owned(), None);
+        let since = working.update.metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
+        return blocked("InPlaceImpossible", message, remedy.to_owned(), since);
+    }
+    if let Some(refusal) = working.snapshot.held.get(&pod.metadata.uid) {
+        let message = format!("is not updated: the API server refuses it: {}", refusal.message);
+        let remedy = "correct the CloneSet or what refuses it; it is tried again every few minutes";
+        return blocked("Refused", message, remedy.to_owned(), Some(refusal.since));
     }
     match member.state {
         Some(State::PreparingDelete) => {
@@ -305,10 +330,14 @@ fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &U
         let (reason, message, remedy) = not_ready(pod);
         return blocked(reason, message, remedy, not_ready_since(pod));
     }
-    if member.is_specified && scale.difference.ready_limit == 0 {
+    let Difference { ready_limit, serving_limit, .. } = scale.difference;
+    let limit = if member.is_available { ready_limit } else { serving_limit };
+    if member.is_specified && limit == 0 {
         let message = "is to be deleted, but maxUnavailable is used up".to_owned();
         let remedy = "it goes when the others are available, or when maxUnavailable is raised".to_owned();
-        return blocked("MaxUnavailable", message, remedy, None);
+        let unavailable = working.members.iter().filter(|member| !member.is_available);
+        let since = unavailable.filter_map(|member| not_ready_since(member.pod)).max();
+        return blocked("MaxUnavailable", message, remedy, since);
     }
     let available_at = member.available_at?;
     let message = format!("is ready, and available from {}", crate::moment::rfc3339(available_at));

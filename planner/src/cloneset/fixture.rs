@@ -16,6 +16,7 @@ pub(super) struct Fleet {
     pub(super) revisions: Vec<Arc<StoredRevision>>,
     pub(super) nodes: BTreeMap<Box<str>, Pairs>,
     pub(super) refused: BTreeSet<String>,
+    pub(super) held: BTreeMap<Box<str>, Refusal>,
     pub(super) gates: FeatureGates,
     pub(super) settings: Settings,
     pub(super) now: Timestamp,
@@ -64,6 +65,7 @@ impl Fleet {
             revisions: Vec::new(),
             nodes: BTreeMap::new(),
             refused: BTreeSet::new(),
+            held: BTreeMap::new(),
             gates: FeatureGates::default(),
             settings: Settings::default(),
             now: NOW.parse().unwrap(),
@@ -127,6 +129,7 @@ impl Fleet {
             revisions: &self.revisions,
             nodes: &self.nodes,
             refused: &self.refused,
+            held: &self.held,
             collision_count: None,
             gates: &self.gates,
             settings: self.settings,
@@ -229,9 +232,20 @@ impl Fleet {
             Action::DeleteClaim(claim) => {
                 self.claims.retain(|known| *known.metadata.name != *claim.name);
             }
-            Action::HandOverClaim { claim, .. } => {
+            Action::HandOverClaim { claim, patch, .. } => {
+                let version = self.next().to_string();
                 let known = self.claims.iter_mut().find(|known| *known.metadata.name == *claim.name).unwrap();
-                Arc::make_mut(known).metadata.owner_references = Arc::default();
+                let metadata = &mut Arc::make_mut(known).metadata;
+                let patch: Value = serde_json::from_str(patch).unwrap();
+                if !patch["metadata"]["ownerReferences"].is_null() {
+                    metadata.owner_references = Arc::default();
+                }
+                for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {
+                    let others = metadata.annotations.iter().filter(|(known, _)| known != key);
+                    metadata.annotations =
+                        others.chain(value.as_str().map(|value| (key.as_str(), value))).collect();
+                }
+                metadata.resource_version = version.into();
             }
         }
     }

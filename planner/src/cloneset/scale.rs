@@ -17,6 +17,10 @@ use crate::event::Event;
 use crate::lifecycle::{self, State};
 use crate::moment::Random;
 
+/// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the
+/// next.
+const BURST: usize = 500;
+
 /// What the step comes to.
 #[derive(Debug, Default)]
 pub(super) struct Scale {
@@ -79,7 +83,7 @@ fn create(working: &Working<'_>, difference: Difference, random: &mut Random, sc
             format!("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: {up_limit}");
         scale.events.push(warning("ScaleUpLimited", message));
     }
-    let count = usize::try_from(up_limit).unwrap_or(0);
+    let count = usize::try_from(up_limit).unwrap_or(0).min(BURST);
     let old = usize::try_from(up_old).unwrap_or(0);
     let found = instance_ids(working.snapshot, &working.claims, &working.taken, count, random);
     scale.waiting_names = found.waiting;
@@ -116,49 +120,65 @@ fn new_pod(working: &Working<'_>, id: &str, old: bool) -> Result<Action, String>
 /// the budget bears it.
 fn delete_leaving(working: &Working<'_>, difference: Difference) -> Vec<Action> {
     // While Pods are missing none that serves may go.
-    let ready_limit = if difference.up > 0 { 0 } else { difference.ready_limit };
+    let allowance = match difference.up {
+        0 => Allowance { serving: difference.serving_limit, available: difference.ready_limit },
+        _ => Allowance { serving: 0, available: 0 },
+    };
     let preparing = working.members.iter().filter(|member| member.is_preparing_delete());
     let mut actions: Vec<Action> =
-        preparing.filter_map(|member| delete(working, member, DeleteReason::Released)).collect();
+        preparing.flat_map(|member| delete(working, member, DeleteReason::Released)).collect();
     let specified =
         working.members.iter().filter(|member| member.is_specified && !member.is_preparing_delete());
     actions.extend(
-        within(specified, ready_limit, |member| member.is_serving)
-            .filter_map(|member| delete(working, member, DeleteReason::Specified)),
+        within(specified, allowance).flat_map(|member| delete(working, member, DeleteReason::Specified)),
     );
     actions
 }
 
-/// All Pods that are not `needed`, and the first `ready_limit` others.
+/// How many Pods that serve may be deleted, and how many of these may be available ones.
+#[derive(Clone, Copy)]
+struct Allowance {
+    serving: i64,
+    available: i64,
+}
+
+/// All Pods that serve nobody, and the first others that `allowance` bears.
 fn within<'m, 'a: 'm>(
     members: impl Iterator<Item = &'m Member<'a>>,
-    mut ready_limit: i64,
-    needed: impl Fn(&Member<'a>) -> bool,
+    mut allowance: Allowance,
 ) -> impl Iterator<Item = &'m Member<'a>> {
     members.filter(move |member| {
-        if !needed(member) {
+        if !member.is_serving {
             return true;
         }
-        ready_limit -= 1;
-        ready_limit >= 0
+        let Allowance { serving, available } = allowance;
+        if serving <= 0 || (member.is_available && available <= 0) {
+            return false;
+        }
+        allowance = Allowance { serving: serving - 1, available: available - i64::from(member.is_available) };
+        true
     })
 }
 
-/// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it.
-fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> Option<Action> {
+/// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it. Claims
+/// that could be reused are marked first, so that they go with the Pod whatever happens in between.
+fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> Vec<Action> {
     let pod = Seen::pod(member.pod);
     match lifecycle::before_delete(member.pod, &working.set().spec.lifecycle, working.now) {
         None => {
+            let reuse = working.set().spec.scale_strategy.enable_pvc_reuse;
+            let marks = if reuse { working.claims.mark(member.pod) } else { Vec::new() };
+            if !marks.is_empty() {
+                return marks;
+            }
             let claims = working.claims.of_pod(member.instance_id());
-            Some(Action::DeletePod { pod, claims, reason })
+            vec![Action::DeletePod { pod, claims, reason }]
         }
-        Some(writes) if writes.is_empty() => None,
-        Some(writes) => Some(Action::WritePod {
-            pod,
-            writes,
-            reason: WriteReason::PrepareDelete,
-            revision: String::new(),
-        }),
+        Some(writes) if writes.is_empty() => Vec::new(),
+        Some(writes) => {
+            let (reason, revision) = (WriteReason::PrepareDelete, String::new());
+            vec![Action::WritePod { pod, writes, reason, revision }]
+        }
     }
 }
 
@@ -177,8 +197,9 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
     chosen.extend(first(&new_members, down - old, topology));
     // A Pod that has not been ready for long enough takes nothing of the budget: a large minReadySeconds
     // must not hold scaling in up.
-    scale.actions = within(chosen.into_iter(), difference.ready_limit, |member| member.is_available)
-        .filter_map(|member| delete(working, member, DeleteReason::ScaleIn))
+    let allowance = Allowance { serving: i64::MAX, available: difference.ready_limit };
+    scale.actions = within(chosen.into_iter(), allowance)
+        .flat_map(|member| delete(working, member, DeleteReason::ScaleIn))
         .collect();
 }
 

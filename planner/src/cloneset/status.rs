@@ -54,7 +54,8 @@ impl StatusPlan {
         let mut new = self.new.clone();
         record(&mut new.conditions, FAILED_SCALE, scale, self.now);
         record(&mut new.conditions, FAILED_UPDATE, update, self.now);
-        let written = self.old.observed_generation.is_some() && !self.old.update_revision.is_empty();
+        let written = self.old.observed_generation.is_some() && !self.old.update_revision.is_empty()
+            || !self.old.conditions.is_empty();
         if written && new == self.old {
             return None;
         }
@@ -147,13 +148,22 @@ pub(super) fn observe(
         conditions: set.status.conditions.clone(),
     };
     let deadline = progress::update(set, &set.status, &mut new, now);
-    let metadata = &set.metadata;
-    let (uid, resource_version) = (metadata.uid.clone(), metadata.resource_version.clone());
-    let plan = StatusPlan { uid, resource_version, old: set.status.clone(), new, now };
-    (plan, deadline)
+    (StatusPlan { new, ..StatusPlan::unchanged(set, now) }, deadline)
 }
 
 impl StatusPlan {
+    /// The status as it is stored.
+    pub(super) fn unchanged(set: &CloneSet, now: Timestamp) -> Self {
+        let CloneSet { metadata, status, .. } = set;
+        Self {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            old: status.clone(),
+            new: status.clone(),
+            now,
+        }
+    }
+
     pub(super) fn conditions_mut(&mut self) -> &mut Vec<CloneSetCondition> {
         &mut self.new.conditions
     }

@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 use super::fixture::{Fleet, merge, template};
 use super::*;
 
+mod courses;
+mod documented;
+mod limits;
+mod threads;
 mod updates;
 
 fn in_place(more: Value) -> Value {
@@ -246,7 +250,9 @@ fn scenario_16_without_reuse_the_claim_goes_with_the_pod() {
     assert_eq!(*pod, name);
     let patch: Value = serde_json::from_str(patch).unwrap();
     assert_eq!(patch["metadata"]["ownerReferences"][0], json!({"$patch": "delete", "uid": "set-uid"}));
-    assert_eq!(patch["metadata"]["ownerReferences"][1]["kind"], "Pod");
+    let owner = &patch["metadata"]["ownerReferences"][1];
+    assert_eq!((&owner["kind"], &owner["controller"]), (&json!("Pod"), &json!(true)));
+    assert!(owner["blockOwnerDeletion"].is_null(), "that would need rights to the finalizers of Pods");
     assert_eq!(created(&plan), 1, "the replacement does not wait");
     fleet.step();
     assert_eq!(fleet.claims.len(), 3, "that of the replacement is new");
@@ -579,4 +585,27 @@ proptest! {
         let status = fleet.status();
         prop_assert!(status.updated_replicas >= wanted - partition.min(wanted), "{:?}", status);
     }
+}
+
+#[test]
+fn where_nothing_can_be_planned_the_status_tells_why() {
+    let mut fleet = Fleet::running(3, claims());
+    let before = fleet.status();
+    // As an older release let it in.
+    fleet.object["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"] = json!("ReadWriteOnce");
+    fleet.object["metadata"]["generation"] = json!(9);
+    let plan = fleet.step();
+    assert!(plan.is_idle() && plan.problems.scale.is_some(), "{plan}");
+    let status = fleet.status();
+    assert_eq!((status.replicas, status.observed_generation), (3, before.observed_generation));
+    for (kind, reason) in [("FailedScale", ""), ("kutter.io/Blocked", "Unreadable")] {
+        let condition = status.conditions.iter().find(|condition| condition.kind == kind).unwrap();
+        assert!(condition.reason == reason && condition.message.contains("accessModes"), "{condition:?}");
+    }
+    let idle = fleet.plan().status.unwrap();
+    let failed = Outcome::Failed(plan.problems.scale.unwrap());
+    assert_eq!(idle.patch(&failed, &Outcome::Succeeded), None, "it is told once");
+    fleet.object["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
+    fleet.settle();
+    assert!(fleet.status().conditions.is_empty(), "{:?}", fleet.status().conditions);
 }

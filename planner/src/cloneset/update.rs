@@ -51,17 +51,25 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
     let target = if forward { working.update } else { working.current };
     let mut policy = Policy::new(working, target);
     let chosen = choose(working, forward, &mut policy, &mut update);
-    let busy = go_on(working, &chosen, &mut update);
-    let mut choice = Choice::new(working, target, forward, update.difference.update_limit);
-    for member in chosen {
-        if !choice.take(member) {
-            break;
-        }
-        if !busy.contains(member.name()) {
-            update_pod(working, target, member, policy.way(member.pod).ok(), &mut update);
-        }
+    let choice = Choice::new(working, target, forward, update.difference.update_limit);
+    let taken = choice.among(&chosen);
+    let turn = Turn {
+        chosen: chosen.iter().map(|member| member.name()).collect(),
+        taken: taken.iter().map(|member| member.name()).collect(),
+    };
+    let busy = go_on(working, &turn, &mut policy, &mut update);
+    for member in taken.into_iter().filter(|member| !busy.contains(member.name())) {
+        update_pod(working, target, member, policy.way(member.pod).ok(), &mut update);
     }
     update
+}
+
+/// The Pods whose turn it is, by name.
+struct Turn<'a> {
+    /// All of them.
+    chosen: HashSet<&'a str>,
+    /// Those that the budget bears now.
+    taken: HashSet<&'a str>,
 }
 
 /// The Pods whose turn it is, in their order, as far as the budget will bear them.
@@ -80,7 +88,7 @@ fn choose<'w, 'a>(
         .members
         .iter()
         .filter(|member| member.is_updated != forward && !member.is_preparing_delete())
-        .filter(|member| !member.is_specified && !waits_for_grace(member))
+        .filter(|member| !member.is_specified && !waits_for_grace(member) && !is_held(working, member))
         .collect();
     let number = usize::try_from(update.difference.update.abs()).unwrap_or(usize::MAX);
     let mut chosen = Vec::new();
@@ -103,19 +111,32 @@ fn choose<'w, 'a>(
 }
 
 /// Goes on with updates and lifecycles under way. Gives the names of the Pods that are written to.
-fn go_on<'a>(working: &Working<'a>, chosen: &[&Member<'a>], update: &mut Update) -> HashSet<&'a str> {
+fn go_on<'w, 'a>(
+    working: &'w Working<'a>,
+    turn: &Turn<'_>,
+    policy: &mut Policy<'w, 'a>,
+    update: &mut Update,
+) -> HashSet<&'a str> {
     let mut busy = HashSet::new();
     let hooks = &working.set().spec.lifecycle;
     for member in &working.members {
         let pod = member.pod;
         // One that prepares for an update that is not to come any more goes back to its life.
         let updated = match member.state {
-            Some(State::PreparingUpdate) => !chosen.iter().any(|chosen| chosen.name() == member.name()),
+            Some(State::PreparingUpdate) => !turn.chosen.contains(member.name()) && !is_held(working, member),
             _ => member.is_updated,
         };
         let refreshed =
             lifecycle::refresh(pod, hooks, Flavour::CloneSet, &working.rules, updated, working.now);
         let mut writes = match refreshed {
+            // Its gate was closed for the update that begins now, and need not open before.
+            Ok(refresh)
+                if refresh.opens_gate_only()
+                    && turn.taken.contains(member.name())
+                    && starts_now(working, member, policy) =>
+            {
+                Vec::new()
+            }
             Ok(refresh) => {
                 update.requeue_after(refresh.requeue);
                 if let Progress::Waiting(incomplete) = refresh.progress {
@@ -158,6 +179,18 @@ fn add_template_hash(pod: &ObservedPod, writes: &mut Vec<PodWrite>) {
     }
 }
 
+/// The Pod is updated in place by this plan.
+fn starts_now<'a>(working: &Working<'a>, member: &Member<'a>, policy: &mut Policy<'_, 'a>) -> bool {
+    policy.way(member.pod).is_ok()
+        && lifecycle::before_update(member.pod, &working.set().spec.lifecycle, working.now)
+            == BeforeUpdate::Update
+}
+
+/// Its update was refused a short time ago.
+fn is_held(working: &Working<'_>, member: &Member<'_>) -> bool {
+    working.snapshot.held.contains_key(&member.pod.metadata.uid)
+}
+
 /// Its last change has not begun, and must end before the next.
 fn waits_for_grace(member: &Member<'_>) -> bool {
     inplace::in_grace(member.pod) && member.state != Some(State::Updated)
@@ -197,22 +230,28 @@ impl Choice {
         choice
     }
 
-    /// Takes one more Pod, if the budget bears it. One that is not available costs nothing of it, but too
-    /// many Pods that are not available at the target revision stop a rollout that goes wrong.
-    fn take(&mut self, member: &Member<'_>) -> bool {
-        // Of Pods that serve nobody one may be tried even where the budget is used up: it takes nothing away.
-        let limit = if member.is_available { self.limit } else { self.limit.max(1) };
-        if self.unavailable_at_target + self.taken >= limit {
-            return false;
-        }
-        if member.is_available {
-            if self.unavailable >= self.limit {
-                return false;
+    /// The Pods that the budget bears, in their order. One that is not available costs nothing of it, so it is
+    /// taken also behind others that have to wait; but too many Pods that are not available at the target
+    /// revision stop a rollout that goes wrong.
+    fn among<'w, 'a>(mut self, chosen: &[&'w Member<'a>]) -> Vec<&'w Member<'a>> {
+        let mut taken = Vec::new();
+        for member in chosen {
+            let tried = self.unavailable_at_target + self.taken;
+            // Of Pods that serve nobody one may be tried even where the budget is used up: it takes nothing
+            // away.
+            if tried >= self.limit.max(1) {
+                break;
             }
-            self.unavailable += 1;
+            if member.is_available {
+                if tried >= self.limit || self.unavailable >= self.limit {
+                    continue;
+                }
+                self.unavailable += 1;
+            }
+            self.taken += 1;
+            taken.push(*member);
         }
-        self.taken += 1;
-        true
+        taken
     }
 }
 

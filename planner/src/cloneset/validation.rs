@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::counting::is_on_delete;
+use crate::canonical::{Kind, Unknown, canonical_json, table};
 use crate::field::{FieldError, FieldPath, aggregate};
 use crate::json_patch::Patch;
 use crate::observed_pod::ObservedPod;
@@ -146,6 +147,9 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
             None
         }
     });
+    if let Err(denial) = read_claims(&new, old.as_ref()) {
+        return denial.into();
+    }
     warnings.extend(long_name_warning(&new, old.as_ref(), context.gates));
     let mut errors = validate(&new, old.as_ref(), context);
     if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
@@ -157,6 +161,24 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     match aggregate(&errors) {
         Some(message) => Verdict::deny(422, message),
         None => Verdict::Allow { edits: Patch::default(), warnings },
+    }
+}
+
+/// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no revision
+/// could be made with one that can't be read. Those that are stored already hinder no other change.
+fn read_claims(new: &Submitted, old: Option<&Submitted>) -> Result<(), Denial> {
+    const CLAIMS: Kind = Kind::List(&Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM));
+    let given =
+        |submitted: &Submitted| submitted.sent.pointer("/spec/volumeClaimTemplates").map(Value::to_string);
+    let Some(claims) = given(new).filter(|claims| old.and_then(given).as_ref() != Some(claims)) else {
+        return Ok(());
+    };
+    match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = error.within("volumeClaimTemplates").within("spec").to_string();
+            Err(Denial { code: 400, message })
+        }
     }
 }
 

@@ -15,8 +15,8 @@ use crate::quantity::Quantity;
 /// Writes the first batch of `spec` and puts the others into `state`. Returned is the write of resources,
 /// where it has an endpoint of its own; it goes before `write`.
 ///
-/// Guarantees: a container that is not on the Pod is left out; no container waits for one that is not
-/// changed; every container of `spec` is either written or waits.
+/// Guarantees: a container that is not on the Pod, and an image that it has, is left out; no container waits
+/// for one that is not changed; every other container of `spec` is either written or waits.
 pub(super) fn apply(
     pod: &ObservedPod,
     mut spec: UpdateSpec,
@@ -32,7 +32,9 @@ pub(super) fn apply(
     if let Some(patch) = spec.metadata_patch.take() {
         patch_metadata(patch, write);
     }
-    spec.container_images.retain(|name, _| pod.container(name).is_some());
+    // One that is asked for already restarts nothing: it would be waited for in vain.
+    spec.container_images
+        .retain(|name, image| pod.container(name).is_some_and(|container| *container.image != **image));
     spec.container_resources.retain(|name, _| pod.container(name).is_some());
     spec.container_ref_metadata.retain(|name, _| pod.container(name).is_some());
     let batch = first_batch(pod, &spec);
@@ -44,6 +46,7 @@ pub(super) fn apply(
         if let Some(status) = pod.container_status(&name) {
             let last = LastStatus { image_id: status.image_id.as_ref().into() };
             state.last_container_statuses.entry(name.clone()).or_insert(last);
+            state.restart_counts.entry(name.clone()).or_insert(status.restart_count);
         }
         write.container(&name).image = Some(image);
     }

@@ -6,10 +6,10 @@ use api::annotations::RUNTIME_CONTAINERS_META;
 use serde::Deserialize;
 
 use super::environment::{expected_hash, go_string};
-use super::state::{State, StateError, in_grace};
-use super::{Rules, null_is_default};
+use super::state::{LastStatus, State, StateError, in_grace};
+use super::{Rules, null_is_default, restarts};
 use crate::hash::deep_hash;
-use crate::observed_pod::{Container, ObservedPod, Pairs};
+use crate::observed_pod::{Container, ContainerStatus, ObservedPod, Pairs};
 use crate::quantity::Quantity;
 
 /// What an update in place waits for.
@@ -91,16 +91,27 @@ pub(super) fn batch_completed(pod: &ObservedPod, state: &State, rules: &Rules) -
     if !pod.spec.containers.is_empty() && pod.spec.containers.iter().all(plain) {
         return Ok(());
     }
-    for (name, last) in &state.last_container_statuses {
-        let image = pod.container(name).map_or("", |container| &container.image);
-        let runs = pod.container_status(name).is_some_and(|status| {
-            *status.image_id != *last.image_id || normalised(&status.image) == normalised(image)
-        });
-        if !runs {
-            return Err(Incomplete::Image(name.clone()));
-        }
+    let outdated = state.last_container_statuses.iter().find(|(name, last)| {
+        !pod.container_status(name).is_some_and(|status| runs_new_image(pod, state, status, last))
+    });
+    outdated.map_or(Ok(()), |(name, _)| Err(Incomplete::Image(name.clone())))
+}
+
+/// The container runs the image that the Pod asks for.
+///
+/// The name of the image says so. Else the container must be another one than before, by its content or, for
+/// another tag of the same content, by its restarts. One that restarted with the old image is another one
+/// too: so this holds only where the kubelet knows of the new one, as far as it tells.
+fn runs_new_image(pod: &ObservedPod, state: &State, status: &ContainerStatus, last: &LastStatus) -> bool {
+    let image = pod.container(&status.name).map_or("", |container| &container.image);
+    if normalised(&status.image) == normalised(image) {
+        return true;
     }
-    Ok(())
+    let restarted = || {
+        let before = restarts::recorded(pod, state).get(&*status.name).copied();
+        status.ready && before.is_some_and(|before| before != status.restart_count)
+    };
+    pod.spec_is_observed() && (*status.image_id != *last.image_id || restarted())
 }
 
 fn has_its_resources(pod: &ObservedPod, container: &Container) -> bool {
@@ -110,8 +121,10 @@ fn has_its_resources(pod: &ObservedPod, container: &Container) -> bool {
         && amounts(&reported.requests) == amounts(&container.resources.requests)
 }
 
+/// What can be resized: kubelets do not report all other resources.
 fn amounts(pairs: &Pairs) -> BTreeMap<&str, Option<Quantity>> {
-    pairs.iter().map(|(name, text)| (name, text.parse().ok())).collect()
+    let resizable = pairs.iter().filter(|(name, _)| matches!(*name, "cpu" | "memory"));
+    resizable.map(|(name, text)| (name, text.parse().ok())).collect()
 }
 
 /// The annotation `apps.kruise.io/runtime-containers-meta`: what the node agent saw of running containers.

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::null_is_default;
 use super::spec::{ReferencedMetadata, UpdateSpec};
+use super::{null_is_default, restarts};
 use crate::moment::rfc3339;
 use crate::observed_pod::{ObservedPod, Resources};
 use crate::pod_write::PodWrite;
@@ -68,6 +68,10 @@ pub struct State {
     /// The batches so far.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub container_batches_record: Vec<Batch>,
+    /// How often containers had restarted when their images changed, which is recorded beside the state;
+    /// of a state that was read it has to be asked for ([`restarts::recorded`]).
+    #[serde(skip)]
+    pub(super) restart_counts: BTreeMap<String, i32>,
 }
 
 /// What ran in a container before.
@@ -157,6 +161,7 @@ impl State {
         if pod.annotation(IN_PLACE_UPDATE_STATE_OLDER).is_some() {
             write.remove_annotation(IN_PLACE_UPDATE_STATE_OLDER);
         }
+        restarts::record(pod, self, write);
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use serde_json::{Value, json};
 
 mod annotations;
+mod cases;
 mod decision;
 mod simulation;
 

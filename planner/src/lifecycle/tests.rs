@@ -137,6 +137,16 @@ fn a_key_that_another_version_left_on_a_normal_pod_is_removed() {
 }
 
 #[test]
+fn a_pod_that_is_kept_after_all_serves_again_whatever_the_hooks_say_by_then() {
+    let hooks = hooks(json!({"preDelete": {"finalizersHandler": ["x/y"], "markPodNotReady": true}}));
+    let mut pod = pod("Normal", &json!({}), &["x/y"]);
+    apply(&before_delete(&pod, &hooks, now()).unwrap(), &mut pod);
+    assert!(!pod.condition_is_true("KruisePodReady"));
+    apply(&enter(&pod, State::PreparingNormal, false, now()), &mut pod);
+    assert!(pod.condition_is_true("KruisePodReady"), "{:?}", pod.condition("KruisePodReady"));
+}
+
+#[test]
 fn scenario_17_and_18_the_delete_hook_holds_the_pod_and_can_take_it_out_of_service() {
     for mark in [false, true] {
         let hooks = hooks(json!({"preDelete": {"finalizersHandler": ["x/y"], "markPodNotReady": mark}}));

@@ -277,10 +277,17 @@ fn selectors_are_those_of_the_table() {
         json!([{"key": "kutter.io/component", "operator": "DoesNotExist"}])
     );
     let protected = json!([{"key": "policy.kruise.io/delete-protection", "operator": "Exists"}]);
-    for name in ["vnamespace.kb.io", "vcustomresourcedefinition.kb.io", "vstatefulset.kb.io"] {
+    let elsewhere = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
+    ]});
+    for (name, namespaces) in [
+        ("vnamespace.kb.io", elsewhere.clone()),
+        ("vcustomresourcedefinition.kb.io", elsewhere),
+        ("vstatefulset.kb.io", json!({})),
+    ] {
         assert_eq!(entry(&validating, name)["objectSelector"]["matchExpressions"], protected, "{name}");
         assert_eq!(entry(&validating, name)["rules"][0]["operations"], json!(["DELETE"]), "{name}");
-        assert_eq!(entry(&validating, name)["namespaceSelector"], json!({}), "{name}");
+        assert_eq!(entry(&validating, name)["namespaceSelector"], namespaces, "{name}");
     }
     assert_eq!(entry(&validating, "vsidecarset.kb.io")["objectSelector"], json!({}));
     let reviewed = entry(&validating, "vcloneset.kb.io");

@@ -125,7 +125,7 @@ fn shrink(spec: &mut Spec) {
 }
 
 /// The namespaces that a selector names, by the rule of spec 10 §5.1.2.
-fn scope(selector: Option<&LabelSelector>) -> Vec<String> {
+pub(crate) fn scope(selector: Option<&LabelSelector>) -> Vec<String> {
     let Some(selector) = selector else { return Vec::new() };
     if let Some(name) = selector.match_labels.as_ref().and_then(|labels| labels.get(NAMESPACE_NAME)) {
         return vec![name.clone()];

@@ -9,8 +9,8 @@ use super::explanation::Reason;
 use super::index::{Entry, NamespaceSelector, PodSelector};
 use crate::pod::explanation::Explanation;
 use crate::pod::{Context, Draft, Halt};
-use crate::selector::Selector;
-use crate::world::{Revision, World};
+use crate::selector::{Labels, Selector, SelectorError};
+use crate::world::{Namespace, Revision, World};
 
 /// A SidecarSet to inject, in the state to inject.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +60,37 @@ fn mismatch(entry: &Entry, draft: &Draft<'_>, context: &Context<'_>) -> Result<O
     if entry.object.spec.injection_strategy.paused {
         return Ok(Some(Reason::Paused));
     }
+    let namespace = || context.world.namespace(&draft.namespace).or(context.namespace);
+    unselected(entry, draft.labels.as_slice(), namespace).map_err(|open| match open {
+        Open::Namespace => Halt::NeedsNamespace,
+        Open::Selector(error) => Halt::failed(format!(
+            "SidecarSet {} may be meant for this Pod, but its spec.selector is invalid: {error}",
+            entry.name()
+        )),
+    })
+}
+
+/// Why it can't be told whether a SidecarSet selects a Pod.
+#[derive(Debug)]
+pub(crate) enum Open<'e> {
+    /// The Pod's Namespace is not known.
+    Namespace,
+    /// `spec.selector` is invalid, and the Pod meets its sound part.
+    Selector(&'e SelectorError),
+}
+
+/// Why a SidecarSet does not select Pods with these labels; `None` where it does. `namespace` gives their
+/// Namespace, where it is needed.
+pub(crate) fn unselected<'e, 'n>(
+    entry: &'e Entry,
+    labels: &(impl Labels + ?Sized),
+    namespace: impl FnOnce() -> Option<&'n Namespace>,
+) -> Result<Option<Reason>, Open<'e>> {
     if matches!(entry.pods, PodSelector::Nothing) {
         return Ok(Some(Reason::EmptySelector));
     }
     // The Pod's labels are at hand, the Namespace may have to be asked for.
-    let selected = entry.pods.matches(draft.labels.as_slice());
+    let selected = entry.pods.matches(labels);
     if selected == Ok(false) {
         return Ok(Some(Reason::OtherLabels));
     }
@@ -72,20 +98,13 @@ fn mismatch(entry: &Entry, draft: &Draft<'_>, context: &Context<'_>) -> Result<O
         NamespaceSelector::All => {}
         NamespaceSelector::Broken => return Ok(Some(Reason::BrokenNamespaceSelector)),
         NamespaceSelector::Matching(selector) => {
-            let known = context.world.namespace(&draft.namespace).or(context.namespace);
-            let namespace = known.ok_or(Halt::NeedsNamespace)?;
+            let namespace = namespace().ok_or(Open::Namespace)?;
             if !namespace.labels().is_some_and(|labels| selector.matches(labels)) {
                 return Ok(Some(Reason::OtherNamespace));
             }
         }
     }
-    match selected {
-        Ok(_) => Ok(None),
-        Err(error) => Err(Halt::failed(format!(
-            "SidecarSet {} may be meant for this Pod, but its spec.selector is invalid: {error}",
-            entry.name()
-        ))),
-    }
+    selected.map(|_| None).map_err(Open::Selector)
 }
 
 /// For each SidecarSet that a canary stands in for, the canary.

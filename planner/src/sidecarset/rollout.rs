@@ -52,6 +52,7 @@ mod status;
 mod tests;
 mod trigger;
 
+pub(in crate::sidecarset) use set::injected_names;
 pub use set::{Apart, RolloutSet, injected};
 pub use trigger::{Trigger, trigger};
 
@@ -90,6 +91,9 @@ pub struct Plan {
     /// The Pods that have older sidecars and are not updated now: first those that can't be, then the
     /// others in the order of the update.
     pub waiting: Vec<Waiting>,
+    /// The Pods that take up `maxUnavailable`: those that are being updated already, and the ready ones that
+    /// are taken in this plan.
+    pub busy: Vec<Arc<ObservedPod>>,
 }
 
 /// The writes that one Pod needs.
@@ -291,6 +295,11 @@ fn upgrade(
 ) {
     let set = snapshot.set;
     let selection = selection::select(snapshot, standings, refused, now);
+    let standing_at = |position: &usize| standings.get(*position);
+    let taken = selection.taken.iter().filter_map(|(position, _)| standing_at(position));
+    let busy = selection.busy.iter().filter_map(standing_at);
+    let busy = busy.chain(taken.filter(|standing| standing.view.ready));
+    plan.busy = busy.map(|standing| standing.pod.clone()).collect();
     let mut written: BTreeSet<usize> = (0..)
         .zip(standings)
         .filter(|(_, standing)| standing.view.reset_due || refused.contains_key(&standing.pod.metadata.uid))

@@ -26,6 +26,8 @@ mod patch;
 mod sidecars;
 mod strategy;
 
+pub(in crate::sidecarset) use conflict::unsatisfiable;
+
 /// Key of the ConfigMap `kruise-configuration` with the allow-list of `patchPodMetadata`.
 pub const PATCH_METADATA_ALLOW_LIST: &str = "SidecarSet_PatchPodMetadata_WhiteList";
 

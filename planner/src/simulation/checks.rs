@@ -7,16 +7,19 @@
 //! 2. *Surge.* A Pod is created only while there are fewer than `replicas + maxSurge`.
 //! 3. *Partition.* An update, or a scale-in, leaves `partition` Pods at older revisions; a new Pod is made
 //!    from the newest revision only if they are there.
-//! 4. *Named first.* No Pod is chosen for deletion while one that is to be deleted is there.
+//! 4. *Named first.* No Pod is chosen for deletion while one that is to be deleted is there; what goes as
+//!    named is named.
 //! 5. *Once.* No Pod is deleted twice; a scale-in leaves `replicas` Pods; no two Pods share an instance id.
-//! 6. *Claims.* No claim of a Pod that lives is deleted; in the end every claim has its Pod.
+//! 6. *Claims.* No claim of a Pod that lives is deleted; in the end every claim has its Pod, or waits for
+//!    one, where claims are reused, since others took its Pod.
 //! 7. *In place.* A change that a running Pod can take does not recreate it.
 //! 8. *Order.* Containers change in the order of their launch priority.
-//! 9. *Held.* Nothing is updated while the CloneSet is paused or of type OnDelete.
+//! 9. *Held.* Nothing is updated while the CloneSet is paused or of type OnDelete; nothing is deleted that
+//!    its preDelete hook holds.
 //! 10. *Rest.* When users and faults have come to an end, so does the controller, and every Pod is where it
-//!     belongs.
+//!     belongs, and is what its revision says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +34,7 @@ use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::cloneset::counting::Limits;
 use crate::cloneset::{Action, Claim, DeleteReason, Plan, WriteReason};
+use crate::lifecycle::hooked;
 use crate::observed_pod::ObservedPod;
 use crate::revision::workload::short_hash;
 use crate::selector::Selector;
@@ -58,8 +62,12 @@ impl fmt::Display for Violation {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) violations: Vec<Violation>,
-    /// Who last made a Pod serve, or exist, no longer, by its identity.
+    /// Who last made a Pod serve, exist, or stay where it is no longer, by its identity.
     lost_by: BTreeMap<Box<str>, Actor>,
+    /// Instance ids of Pods that the controller deleted.
+    deleted: BTreeSet<Box<str>>,
+    /// Labels that hooks of the CloneSet ever named: they come and go.
+    hook_labels: BTreeSet<String>,
 }
 
 /// The Pod counts as available (spec 31 §6.2).
@@ -158,9 +166,18 @@ fn count<'p>(pods: impl Iterator<Item = &'p Arc<ObservedPod>>, counts: impl Fn(&
 
 impl Ledger {
     /// A Pod changed.
-    pub(super) fn observe(&mut self, actor: Actor, before: &ObservedPod, after: &ObservedPod) {
+    pub(super) fn observe(
+        &mut self,
+        actor: Actor,
+        before: &ObservedPod,
+        after: &ObservedPod,
+        set: &CloneSet,
+    ) {
         let ends = before.is_active() && !after.is_active();
-        if ends || (is_serving(before) && !is_serving(after)) {
+        let selecting = set.spec.selector.match_labels.iter().flatten().map(|(key, _)| key.as_str());
+        let is_relabelled =
+            selecting.chain([SPECIFIED_DELETE]).any(|key| before.label(key) != after.label(key));
+        if ends || is_relabelled || (is_serving(before) && !is_serving(after)) {
             self.lost_by.insert(after.metadata.uid.clone(), actor);
         }
     }
@@ -186,17 +203,10 @@ impl Ledger {
     ) -> i64 {
         count(view.pods.iter(), |seen| {
             let counted = |pod: &ObservedPod| wanted.owns(pod) && counts(pod);
-            let Some(pod) = server.pod(&seen.metadata.name, &seen.metadata.uid) else {
-                return counted(seen) && self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter);
-            };
-            if !counted(seen) || counted(pod) {
-                return false;
-            }
-            // What users did to labels is not among the losses.
-            let relabelled = seen.is_active()
-                && pod.is_active()
-                && (!wanted.owns(pod) || pod.label(SPECIFIED_DELETE) != seen.label(SPECIFIED_DELETE));
-            relabelled || self.lost_by.get(&seen.metadata.uid).is_some_and(|actor| *actor != Actor::Kutter)
+            let now = server.pod(&seen.metadata.name, &seen.metadata.uid);
+            counted(seen)
+                && !now.is_some_and(|pod| counted(pod))
+                && self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
         })
     }
 
@@ -276,11 +286,24 @@ impl Ledger {
         }
         let wanted = Wanted::of(&view.set);
         self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
+        self.deleted.extend(before.label(CLONESET_INSTANCE_ID).map(Box::from));
+        if hooked(wanted.set.spec.lifecycle.pre_delete.as_ref(), &before.metadata) {
+            self.report("Held", format!("Pod {name} is deleted, which its hook holds"));
+        }
         if wanted.owns(before) && is_available(before, wanted.min_ready_seconds, view.now) {
             self.judge_budget(view, server, &format!("deletes Pod {name}"));
         }
-        if let Some(Action::DeletePod { reason: DeleteReason::ScaleIn, .. }) = action {
-            self.judge_scale_in(view, before, server);
+        let Some(Action::DeletePod { reason, .. }) = action else { return };
+        let holds = match reason {
+            DeleteReason::ScaleIn => {
+                self.judge_scale_in(view, before, server);
+                true
+            }
+            DeleteReason::Specified => wanted.names(before),
+            DeleteReason::Released => is_preparing_delete(before),
+        };
+        if !holds {
+            self.report("Named first", format!("Pod {name} is deleted as {reason:?}, which it is not"));
         }
     }
 
@@ -308,12 +331,8 @@ impl Ledger {
 
     pub(super) fn judge_claim(&mut self, claim: &Claim, server: &Server) {
         let id = claim.metadata.labels.get(CLONESET_INSTANCE_ID);
-        let uid = &server.set.metadata.uid;
-        let mut users = server.pods.values().filter(|pod| {
-            pod.is_active()
-                && pod.label(CLONESET_INSTANCE_ID) == id
-                && pod.controller().is_some_and(|owner| owner.uid == *uid)
-        });
+        let mut users =
+            server.pods.values().filter(|pod| pod.is_active() && pod.label(CLONESET_INSTANCE_ID) == id);
         if let Some(user) = users.next() {
             let (claim, user) = (&claim.metadata.name, user.metadata.name.clone());
             self.report("Claims", format!("claim {claim} of Pod {user} is deleted"));
@@ -330,6 +349,11 @@ impl Ledger {
         let wanted = Wanted::of(&view.set);
         let name = &before.metadata.name;
         let Some(Action::WritePod { reason, revision, .. }) = action else { return };
+        let takes =
+            matches!(reason, WriteReason::UpdateInPlace | WriteReason::Recreate | WriteReason::PrepareDelete);
+        if takes {
+            self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
+        }
         let available =
             |pod: &ObservedPod| is_available(pod, wanted.min_ready_seconds, view.now) && wanted.owns(pod);
         if *reason != WriteReason::Release && available(before) && !available(after) {

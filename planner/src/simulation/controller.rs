@@ -196,6 +196,7 @@ impl Cluster<'_> {
             revisions: &controller.cache.revisions(),
             nodes: &nodes,
             refused: &controller.refused,
+            held: &std::collections::BTreeMap::new(),
             collision_count: controller.collision_count,
             gates: &self.settings.gates,
             settings: Settings::default(),

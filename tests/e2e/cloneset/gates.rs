@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, OLD, asks, condition, image, in_place,
-    is_available, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
+    is_ready, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
 };
 use crate::product::{self, Product};
 use crate::support::{Site, Stored, annotation, in_use, named};
@@ -18,7 +18,7 @@ const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCl
     InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false";
 
 /// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
-async fn site() -> &'static ApiServer {
+pub(super) async fn site() -> &'static ApiServer {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     let site = SITE
         .get_or_init(async || {
@@ -99,9 +99,16 @@ async fn new_claim_templates_need_new_pods() {
     })
     .await;
     let before = fleet.pods().await;
-    let mut templates = fleet.set.get().await.1["spec"]["volumeClaimTemplates"].clone();
-    templates[0]["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
-    fleet.roll_and(NEW, json!({"volumeClaimTemplates": templates})).await;
+    let grown = async |size: &str| {
+        let mut templates = fleet.set.get().await.1["spec"]["volumeClaimTemplates"].clone();
+        templates[0]["spec"]["resources"]["requests"]["storage"] = json!(size);
+        json!({"volumeClaimTemplates": templates})
+    };
+    fleet.change(grown("3Gi").await).await;
+    fleet.settled().await;
+    assert_eq!(fleet.revisions().await.len(), 1);
+    assert_eq!(uids(&fleet.pods().await), uids(&before), "claim templates alone are no reason");
+    fleet.roll_and(NEW, grown("2Gi").await).await;
     fleet.complete().await;
     let after = fleet.pods().await;
     assert!(!uids(&after).iter().any(|uid| uids(&before).contains(uid)));
@@ -200,7 +207,8 @@ async fn without_its_gate_a_read_annotation_restarts_nothing() {
 /// A CloneSet of one Pod with these limits and requests of its container, Guaranteed where they are alike.
 async fn sized(prefix: &str, limit: &str, policy: Value) -> Fleet {
     Fleet::launch_on(site().await, prefix, |set| {
-        let set = set.having("resources", cpu(limit, "100m")).having("resizePolicy", policy);
+        let set = set.having("resources", cpu(limit, "100m"));
+        let set = if policy.is_null() { set } else { set.having("resizePolicy", policy) };
         in_place(set.replicas(1), json!({}))
     })
     .await
@@ -217,39 +225,58 @@ async fn resize(fleet: &Fleet, resources: Value) {
     fleet.containers(containers).await;
 }
 
-/// Spec 30, scenarios 27 and 28.
+fn limit(part: &Value) -> &str {
+    named(part, "main")["resources"]["limits"]["cpu"].as_str().unwrap()
+}
+
+/// Spec 30, scenarios 27 and 28. Nodes take their time, and the update waits for them.
 #[tokio::test]
 async fn resources_change_through_resize() {
     let keep = json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
     let restart = json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
-    for (prefix, policy, stays_ready) in
-        [("cloneset-resize", keep, true), ("cloneset-resize", restart, false)]
-    {
-        let fleet = sized(prefix, "200m", policy).await;
+    for (policy, stays_ready) in [(Value::Null, true), (keep, true), (restart, false)] {
+        let fleet = sized("cloneset-resize", "200m", policy).await;
         let before = fleet.pods().await;
+        let pod = &name(&before[0]);
+        fleet.annotate(pod, fake_nodes::RESIZE_AFTER, "never").await;
         let chronicle = fleet.chronicle().await;
         resize(&fleet, cpu("300m", "100m")).await;
+        let wanted = |pod: &Value| limit(&pod["spec"]["containers"]) == "300m";
+        fleet.wait_pod(pod, "the resources to be asked for", wanted).await;
+        // Another look at it, which finds that the node has not done anything yet.
+        fleet.change(json!({"revisionHistoryLimit": 9})).await;
+        fleet.settled().await;
+        let now = fleet.pod(pod).get().await.1;
+        assert_eq!(label(&now, LIFECYCLE_STATE), "Updating");
+        assert_eq!(limit(&now["status"]["containerStatuses"]), "200m");
+        assert_eq!(is_ready(&now), stays_ready);
+
+        fleet.annotate(pod, fake_nodes::RESIZE_AFTER, Value::Null).await;
         fleet.complete().await;
-        let pod = &fleet.pods().await[0];
-        assert_eq!(uid(pod), uid(&before[0]));
-        let state = update_state(pod);
+        let now = fleet.pod(pod).get().await.1;
+        assert_eq!(uid(&now), uid(&before[0]));
+        let state = update_state(&now);
         assert_eq!((&state["updateResources"], &state["updateImages"]), (&json!(true), &Value::Null));
-        for part in [&pod["spec"]["containers"], &pod["status"]["containerStatuses"]] {
-            assert_eq!(named(part, "main")["resources"]["limits"]["cpu"], "300m");
-        }
-        let gates =
-            chronicle.course(&name(pod), |pod| condition(pod, IN_PLACE_UPDATE_READY)["status"].clone());
-        let changed =
-            |pod: &Value| named(&pod["spec"]["containers"], "main")["resources"]["limits"]["cpu"] == "300m";
+        let states = chronicle
+            .course(pod, |pod| {
+                let done = limit(&pod["status"]["containerStatuses"]) == "300m";
+                (wanted(pod), done, label(pod, LIFECYCLE_STATE).to_owned())
+            })
+            .await;
+        let state = |wanted, done, state: &str| (wanted, done, state.to_owned());
+        let began = states.iter().position(|(.., state)| state == "Updating").unwrap();
+        let expected =
+            [state(true, false, "Updating"), state(true, true, "Updating"), state(true, true, "Normal")];
+        assert_eq!(states[began..], expected);
+        let open = |pod: &Value, kind: &str| condition(pod, kind)["status"] == "True";
+        let course = chronicle
+            .course(pod, |pod| (open(pod, IN_PLACE_UPDATE_READY), open(pod, "Ready"), wanted(pod)))
+            .await;
         if stays_ready {
-            assert_eq!(gates, ["True"]);
+            assert_eq!(course, [(true, true, false), (true, true, true)]);
         } else {
-            let course = chronicle.course(&name(pod), |pod| {
-                (condition(pod, IN_PLACE_UPDATE_READY)["status"] == "True", changed(pod))
-            });
-            assert_eq!(course, [(true, false), (false, false), (false, true), (true, true)]);
+            assert_eq!(course[..3], [(true, true, false), (false, false, false), (false, false, true)]);
         }
-        assert_eq!(label(pod, LIFECYCLE_STATE), "Normal");
     }
 }
 
@@ -308,5 +335,6 @@ async fn images_are_pulled_ahead() {
     small.roll(NEW).await;
     marked(&small, IGNORED).await;
     assert!(jobs(&small).await.is_empty());
-    assert!(small.pods().await.iter().any(is_available));
+    small.status("one to be updated", json!({"updatedReplicas": 1, "availableReplicas": 3})).await;
+    assert!(jobs(&small).await.is_empty(), "nor later");
 }

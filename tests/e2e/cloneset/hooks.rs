@@ -8,6 +8,7 @@ use super::{
 };
 use crate::support::call;
 use kit::builders::Object;
+use kit::wait_for;
 
 const HOOK: &str = "example.com/hook";
 
@@ -67,6 +68,78 @@ async fn a_held_pod_that_was_made_not_ready_goes_all_the_same() {
     fleet.complete().await;
     let after = fleet.pods().await;
     assert_eq!(uids(&after).iter().filter(|uid| uids(&before).contains(uid)).count(), 2);
+}
+
+/// A key that holds the Pods back, of another program than ours.
+const FOREIGN: &str = r#"{"userAgent":"Maintenance","key":"drain"}"#;
+
+/// Puts the gate of a Pod to what another program would: shut, with these keys.
+async fn shut(fleet: &Fleet, pod: &str, keys: &[&str]) {
+    let stored = fleet.pod(pod);
+    wait_for("the gate to be shut", async || {
+        let now = stored.get().await.1;
+        let mut conditions = now["status"]["conditions"].as_array().unwrap().clone();
+        conditions.retain(|condition| condition["type"] != KRUISE_POD_READY);
+        conditions.push(json!({
+            "type": KRUISE_POD_READY, "status": "False", "message": format!("[{}]", keys.join(",")),
+            "lastTransitionTime": "2026-07-01T10:00:00Z",
+        }));
+        let version = &now["metadata"]["resourceVersion"];
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
+        match call(&fleet.shop.client, "PATCH", &format!("{}/status", stored.path), &patch).await {
+            (200, _) => Ok(()),
+            (_, answer) => Err(answer),
+        }
+    })
+    .await;
+}
+
+fn gate(pod: &Value) -> (&str, &str) {
+    let gate = condition(pod, KRUISE_POD_READY);
+    (gate["status"].as_str().unwrap(), gate["message"].as_str().unwrap_or_default())
+}
+
+/// Spec 30, scenario 24: whoever goes first leaves the gate shut, whoever goes last opens it.
+#[tokio::test]
+async fn the_gate_stays_shut_while_anybody_has_a_key() {
+    let ours = |hook: &str| format!(r#"{{"userAgent":"Lifecycle","key":"{hook}"}}"#);
+    let (deleting, updating) = (ours("preDeleteHook"), ours("preUpdateHook"));
+    let fleet = Fleet::launch("cloneset-keys", |set| {
+        let mark = json!({"markPodNotReady": true, "labelsHandler": {HOOK: "true"}});
+        let set = in_place(set.replicas(1), json!({})).template_label(HOOK, "true");
+        set.with("/spec/lifecycle", json!({"preDelete": mark, "inPlaceUpdate": mark}))
+    })
+    .await;
+    let pod = &fleet.names().await[0];
+    let stored = fleet.pod(pod);
+    let state = async |state: &str| {
+        fleet.wait_pod(pod, &format!("state {state}"), |pod| label(pod, LIFECYCLE_STATE) == state).await
+    };
+    for (image, foreign_goes_first) in [(NEW, false), ("nginx:1.27", true)] {
+        shut(&fleet, pod, &[FOREIGN]).await;
+        fleet.roll(image).await;
+        let held = state("PreparingUpdate").await;
+        assert_eq!(gate(&held), ("False", format!("[{updating},{FOREIGN}]").as_str()));
+        if foreign_goes_first {
+            shut(&fleet, pod, &[&updating]).await;
+        }
+        stored.label(HOOK, Value::Null).await;
+        let released = state("Updated").await;
+        if foreign_goes_first {
+            assert_eq!(gate(&released), ("True", "[]"));
+        } else {
+            assert_eq!(gate(&released), ("False", format!("[{FOREIGN}]").as_str()));
+        }
+        stored.label(HOOK, "true").await;
+        let now = state("Normal").await;
+        assert_eq!(gate(&now), gate(&released));
+    }
+
+    shut(&fleet, pod, &[FOREIGN]).await;
+    stored.label(SPECIFIED_DELETE, "true").await;
+    let held = state("PreparingDelete").await;
+    assert_eq!(gate(&held), ("False", format!("[{deleting},{FOREIGN}]").as_str()));
+    assert!(!is_ready(&held), "{held:#}");
 }
 
 /// Spec 30, scenario 17.
@@ -143,8 +216,8 @@ async fn an_update_waits_for_its_hook_at_both_ends() {
     fleet.roll("nginx:1.27").await;
     state("Normal").await;
     fleet.complete().await;
-    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()), [OLD, NEW, "nginx:1.27"]);
-    let states = chronicle.course(pod, |pod| label(pod, LIFECYCLE_STATE).to_owned());
+    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()).await, [OLD, NEW, "nginx:1.27"]);
+    let states = chronicle.course(pod, |pod| label(pod, LIFECYCLE_STATE).to_owned()).await;
     let expected = [
         "Normal",
         "PreparingUpdate",

@@ -37,24 +37,34 @@ async fn an_image_changes_while_the_pod_stays() {
         let batches = state["containerBatchesRecord"].as_array().unwrap();
         assert_eq!((batches.len(), &batches[0]["containers"]), (1, &json!(["main"])));
 
-        let steps = chronicle.course(&name(old), |pod| {
-            let (gate, ready) = (condition(pod, IN_PLACE_UPDATE_READY), condition(pod, "Ready"));
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            (image(pod) == NEW, text(&gate["status"]), text(&gate["reason"]), text(&ready["status"]))
-        });
-        let step = |new: bool, gate: &str, reason: &str, ready: &str| {
-            (new, gate.to_owned(), reason.to_owned(), ready.to_owned())
+        // Both conditions change in one write, which is therefore not the node's.
+        let told = [
+            ("False", "StartInPlaceUpdate", ""),
+            (
+                "False",
+                "ReadinessGatesNotReady",
+                r#"the status of pod readiness gate "InPlaceUpdateReady" is not "True", but False"#,
+            ),
+        ];
+        let steps = chronicle
+            .course(&name(old), |pod| {
+                let of = |kind: &str| {
+                    let text = |key: &str| condition(pod, kind)[key].as_str().unwrap_or_default().to_owned();
+                    (text("status"), text("reason"), text("message"))
+                };
+                (image(pod) == NEW, [of(IN_PLACE_UPDATE_READY), of("Ready")])
+            })
+            .await;
+        let owned = |(status, reason, message): (&str, &str, &str)| {
+            (status.to_owned(), reason.to_owned(), message.to_owned())
         };
-        let [began, not_ready, changed, ..] = &steps[..] else { panic!("{steps:?}") };
-        assert_eq!(*began, step(false, "True", "", "True"));
-        assert_eq!(
-            *not_ready,
-            step(false, "False", "StartInPlaceUpdate", "False"),
-            "before the image changes"
-        );
-        assert_eq!(*changed, step(true, "False", "StartInPlaceUpdate", "False"));
-        let last = &chronicle.course(&name(old), |pod| condition(pod, "Ready")["reason"].clone());
-        assert!(last.contains(&json!("ReadinessGatesNotReady")), "{last:?}");
+        assert_eq!(steps[0], (false, [("True", "", ""); 2].map(owned)));
+        assert_eq!(steps[1], (false, told.map(owned)), "before the image changes");
+        let changed = steps.iter().position(|(new, _)| *new).unwrap();
+        for (_, conditions) in &steps[1..=changed] {
+            assert_eq!(conditions[0], owned(told[0]));
+            assert_eq!((conditions[1].0.as_str(), conditions[1].1.as_str()), (told[1].0, told[1].1));
+        }
     }
     let message = fleet.event("SuccessfulUpdatePodInPlace").await;
     assert!(message.starts_with("successfully update pod web-"), "{message}");
@@ -115,10 +125,12 @@ async fn an_annotation_that_a_container_reads_is_waited_for() {
     assert_eq!(label(&fleet.pod(pod).get().await.1, LIFECYCLE_STATE), "Updating");
     report(NEW_HASH).await;
     fleet.complete().await;
-    let states = chronicle.course(pod, |pod| {
-        let hash = annotation(pod, RUNTIME_META).contains(&NEW_HASH.to_string());
-        (label(pod, LIFECYCLE_STATE).to_owned(), hash)
-    });
+    let states = chronicle
+        .course(pod, |pod| {
+            let hash = annotation(pod, RUNTIME_META).contains(&NEW_HASH.to_string());
+            (label(pod, LIFECYCLE_STATE).to_owned(), hash)
+        })
+        .await;
     let expected = [("Normal", false), ("Updating", false), ("Updating", true), ("Normal", true)];
     assert_eq!(states, expected.map(|(state, hash)| (state.to_owned(), hash)));
 }
@@ -132,11 +144,13 @@ async fn a_grace_period_comes_before_the_change() {
     let chronicle = fleet.chronicle().await;
     fleet.roll(NEW).await;
     let status = fleet.complete().await;
-    let course = chronicle.course(pod, |pod| {
-        let annotations = &pod["metadata"]["annotations"];
-        let at_new = label(pod, REVISION) == status["updateRevision"];
-        (at_new, !annotations[STATE].is_null(), !annotations[GRACE].is_null(), image(pod) == NEW)
-    });
+    let course = chronicle
+        .course(pod, |pod| {
+            let annotations = &pod["metadata"]["annotations"];
+            let at_new = label(pod, REVISION) == status["updateRevision"];
+            (at_new, !annotations[STATE].is_null(), !annotations[GRACE].is_null(), image(pod) == NEW)
+        })
+        .await;
     let expected = [(false, false, false, false), (true, true, true, false), (true, true, false, true)];
     assert_eq!(course, expected);
     let state = update_state(&fleet.pod(pod).get().await.1);
@@ -157,7 +171,7 @@ async fn a_change_that_comes_during_the_grace_period_waits() {
     fleet.wait_pod(pod, "the grace period", |pod| !pod["metadata"]["annotations"][GRACE].is_null()).await;
     fleet.roll("nginx:1.27").await;
     fleet.complete().await;
-    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()), [OLD, NEW, "nginx:1.27"]);
+    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()).await, [OLD, NEW, "nginx:1.27"]);
 }
 
 /// Scenario 11.
@@ -175,8 +189,8 @@ async fn containers_change_in_the_order_of_their_priority() {
     assert_batches(&fleet.pod(pod).get().await.1);
     let images =
         |pod: &Value| (image(pod) == NEW, named(&pod["spec"]["containers"], "first")["image"] == NEW);
-    assert_eq!(chronicle.course(pod, images), [(false, false), (false, true), (true, true)]);
-    let moments = chronicle.moments();
+    assert_eq!(chronicle.course(pod, images).await, [(false, false), (false, true), (true, true)]);
+    let moments = chronicle.moments().await;
     let between = moments.iter().map(|moment| &moment[pod]).find(|pod| images(pod) == (false, true)).unwrap();
     let state = update_state(between);
     assert_eq!(state["nextContainerImages"], json!({"main": NEW}));

@@ -4,11 +4,11 @@ use kit::fake_nodes;
 use kit::wait_for;
 use serde_json::{Value, json};
 
-use super::chronicle::staying;
 use super::{
-    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, SPECIFIED_DELETE, image, is_available,
-    is_ready, label, name, rolling, uid, uids, with_claim,
+    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, SPECIFIED_DELETE, condition, image,
+    is_available, is_ready, label, name, rolling, uid, uids, with_claim,
 };
+use crate::chronicle::staying;
 use crate::support::call;
 
 /// Scenarios 1 and 2.
@@ -96,7 +96,7 @@ async fn a_serving_pod_is_replaced_before_it_goes_where_the_budget_is_used_up() 
         fleet.pod(pod).label(SPECIFIED_DELETE, "").await;
         fleet.pod(pod).gone().await;
         fleet.wait_pods("the Pod to be replaced", |pods| pods.len() == 3).await;
-        let moments = chronicle.moments();
+        let moments = chronicle.moments().await;
         let before = moments.iter().take_while(|moment| {
             moment.get(pod).is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null())
         });
@@ -151,7 +151,7 @@ async fn pods_come_one_after_the_other_where_scaling_up_is_limited() {
     let chronicle = fleet.chronicle().await;
     fleet.complete().await;
     let unready = |pods: &[&Value]| pods.iter().filter(|pod| !is_ready(pod)).count();
-    assert_eq!(chronicle.range(unready).1, 1);
+    assert_eq!(chronicle.range(unready).await.1, 1);
     let mut times: Vec<i64> = fleet.pods().await.iter().map(created).collect();
     times.sort_unstable();
     assert!(times[1] - times[0] >= 2 && times[2] - times[1] >= 2, "{times:?}");
@@ -213,9 +213,21 @@ async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
 /// Scenario 35, with a shorter time.
 #[tokio::test]
 async fn pods_become_available_by_time_alone() {
+    const SECONDS: i64 = 6;
     let fleet =
-        Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", 4)).await;
+        Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", SECONDS)).await;
     let status = fleet.status("all to be ready", json!({"readyReplicas": 3})).await;
     assert_eq!(status["availableReplicas"], 0);
+    let pods = fleet.pods().await;
     fleet.complete().await;
+    let now = jiff::Timestamp::now();
+    let since = pods.iter().map(|pod| -> jiff::Timestamp {
+        condition(pod, "Ready")["lastTransitionTime"].as_str().unwrap().parse().unwrap()
+    });
+    let waited = now.duration_since(since.max().unwrap()).as_millis();
+    assert!((SECONDS * 1000..(SECONDS + 10) * 1000).contains(&i64::try_from(waited).unwrap()), "{waited} ms");
+    let versions = |pods: &[Value]| -> Vec<Value> {
+        pods.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect()
+    };
+    assert_eq!(versions(&fleet.pods().await), versions(&pods), "nothing told of it");
 }

@@ -20,9 +20,21 @@ use crate::support::{Shop, Stored, call, create, in_use};
 /// The data of a revision, as a running reference stored it (spec 30 §2.2).
 pub(super) const DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
 const HASH: &str = "86f599f8d5";
+/// Of [`claim_templates`] (spec 30 §2.5).
+const CLAIMS_HASH: &str = "1129974074";
+const CLAIM: &str = "pvc-1";
 /// CloneSets of each version.
 const SETS: usize = 50;
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io";
+
+/// A claim for each Pod, as the reference's webhook left it.
+fn claim_templates() -> Value {
+    let resources = json!({"limits": {"storage": "2Gi"}, "requests": {"storage": "1Gi"}});
+    json!([{
+        "metadata": {"name": CLAIM}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources},
+        "status": {"phase": "Pending"},
+    }])
+}
 
 /// A CloneSet as the reference's webhook left it, stored in this version.
 fn clone_set(shop: &Shop, version: &str, name: &str) -> Object {
@@ -51,6 +63,8 @@ fn clone_set(shop: &Shop, version: &str, name: &str) -> Object {
 struct Left {
     set: Stored,
     pod: Stored,
+    /// Of every other CloneSet.
+    claim: Option<Stored>,
     revision: Stored,
 }
 
@@ -58,7 +72,11 @@ impl Left {
     async fn new(shop: &Shop, version: &str, number: usize) -> Self {
         let name = format!("{version}-{number}");
         let revision_name = format!("{name}-{HASH}");
-        let set = Stored::create(&shop.client, clone_set(shop, version, &name)).await;
+        let claims = number % 4 < 2;
+        let manifest = clone_set(shop, version, &name);
+        let manifest =
+            if claims { manifest.with("/spec/volumeClaimTemplates", claim_templates()) } else { manifest };
+        let set = Stored::create(&shop.client, manifest).await;
         let owner = json!([{
             "apiVersion": format!("apps.kruise.io/{version}"), "kind": "CloneSet", "name": name,
             "uid": uid(&set.object), "controller": true, "blockOwnerDeletion": true,
@@ -67,7 +85,7 @@ impl Left {
             .in_namespace(&shop.namespace)
             .label("app", "demo")
             .label("controller.kubernetes.io/hash", HASH)
-            .annotation("kruise.io/cloneset-volumeclaimtemplate-hash", "")
+            .annotation("kruise.io/cloneset-volumeclaimtemplate-hash", if claims { CLAIMS_HASH } else { "" })
             .with("/metadata/ownerReferences", owner.clone())
             .with("/data", serde_json::from_str::<Value>(DATA).unwrap())
             .with("/revision", 1);
@@ -75,6 +93,18 @@ impl Left {
         // Both forms of the label (spec 30 §2.6); the gate is missing on Pods of older versions.
         let short = number % 2 == 1;
         let id = format!("{number:05}");
+        let claim_name = format!("{CLAIM}-{name}-{id}");
+        let claim = if claims {
+            let manifest = object("v1", "PersistentVolumeClaim", &claim_name).in_namespace(&shop.namespace);
+            let manifest = manifest.label("app", "demo").label(INSTANCE_ID, &id);
+            let manifest = manifest.with("/metadata/ownerReferences", owner.clone());
+            Some(
+                Stored::create(&shop.client, manifest.with("/spec", claim_templates()[0]["spec"].clone()))
+                    .await,
+            )
+        } else {
+            None
+        };
         let pod = pod(&format!("{name}-{id}"))
             .in_namespace(&shop.namespace)
             .label("app", "demo")
@@ -91,6 +121,8 @@ impl Left {
         } else {
             pod.readiness_gate(IN_PLACE_UPDATE_READY).readiness_gate(KRUISE_POD_READY)
         };
+        let volume = json!([{"name": CLAIM, "persistentVolumeClaim": {"claimName": claim_name}}]);
+        let pod = if claims { pod.with("/spec/volumes", volume) } else { pod };
         let pod = Stored::create(&shop.client, pod).await;
         if !short {
             let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-07-01T10:00:00Z"});
@@ -117,7 +149,7 @@ impl Left {
             "updateRevision": revision_name, "currentRevision": revision_name, "collisionCount": 0, "labelSelector": "app=demo",
         });
         set.patch_status(&status).await;
-        Self { set, pod, revision }
+        Self { set, pod, claim, revision }
     }
 
     async fn ready(&self) {
@@ -128,12 +160,39 @@ impl Left {
         .await;
     }
 
-    /// What no takeover changes: the Pod and the revision as they are stored, and what the CloneSet says.
+    /// What no takeover changes: the Pod, its claim and the revision as they are stored, and what the CloneSet
+    /// says.
     async fn state(&self) -> Value {
-        let (set, pod, revision) =
-            (self.set.get().await.1, self.pod.get().await.1, self.revision.get().await.1);
-        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
-        json!([version(&pod), version(&revision), set["metadata"]["generation"], set["spec"], set["status"]])
+        let set = self.set.get().await.1;
+        let mut state = json!({"spec": set["spec"], "status": set["status"]});
+        state["status"]["observedGeneration"] = Value::Null;
+        let parts =
+            [("pod", Some(&self.pod)), ("claim", self.claim.as_ref()), ("revision", Some(&self.revision))];
+        for (kind, part) in parts.into_iter().filter_map(|(kind, part)| Some((kind, part?))) {
+            let (code, now) = part.get().await;
+            assert_eq!(code, 200, "{kind}: {now:#}");
+            state[kind] = json!([now["metadata"]["uid"], now["metadata"]["resourceVersion"]]);
+        }
+        state
+    }
+
+    /// Nobody has changed the CloneSet's spec.
+    async fn is_as_it_was(&self) -> bool {
+        let set = self.set.get().await.1;
+        (&set["metadata"]["generation"], &set["status"]["observedGeneration"]) == (&json!(1), &json!(1))
+    }
+
+    /// Has the CloneSet looked at: a setting that concerns nothing here is changed, and changed back.
+    async fn looked_at(&self) {
+        for limit in [9, 10] {
+            let now = self.set.patch(&json!({"spec": {"revisionHistoryLimit": limit}})).await;
+            wait_for("the CloneSet to be looked at", async || {
+                let status = self.set.get().await.1["status"].clone();
+                let seen = status["observedGeneration"] == now["metadata"]["generation"];
+                if seen { Ok(()) } else { Err(status) }
+            })
+            .await;
+        }
     }
 }
 
@@ -185,19 +244,30 @@ async fn neither_takeover_nor_restart_touches_what_is_as_it_should_be() {
     let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
     let _nodes = FakeNodes::start(shop.client.clone(), options).await;
     let left = leave_behind(&shop).await;
-    let pods_before: Vec<Value> = join_all(left.iter().map(async |left| left.pod.get().await.1)).await;
+    let before: Vec<Value> = join_all(left.iter().map(Left::state)).await;
 
     let (product, endpoint) = started(&server, Options::default()).await;
-    let before: Vec<Value> = join_all(left.iter().map(Left::state)).await;
     all_reconciled(&product, left.len()).await;
-    for (left, (pod, state)) in left.iter().zip(pods_before.iter().zip(&before)) {
-        assert_eq!(left.pod.get().await.1["metadata"]["resourceVersion"], pod["metadata"]["resourceVersion"]);
-        assert_eq!(left.state().await, *state);
-        assert_eq!(state[4]["updateRevision"], format!("{}-{HASH}", name(&left.set.object)));
+    for (left, before) in left.iter().zip(&before) {
+        assert_eq!(left.state().await, *before);
+        assert!(left.is_as_it_was().await);
+        assert_eq!(before["status"]["updateRevision"], format!("{}-{HASH}", name(&left.set.object)));
     }
-    let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", shop.namespace);
-    let revisions = call(&shop.client, "GET", &path, &Value::Null).await.1;
-    assert_eq!(revisions["items"].as_array().unwrap().len(), left.len());
+    // Each of them, by an effect of its own.
+    join_all(left.iter().map(Left::looked_at)).await;
+    for (left, before) in left.iter().zip(&before) {
+        assert_eq!(left.state().await, *before);
+    }
+    let claims = left.iter().filter(|left| left.claim.is_some()).count();
+    for (api, plural, count) in [
+        ("apis/apps/v1", "controllerrevisions", left.len()),
+        ("api/v1", "pods", left.len()),
+        ("api/v1", "persistentvolumeclaims", claims),
+    ] {
+        let path = format!("/{api}/namespaces/{}/{plural}", shop.namespace);
+        let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
+        assert_eq!(list["items"].as_array().unwrap().len(), count, "{plural}");
+    }
 
     // An update is under way when the program stops, and another gate is on when it starts.
     let fleet = Fleet::launch_on(&server, "restarted", |set| {
@@ -241,12 +311,13 @@ async fn neither_takeover_nor_restart_touches_what_is_as_it_should_be() {
         assert_eq!(image(&pod), NEW);
     }
     all_reconciled(&product, left.len() + 1).await;
+    join_all(left.iter().map(Left::looked_at)).await;
     for (left, state) in left.iter().zip(&before) {
         assert_eq!(left.state().await, *state);
     }
 
     // Both forms can be used: new Pods have the short label, and old ones are updated in place.
-    for (index, version) in [(0, "v1beta1"), (1, "v1beta1"), (SETS, "v1alpha1"), (SETS + 1, "v1alpha1")] {
+    for (index, version) in [(1, "v1beta1"), (2, "v1beta1"), (SETS, "v1alpha1"), (SETS + 3, "v1alpha1")] {
         use_it(&shop, &left[index], version).await;
     }
 }
@@ -273,6 +344,11 @@ async fn use_it(shop: &Shop, left: &Left, version: &str) {
         .await;
     };
     counts("a second Pod", 2).await;
+    let claims = format!("/api/v1/namespaces/{}/persistentvolumeclaims", shop.namespace);
+    let claims = call(&shop.client, "GET", &claims, &Value::Null).await.1;
+    let owned = |claim: &&Value| claim["metadata"]["ownerReferences"][0]["uid"] == json!(uid(&set.object));
+    let own_claims = claims["items"].as_array().unwrap().iter().filter(owned).count();
+    assert_eq!(own_claims, if left.claim.is_some() { 2 } else { 0 });
     let list =
         call(&shop.client, "GET", &format!("/api/v1/namespaces/{}/pods", shop.namespace), &Value::Null)
             .await
@@ -299,7 +375,7 @@ async fn started(server: &ApiServer, options: Options) -> (Product, service::End
     (product, endpoint)
 }
 
-/// Waits until that many CloneSets were looked at with success.
+/// Waits until so many looks at CloneSets were taken with success.
 async fn all_reconciled(product: &Product, count: usize) {
     wait_for("all CloneSets to be reconciled", async || {
         let metrics = product.metrics().await;

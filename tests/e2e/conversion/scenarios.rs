@@ -212,7 +212,20 @@ async fn kubectl_knows_short_names_and_columns() {
     }
     let all = "clone,asts,ads,ud,ws,pub,acj,bcj,crr,ejob,distributor";
     let shown = server.kubectl(["get", all, "-o", "name", "-n", &shop.namespace]).await.success();
-    for kind in all.split(',').zip(["cloneset.", "statefulset.", "daemonset.", "uniteddeployment."]) {
-        assert!(shown.contains(kind.1), "{kind:?}\n{shown}");
-    }
+    let mut kinds: Vec<&str> = shown.lines().filter_map(|line| line.split('/').next()).collect();
+    kinds.dedup();
+    let expected = [
+        "cloneset.apps",
+        "statefulset.apps",
+        "daemonset.apps",
+        "uniteddeployment.apps",
+        "workloadspread.apps",
+        "podunavailablebudget.policy",
+        "advancedcronjob.apps",
+        "broadcastjob.apps",
+        "containerrecreaterequest.apps",
+        "ephemeraljob.apps",
+        "resourcedistribution.apps",
+    ];
+    assert_eq!(kinds, expected.map(|kind| format!("{kind}.kruise.io")));
 }

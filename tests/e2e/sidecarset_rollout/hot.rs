@@ -6,11 +6,12 @@ use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Fleet, image_of, restarts};
-use crate::support::annotation;
+use crate::support::{annotation, named};
 
 const EMPTY: &str = "busybox:empty";
 const V1: &str = super::OLD;
 const V2: &str = super::NEW;
+const V3: &str = "busybox:v3";
 
 fn hot(set: Object) -> Object {
     set.having("upgradeStrategy", json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY}))
@@ -46,6 +47,14 @@ async fn wait_images(fleet: &Fleet, pod: &str, images: [&str; 2]) -> Value {
     .await
 }
 
+/// One twin is ready that is not the empty one.
+fn serves(pod: &Value) -> bool {
+    ["log-1", "log-2"].into_iter().any(|twin| {
+        let status = named(&pod["status"]["containerStatuses"], twin);
+        status["ready"] == true && status["image"] != EMPTY
+    })
+}
+
 async fn ready_after(fleet: &Fleet, pod: &str, time: &str) {
     fleet.pod(pod).patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: time}}})).await;
 }
@@ -54,6 +63,7 @@ async fn ready_after(fleet: &Fleet, pod: &str, time: &str) {
 #[tokio::test]
 async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     let fleet = Fleet::launch("hot", 1, hot).await;
+    let chronicle = fleet.chronicle().await;
     let pod = fleet.pod("web-0").get().await.1;
     let injected =
         Twins { images: [V1, EMPTY], working: "log-1".to_owned(), version: ["1", "0"], other: ["0", "1"] };
@@ -70,7 +80,8 @@ async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     assert_eq!((upgraded.version, upgraded.other), (["1", version.as_str()], [version.as_str(), "1"]));
     fleet.wait_status("an upgraded Pod not to be ready", json!({"updatedPods": 1, "readyPods": 0})).await;
 
-    ready_after(&fleet, "web-0", "0").await;
+    // From now on a container that starts is not ready at once.
+    ready_after(&fleet, "web-0", "200").await;
     let pod = wait_images(&fleet, "web-0", [EMPTY, V2]).await;
     let reset = twins(&pod);
     assert_eq!(reset.working, "log-2");
@@ -79,18 +90,25 @@ async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     assert_eq!(note, "reset sidecar container image empty successfully");
     fleet.wait_status("the Pod to be ready", json!({"updatedReadyPods": 1})).await;
 
-    fleet.roll("busybox:v3", json!({})).await;
-    wait_images(&fleet, "web-0", ["busybox:v3", EMPTY]).await;
+    let second = fleet.chronicle().await;
+    fleet.roll(V3, json!({})).await;
+    wait_images(&fleet, "web-0", [V3, EMPTY]).await;
     fleet.wait_status("the Pod to be ready again", json!({"updatedReadyPods": 1})).await;
     let pod = fleet.pod("web-0").get().await.1;
     assert_eq!(twins(&pod).working, "log-1");
     assert_eq!(restarts(&pod, "main"), 0);
+    let images = chronicle.course("web-0", |pod| twins(pod).images.map(str::to_owned)).await;
+    let expected = [[V1, EMPTY], [V1, V2], [EMPTY, V2], [V3, V2], [V3, EMPTY]];
+    assert_eq!(images, expected.map(|images| images.map(str::to_owned)));
+    // Where its containers become ready by themselves, one twin is at work at any time.
+    assert_eq!(second.course("web-0", serves).await, [true]);
 }
 
 /// Scenario 23, and sharp edge 3.
 #[tokio::test]
 async fn a_twin_that_never_gets_ready_leaves_the_old_one_at_work() {
     let fleet = Fleet::launch("broken", 2, hot).await;
+    let chronicle = fleet.chronicle().await;
     fleet.roll("busybox:missing", json!({})).await;
     let upgraded = async || {
         let pods = fleet.pods().await.into_iter();
@@ -104,14 +122,20 @@ async fn a_twin_that_never_gets_ready_leaves_the_old_one_at_work() {
     fleet.wait_status("nothing to go on", json!({"updatedPods": 1, "readyPods": 1})).await;
     assert_eq!(upgraded().await.len(), 1);
     let name = super::name(&pod);
-    let pod = fleet.pod(&name).get().await.1;
-    let status = crate::support::named(&pod["status"]["containerStatuses"], "log-1");
-    assert!(status["ready"] == true && status["restartCount"] == 0, "{status:#}");
 
     // Back to v1: the healthy twin works again and the broken one is put to rest.
     fleet.roll(V1, json!({})).await;
     fleet.wait_status("both Pods to be well", json!({"updatedPods": 2, "readyPods": 2})).await;
     let pod = fleet.pod(&name).get().await.1;
     assert_eq!((twins(&pod).images, twins(&pod).working.as_str()), ([V1, EMPTY], "log-1"));
-    assert_eq!(restarts(&pod, "log-1"), 0);
+    let broken =
+        |pods: &[&Value]| pods.iter().filter(|pod| twins(pod).images[1] == "busybox:missing").count();
+    assert_eq!(chronicle.range(broken).await.1, 1, "nothing goes on");
+    for pod in ["web-0", "web-1"] {
+        let old = |pod: &Value| {
+            let status = named(&pod["status"]["containerStatuses"], "log-1");
+            (status["ready"] == true, restarts(pod, "log-1"), twins(pod).images[0] == V1)
+        };
+        assert_eq!(chronicle.course(pod, old).await, [(true, 0, true)]);
+    }
 }

@@ -1,35 +1,31 @@
 //! Which Pods go first.
 
 use kit::builders::Object;
-use kit::{fake_nodes, wait_for};
+use kit::fake_nodes;
 use serde_json::{Value, json};
 
-use super::{Fleet, NEW};
+use super::{Fleet, NEW, image_of, is_ready};
 
 const LABELLED: [&str; 3] = ["web-2", "web-3", "web-7"];
 
 /// Updates all Pods one after the other and gives their names in that order.
 async fn order(fleet: &Fleet, count: usize) -> Vec<String> {
+    let chronicle = fleet.chronicle().await;
     fleet.roll(NEW, json!({})).await;
-    let mut names: Vec<String> = Vec::new();
-    wait_for("all Pods to be updated", async || {
-        let mut new = fleet.with_image(NEW).await;
-        new.retain(|name| !names.contains(name));
-        assert!(new.len() <= 1, "{new:?} after {names:?}");
-        names.extend(new);
-        if names.len() == count { Ok(()) } else { Err(names.clone()) }
-    })
-    .await;
-    names
+    fleet.wait_status("all Pods to be updated", json!({"updatedReadyPods": count})).await;
+    let away = |pods: &[&Value]| pods.iter().filter(|pod| !is_ready(pod)).count();
+    assert_eq!(chronicle.range(away).await.1, 1);
+    let order = chronicle.order(|pod| image_of(pod, "log") == NEW).await;
+    assert_eq!(order.len(), count);
+    order
 }
 
-/// Ten Pods, of which three have the label. Each takes so long to become ready that it is seen to be
-/// updated before the next one is.
+/// Ten Pods, of which three have the label.
 async fn labelled(prefix: &str, strategy: Value) -> Fleet {
     let fleet = Fleet::open(prefix, |set: Object| set.with("/spec/updateStrategy", strategy)).await;
     for number in 0..10 {
         let name = format!("web-{number}");
-        let pod = fleet.shop.pod(&name).annotation(fake_nodes::READY_AFTER, "500");
+        let pod = fleet.shop.pod(&name).annotation(fake_nodes::READY_AFTER, "50");
         let pod = if LABELLED.contains(&name.as_str()) { pod.label("gpu", "true") } else { pod };
         fleet.shop.admit(pod).await;
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kit::builders::object;
 use kit::{fake_nodes, wait_for, wait_within};
 use serde_json::{Value, json};
 
@@ -10,7 +9,7 @@ use super::{
     Fleet, HASH, HASH_WITHOUT_IMAGE, NEW, OLD, UPGRADABLE, condition, image_of, is_ready, record, restarts,
 };
 use crate::sidecarset::allowing_annotations;
-use crate::support::{Stored, annotation, call, named};
+use crate::support::{KeptImages, Stored, annotation, named};
 
 const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 
@@ -24,19 +23,17 @@ async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
     }
     fleet.wait_status("three ready Pods", json!({"readyPods": 3})).await;
     let before = fleet.pods().await;
+    let chronicle = fleet.chronicle().await;
     fleet.roll(NEW, json!({})).await;
-    let mut seen = 0;
-    wait_for("all Pods to have the new sidecar", async || {
-        let pods = fleet.pods().await;
-        let new: Vec<&Value> = pods.iter().filter(|pod| image_of(pod, "log") == NEW).collect();
-        let busy = new.iter().filter(|pod| !is_ready(pod) || restarts(pod, "log") == 0).count();
-        assert!(busy <= 1, "{busy} Pods are being updated");
-        assert!(new.len() >= seen, "none goes back");
-        seen = new.len();
-        if new.len() == 3 && busy == 0 { Ok(()) } else { Err(new.len()) }
-    })
-    .await;
-    fleet.wait_status("the status to follow", json!({"updatedPods": 3, "updatedReadyPods": 3})).await;
+    fleet.wait_status("all Pods to be updated", json!({"updatedPods": 3, "updatedReadyPods": 3})).await;
+    let new = |pod: &Value| image_of(pod, "log") == NEW;
+    let busy = |pods: &[&Value]| {
+        pods.iter().filter(|pod| new(pod) && (!is_ready(pod) || restarts(pod, "log") == 0)).count()
+    };
+    assert_eq!(chronicle.range(busy).await, (0, 1));
+    for pod in &before {
+        assert_eq!(chronicle.course(&super::name(pod), new).await, [false, true], "none goes back");
+    }
     let set = fleet.set.get().await.1;
     for (before, after) in before.iter().zip(fleet.pods().await) {
         assert_eq!((restarts(&after, "main"), restarts(&after, "log")), (0, 1));
@@ -214,38 +211,7 @@ async fn one_bad_pod_does_not_hold_the_others() {
 #[tokio::test]
 async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
     let fleet = Fleet::launch("policy", 5, |set| set).await;
-    let (client, name) = (&fleet.shop.client, fleet.shop.name("images"));
-    let policy = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", &name).with(
-        "/spec",
-        json!({
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"],
-            }]},
-            "validations": [{
-                "expression": "object.metadata.name != 'web-0' || object.spec.containers.all(one, oldObject.spec.containers.exists(old, old.name == one.name && old.image == one.image))",
-                "message": "web-0 keeps its images",
-            }],
-        }),
-    );
-    Stored::create(client, policy).await;
-    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": fleet.shop.namespace}});
-    let binding = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", &name).with(
-        "/spec",
-        json!({
-            "policyName": name, "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": selector},
-        }),
-    );
-    let binding = Stored::create(client, binding).await;
-    let mut containers = fleet.pod("web-0").get().await.1["spec"]["containers"].clone();
-    containers[0]["image"] = json!("nginx:1.26");
-    let trial = json!({"spec": {"containers": containers}});
-    let policy_holds = async || {
-        let path = format!("{}?dryRun=All", fleet.pod("web-0").path);
-        call(client, "PATCH", &path, &trial).await.0 == 422
-    };
-    wait_for("the policy to be in force", async || if policy_holds().await { Ok(()) } else { Err(()) }).await;
-
+    let policy = KeptImages::of(&fleet.shop, "web-0").await;
     fleet.roll(NEW, json!({})).await;
     wait_within(Duration::from_secs(20), "the others to be updated", async || {
         let status = fleet.set.get().await.1["status"].clone();
@@ -259,8 +225,7 @@ async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
         "{note}"
     );
 
-    binding.deleted().await;
-    wait_for("the policy to be gone", async || if policy_holds().await { Err(()) } else { Ok(()) }).await;
+    policy.lift().await;
     // A change of the SidecarSet is a reason to try again at once.
     fleet.set.patch(&json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
     fleet.wait_status("the last Pod to be updated", json!({"updatedReadyPods": 5})).await;

@@ -13,6 +13,7 @@
 //! | [`READY_AFTER`] | and this many more to become ready; `never` is possible |
 //! | [`CRASH`] | `NAME,…`: these containers crash in a loop |
 //! | [`EXIT`] | `NAME=CODE,…`: these containers end with that exit code once ready (Jobs) |
+//! | [`RESIZE_AFTER`] | running containers need this many milliseconds to get other resources; `never` is possible |
 //! | [`TERMINATE_AFTER`] | a deleted Pod needs this many milliseconds to end; `never` is possible |
 //!
 //! An image whose tag is `missing` can't be pulled. A container waits for the ConfigMap keys that
@@ -46,6 +47,8 @@ pub const READY_AFTER: &str = "fake-node/ready-after";
 pub const CRASH: &str = "fake-node/crash";
 /// Containers that end, with their exit codes.
 pub const EXIT: &str = "fake-node/exit";
+/// Milliseconds that a running container needs to get other resources, or `never`.
+pub const RESIZE_AFTER: &str = "fake-node/resize-after";
 /// Milliseconds that a deleted Pod needs to end, or `never`.
 pub const TERMINATE_AFTER: &str = "fake-node/terminate-after";
 

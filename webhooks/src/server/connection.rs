@@ -1,6 +1,7 @@
 //! One connection: HTTP/2 or HTTP/1.1 as agreed in the TLS handshake, and its part in a drain.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tracing::debug;
 
+use super::batch::{Calls, Held, drive};
 use super::{ConnectionLimits, Serve};
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
@@ -25,6 +27,9 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 knows.
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const HEADERS: u32 = 16 * 1024;
+
+/// Why a connection ended before its time.
+type Broken = Box<dyn Error + Send + Sync>;
 
 /// How far a server is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,22 +56,27 @@ impl HttpVersion {
 pub(super) struct Http<S> {
     service: S,
     one: http1::Builder,
-    two: http2::Builder<TokioExecutor>,
+    limits: ConnectionLimits,
 }
 
 impl<S: Serve> Http<S> {
     pub(super) fn new(service: S, limits: &ConnectionLimits) -> Self {
         let mut one = http1::Builder::new();
         one.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
-        let mut two = http2::Builder::new(TokioExecutor::new());
+        Self { service, one, limits: *limits }
+    }
+
+    fn two(&self, calls: Calls) -> http2::Builder<Calls> {
+        let ConnectionLimits { streams, idle, ping, .. } = self.limits;
+        let mut two = http2::Builder::new(calls);
         two.timer(TokioTimer::new())
-            .keep_alive_interval(limits.idle)
-            .keep_alive_timeout(limits.ping)
-            .max_concurrent_streams(limits.streams)
+            .keep_alive_interval(idle)
+            .keep_alive_timeout(ping)
+            .max_concurrent_streams(streams)
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(limits.streams.saturating_mul(STREAM_WINDOW).min(LARGEST_WINDOW))
+            .initial_connection_window_size(streams.saturating_mul(STREAM_WINDOW).min(LARGEST_WINDOW))
             .max_header_list_size(HEADERS);
-        Self { service, one, two }
+        two
     }
 
     /// Serves a connection to its end.
@@ -74,10 +84,9 @@ impl<S: Serve> Http<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(stream);
         let result = match version {
-            HttpVersion::One => self.serve_one(io, phase).await,
-            HttpVersion::Two => self.serve_two(io, phase).await,
+            HttpVersion::One => self.serve_one(TokioIo::new(stream), phase).await,
+            HttpVersion::Two => self.serve_two(Held::new(stream), phase).await,
         };
         if let Err(error) = result {
             debug!(%error, "a connection ended with an error");
@@ -86,7 +95,7 @@ impl<S: Serve> Http<S> {
 
     /// HTTP/1.1 is left by a header on the next answer. Closing an idle connection at once would race
     /// with a request on its way, so that waits for the stop.
-    async fn serve_one<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> hyper::Result<()>
+    async fn serve_one<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> Result<(), Broken>
     where
         I: Read + Write + Unpin + Send + 'static,
     {
@@ -105,17 +114,17 @@ impl<S: Serve> Http<S> {
         });
         let mut connection = pin!(self.one.serve_connection(io, service));
         tokio::select! {
-            result = connection.as_mut() => return result,
+            result = connection.as_mut() => return Ok(result?),
             () = reached(&mut phase, Phase::Stopping) => connection.as_mut().graceful_shutdown(),
         }
-        connection.await
+        Ok(connection.await?)
     }
 
     /// HTTP/2 is left by GOAWAY, which loses nothing: requests that cross it are still answered. A caller
     /// that connects while we drain gets its first request through before it is told.
-    async fn serve_two<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> hyper::Result<()>
+    async fn serve_two<I>(&self, stream: Held<I>, mut phase: watch::Receiver<Phase>) -> Result<(), Broken>
     where
-        I: Read + Write + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let served = self.service.clone();
         let came_late = *phase.borrow() != Phase::Serving;
@@ -128,15 +137,17 @@ impl<S: Serve> Http<S> {
             let answer = served.serve(request);
             async { Ok::<_, Infallible>(answer.await) }
         });
-        let mut connection = pin!(self.two.serve_connection(io, service));
+        let calls = Calls::default();
+        let two = self.two(calls.clone());
+        let mut connection = pin!(two.serve_connection(TokioIo::new(stream.clone()), service));
         let leave = if came_late { Phase::Stopping } else { Phase::Draining };
         tokio::select! {
-            result = connection.as_mut() => return result,
+            result = drive(connection.as_mut(), &calls, &stream) => return Ok(result??),
             () = reached(&mut phase, leave) => {}
             () = first.notified() => {}
         }
         connection.as_mut().graceful_shutdown();
-        connection.await
+        Ok(drive(connection, &calls, &stream).await??)
     }
 }
 

@@ -45,6 +45,7 @@ const NONE: Difference = Difference {
     down: 0,
     down_old: 0,
     ready_limit: 0,
+    serving_limit: 0,
     update: 0,
     update_limit: 0,
 };
@@ -78,6 +79,8 @@ fn worked_results() {
         (r#""99%""#, "3", "2", "5o 1n'", false, Difference { down: 1, down_old: 1, ready_limit: 3, ..NONE }),
     ];
     for (partition, unavailable, surge, pods, rollback, expected) in cases {
+        // Where none that is to be deleted is unavailable both limits are that of the spec.
+        let expected = Difference { serving_limit: expected.ready_limit, ..expected };
         let spec = spec(5, partition, unavailable, surge, "");
         assert_eq!(answer(&spec, rollback, pods), expected, "P={partition} U={unavailable} S={surge} {pods}");
     }
@@ -87,7 +90,7 @@ fn worked_results() {
 #[test]
 fn worked_results_with_other_settings() {
     let scaled_in = answer(&spec(4, "0", "1", "0", ""), false, "3n 2n*");
-    assert_eq!(scaled_in, Difference { ready_limit: 2, ..NONE });
+    assert_eq!(scaled_in, Difference { ready_limit: 2, serving_limit: 2, ..NONE });
     let paused = answer(&spec(5, "0", "0", "3", r#","paused":true"#), false, "3o");
     assert_eq!(paused, Difference { up: 2, up_limit: 2, update: 3, update_limit: -2, ..NONE });
     for (pods, up_limit) in [("2n n'", 1), ("1n 2n'", 0)] {

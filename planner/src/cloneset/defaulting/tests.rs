@@ -107,3 +107,16 @@ fn what_is_no_clone_set_of_ours_is_refused() {
     assert_eq!(default("[]", None, "v1beta1", &FeatureGates::default()).unwrap_err().code, 400);
     assert_eq!(default("{", None, "v1beta1", &FeatureGates::default()).unwrap_err().code, 400);
 }
+
+#[test]
+fn a_template_that_is_only_written_otherwise_gets_no_defaults() {
+    let old = json!({"template": template()});
+    let mut new = old.clone();
+    new["template"]["metadata"]["creationTimestamp"] = json!(null);
+    new["template"]["spec"]["containers"][0]["resources"] = json!({});
+    new["template"]["spec"]["hostNetwork"] = json!(false);
+    let after = |new: &Value| completed("v1beta1", new, Some(&old), &FeatureGates::default());
+    assert!(after(&new)["template"]["spec"]["dnsPolicy"].is_null());
+    new["template"]["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1"}});
+    assert_eq!(after(&new)["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+}

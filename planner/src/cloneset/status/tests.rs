@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod rollout;
+
 fn plan(old: Status, new: Status) -> StatusPlan {
     StatusPlan {
         uid: "u".to_owned(),

@@ -27,18 +27,25 @@ pub(super) fn validate(new: &Submitted, context: &Context<'_>, errors: &mut Vec<
         selector: selector.as_ref(),
         allow_privileged: context.allow_privileged,
     };
-    errors.extend(validate_template(&with_claims(template, &new.sent), &rules));
+    let template = with_defaults(template, context.gates);
+    errors.extend(validate_template(&with_claims(&template, &new.sent), &rules));
+}
+
+/// The template with what its Pods will have where it says nothing: also where gate TemplateNoDefaults keeps
+/// that from being stored (spec 00 §7.6).
+fn with_defaults(template: &Value, gates: &FeatureGates) -> Value {
+    let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
+    let patch = default_template(template, &Pointer::root(), host_ports);
+    let complete = json_patch::apply(&template.to_string(), &patch).ok();
+    complete.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_else(|| template.clone())
 }
 
 /// The template with a volume for each claim template, as its Pods will have it. Volumes of the template
 /// come first, so that errors name their places in it.
-fn with_claims(template: &Value, sent: &Value) -> Value {
+fn with_claims<'a>(template: &Value, sent: &'a Value) -> Value {
     let claims = sent.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
-    let names: Vec<&str> = claims
-        .into_iter()
-        .flatten()
-        .filter_map(|claim| claim.pointer("/metadata/name").and_then(Value::as_str))
-        .collect();
+    let name = |claim: &'a Value| claim.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let names: Vec<&str> = claims.into_iter().flatten().map(name).collect();
     let mut template = template.clone();
     if names.is_empty() {
         return template;

@@ -330,3 +330,49 @@ fn names_are_dns_names_and_odd_objects_are_unreadable() {
     let repaired = answer(&object("v1beta1", &json!({})), Some("{"), &FeatureGates::default());
     assert!(matches!(repaired, Verdict::Allow { warnings, .. } if warnings.len() == 1));
 }
+
+#[test]
+fn claim_templates_that_cannot_be_read_are_refused_unless_they_are_stored_already() {
+    let claims =
+        |spec: &Value| json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]});
+    let denied = |new: &str, old: Option<&str>| match answer(new, old, &FeatureGates::default()) {
+        Verdict::Allow { .. } => String::new(),
+        Verdict::Deny(Denial { code, message }) => {
+            assert_eq!(code, 400, "{message}");
+            message
+        }
+    };
+    for (version, _) in VERSIONS {
+        for (spec, place) in [
+            (
+                claims(&json!({"accessModes": "ReadWriteOnce"})),
+                "spec.volumeClaimTemplates[0].spec.accessModes: ",
+            ),
+            (
+                claims(&json!({"resources": {"requests": {"storage": "10 Gi"}}})),
+                "spec.volumeClaimTemplates[0].spec.resources.requests.storage: ",
+            ),
+            (json!({"volumeClaimTemplates": {"data": {}}}), "spec.volumeClaimTemplates: "),
+            (json!({"volumeClaimTemplates": ["data"]}), "spec.volumeClaimTemplates[0]: "),
+        ] {
+            let broken = object(version, &spec);
+            assert!(denied(&broken, None).starts_with(place), "{}", denied(&broken, None));
+            let sound = object(version, &claims(&json!({"accessModes": ["ReadWriteOnce"]})));
+            assert!(denied(&broken, Some(&sound)).starts_with(place));
+            assert_eq!((denied(&sound, Some(&broken)), denied(&sound, None)), (String::new(), String::new()));
+            let mut labelled: Value = serde_json::from_str(&broken).unwrap();
+            labelled["metadata"]["labels"] = json!({"a": "b"});
+            assert_eq!(denied(&labelled.to_string(), Some(&broken)), "", "what an older release let in");
+        }
+        assert_eq!(denied(&object(version, &json!({"volumeClaimTemplates": null})), None), "");
+    }
+}
+
+#[test]
+fn a_claim_template_needs_a_name() {
+    for (version, _) in VERSIONS {
+        let claims = json!({"volumeClaimTemplates": [{"spec": {"accessModes": ["ReadWriteOnce"]}}]});
+        let message = refusal(&object(version, &claims), None);
+        assert!(message.contains("spec.template.spec.volumes[0].name: Required value"), "{message}");
+    }
+}

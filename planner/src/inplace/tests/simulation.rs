@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::lifecycle::{self, BeforeUpdate, Flavour};
 
-const REVISION: &str = "demo-2";
+/// The first template, a newer one, and one that may come before the Pod is at that.
+const REVISIONS: [&str; 3] = ["demo-1", "demo-2", "demo-3"];
 
 #[derive(Clone, Debug)]
 struct ContainerCase {
@@ -15,6 +16,26 @@ struct ContainerCase {
     new_image: bool,
     new_resources: bool,
     shows_metadata: bool,
+    /// Changes of the third template: of the image, of resources.
+    newest: (bool, bool),
+}
+
+impl ContainerCase {
+    fn image(&self, level: usize) -> &'static str {
+        match level {
+            2 if self.newest.0 => "app:v3",
+            1.. if self.new_image => "app:v2",
+            _ => "app:v1",
+        }
+    }
+
+    fn cpu(&self, level: usize) -> &'static str {
+        match level {
+            2 if self.newest.1 => "400m",
+            1.. if self.new_resources => "300m",
+            _ => "200m",
+        }
+    }
 }
 
 /// What happens in one round: time passes, the node works, the controller writes and may die.
@@ -31,6 +52,8 @@ struct Round {
 struct Case {
     containers: Vec<ContainerCase>,
     new_annotation: bool,
+    /// The third template changes the annotation.
+    newest_annotation: bool,
     grace_seconds: i32,
     gated: bool,
     rounds: Vec<Round>,
@@ -42,12 +65,14 @@ fn case() -> impl Strategy<Value = Case> {
         any::<bool>(),
         proptest::bool::weighted(0.3),
         proptest::bool::weighted(0.3),
+        (proptest::bool::weighted(0.4), proptest::bool::weighted(0.2)),
     )
-        .prop_map(|(priority, new_image, new_resources, shows_metadata)| ContainerCase {
+        .prop_map(|(priority, new_image, new_resources, shows_metadata, newest)| ContainerCase {
             priority,
             new_image,
             new_resources,
             shows_metadata,
+            newest,
         });
     let round = (0_i64..4, any::<bool>(), any::<bool>(), 0_usize..4).prop_map(
         |(seconds, restarts, becomes_ready, writes)| Round { seconds, restarts, becomes_ready, writes },
@@ -55,13 +80,15 @@ fn case() -> impl Strategy<Value = Case> {
     (
         proptest::collection::vec(container, 1..5),
         any::<bool>(),
+        any::<bool>(),
         prop_oneof![Just(0), 1..5],
         proptest::bool::weighted(0.8),
         proptest::collection::vec(round, 0..25),
     )
-        .prop_map(|(containers, new_annotation, grace_seconds, gated, rounds)| Case {
+        .prop_map(|(containers, new_annotation, newest_annotation, grace_seconds, gated, rounds)| Case {
             containers,
             new_annotation,
+            newest_annotation,
             grace_seconds,
             gated,
             rounds,
@@ -73,28 +100,34 @@ impl Case {
         format!("c{index}")
     }
 
-    fn template(&self, new: bool) -> Value {
+    fn annotation(&self, level: usize) -> &'static str {
+        match level {
+            2 if self.newest_annotation => "v3",
+            1.. if self.new_annotation => "v2",
+            _ => "v1",
+        }
+    }
+
+    fn template(&self, level: usize) -> Value {
         let containers: Vec<Value> = self
             .containers
             .iter()
             .enumerate()
             .map(|(index, case)| {
-                let cpu = if new && case.new_resources { "300m" } else { "200m" };
                 let mut env = Vec::new();
                 if case.shows_metadata {
                     env.push(json!({"name": "K", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['k']"}}}));
                 }
                 json!({"name": Self::name(index), "env": env,
-                    "image": if new && case.new_image { "app:v2" } else { "app:v1" },
-                    "resources": {"limits": {"cpu": cpu}, "requests": {"cpu": "100m"}}})
+                    "image": case.image(level),
+                    "resources": {"limits": {"cpu": case.cpu(level)}, "requests": {"cpu": "100m"}}})
             })
             .collect();
-        let value = if new && self.new_annotation { "v2" } else { "v1" };
-        json!({"metadata": {"annotations": {"k": value}}, "spec": {"containers": containers}})
+        json!({"metadata": {"annotations": {"k": self.annotation(level)}}, "spec": {"containers": containers}})
     }
 
     fn world(&self) -> World {
-        let mut template = self.template(false);
+        let mut template = self.template(0);
         let gates = if self.gated { json!([{"conditionType": "InPlaceUpdateReady"}]) } else { json!([]) };
         for (index, case) in self.containers.iter().enumerate() {
             if let Some(priority) = case.priority {
@@ -121,6 +154,7 @@ impl Case {
             changes: BTreeMap::new(),
             writes: 0,
             started: None,
+            wanted: 1,
             pod,
         };
         let names: Vec<String> = (0..self.containers.len()).map(Self::name).collect();
@@ -147,6 +181,8 @@ struct World {
     changes: BTreeMap<String, u32>,
     writes: usize,
     started: Option<Timestamp>,
+    /// The template that is wanted by now.
+    wanted: usize,
 }
 
 impl World {
@@ -211,17 +247,21 @@ impl World {
     /// What the controller of a workload plans for the Pod.
     fn plan(&self, case: &Case) -> Vec<PodWrite> {
         let hooks = api::kinds::shared::Lifecycle::default();
-        let updated = RULES.labels.is_at(&self.pod, REVISION);
+        let updated = self.is_at(self.wanted);
         let refresh =
             lifecycle::refresh(&self.pod, &hooks, Flavour::CloneSet, &RULES, updated, self.now).unwrap();
         if !refresh.writes.is_empty() || updated || in_grace(&self.pod) {
             return refresh.writes;
         }
         assert_eq!(lifecycle::before_update(&self.pod, &hooks, self.now), BeforeUpdate::Update);
-        let options = RULES.options(REVISION, case.grace_seconds, false);
-        let spec =
-            decide(&template(&case.template(false)), &template(&case.template(true)), &options).unwrap();
-        start(&self.pod, &spec, &RULES, self.now).writes
+        let options = RULES.options(REVISIONS[self.wanted], case.grace_seconds, false);
+        let present = (0..REVISIONS.len()).find(|level| self.is_at(*level)).unwrap();
+        let (old, new) = (template(&case.template(present)), template(&case.template(self.wanted)));
+        start(&self.pod, &decide(&old, &new, &options).unwrap(), &RULES, self.now).writes
+    }
+
+    fn is_at(&self, level: usize) -> bool {
+        RULES.labels.is_at(&self.pod, REVISIONS[level])
     }
 
     /// Carries a write out, and checks what must hold for it.
@@ -242,15 +282,22 @@ impl World {
             self.check_order(case, &container.name);
         }
         write.apply(&mut self.pod);
-        if !RULES.labels.is_at(&before, REVISION) && RULES.labels.is_at(&self.pod, REVISION) {
+        if before.label("controller-revision-hash") != self.pod.label("controller-revision-hash") {
             self.started = Some(self.now);
         }
     }
 
     /// Everything of a higher priority that changes was changed before and is ready.
     fn check_order(&self, case: &Case, name: &str) {
+        let level = (0..REVISIONS.len()).find(|level| self.is_at(*level)).unwrap().max(1);
+        // Of those that change only in the second template nobody knows any more whether they have.
         let affected = |one: &ContainerCase| {
-            one.new_image || one.new_resources || (one.shows_metadata && case.new_annotation)
+            let changes = |old: usize, new: usize| {
+                one.image(old) != one.image(new)
+                    || one.cpu(old) != one.cpu(new)
+                    || (one.shows_metadata && case.annotation(old) != case.annotation(new))
+            };
+            changes(level - 1, level)
         };
         let index: usize = name[1..].parse().unwrap();
         let Some(priority) = case.containers[index].priority else { return };
@@ -263,7 +310,7 @@ impl World {
                 let name = Case::name(index);
                 let (container, status) =
                     (self.pod.container(&name).unwrap(), self.pod.container_status(&name).unwrap());
-                let image = if other.new_image { "app:v2" } else { "app:v1" };
+                let image = other.image(level);
                 assert_eq!((&*container.image, &*status.image), (image, image), "{name} was to change first");
                 assert!(status.ready, "{name} was to be ready first");
             }
@@ -274,7 +321,7 @@ impl World {
     fn settle(&mut self, case: &Case) {
         for _ in 0..60 {
             let writes = self.plan(case);
-            let arrived = RULES.labels.is_at(&self.pod, REVISION) && completed(&self.pod, &RULES).is_ok();
+            let arrived = self.is_at(self.wanted) && completed(&self.pod, &RULES).is_ok();
             if writes.is_empty() && arrived {
                 return;
             }
@@ -290,21 +337,26 @@ impl World {
 
     fn check_end(&self, case: &Case) {
         assert_eq!(completed(&self.pod, &RULES), Ok(()));
-        assert!(RULES.labels.is_at(&self.pod, REVISION));
+        assert!(self.is_at(self.wanted));
         assert_eq!(lifecycle::State::of(&self.pod), Some(lifecycle::State::Normal));
         assert!(!case.gated || self.pod.condition_is_true(IN_PLACE_UPDATE_READY));
-        let value = if case.new_annotation { "v2" } else { "v1" };
+        let value = case.annotation(self.wanted);
         assert_eq!(self.pod.annotation("k"), Some(value));
         for (index, container) in case.containers.iter().enumerate() {
             let found = self.pod.container(&Case::name(index)).unwrap();
-            let image = if container.new_image { "app:v2" } else { "app:v1" };
-            let cpu = if container.new_resources { "300m" } else { "200m" };
+            let (image, cpu) = (container.image(self.wanted), container.cpu(self.wanted));
             assert_eq!((&*found.image, found.resources.limits.get("cpu")), (image, Some(cpu)));
+            assert_eq!(&*self.pod.container_status(&Case::name(index)).unwrap().image, image);
             if container.shows_metadata {
                 assert_eq!(self.environment[&Case::name(index)], value);
             }
         }
-        assert!(self.changes.values().all(|count| *count == 1), "changed twice: {:?}", self.changes);
+        let most = u32::try_from(self.wanted).unwrap();
+        assert!(
+            self.changes.values().all(|count| (1..=most).contains(count)),
+            "changed twice: {:?}",
+            self.changes
+        );
     }
 }
 
@@ -314,11 +366,14 @@ fn two_images(gated: bool, grace_seconds: i32) -> (Case, PodWrite) {
         new_image: true,
         new_resources: false,
         shows_metadata: false,
+        newest: (false, false),
     };
     let containers = vec![container(1), container(0)];
     let mut write = PodWrite::default();
     write.container("c1").image = Some("app:v2".to_owned());
-    (Case { containers, new_annotation: false, grace_seconds, gated, rounds: Vec::new() }, write)
+    let (new_annotation, newest_annotation) = (false, false);
+    let rounds = Vec::new();
+    (Case { containers, new_annotation, newest_annotation, grace_seconds, gated, rounds }, write)
 }
 
 #[test]
@@ -341,9 +396,14 @@ proptest! {
     /// A controller that is killed between any two writes, again and again, updates every container once,
     /// in order, not before the grace period is over, and always gets there.
     #[test]
-    fn scenario_35_updates_converge_whatever_is_lost(case in case()) {
+    fn scenario_35_updates_converge_whatever_is_lost(
+        case in case(), newest in proptest::option::of(0..25_usize),
+    ) {
         let mut world = case.world();
-        for round in &case.rounds {
+        for (number, round) in case.rounds.iter().enumerate() {
+            if newest == Some(number) {
+                world.wanted = 2;
+            }
             world.now += SignedDuration::from_secs(round.seconds);
             if round.restarts {
                 world.restart();

@@ -15,6 +15,8 @@ pub(super) struct Selection {
     pub(super) taken: Vec<(usize, PodWrite)>,
     /// Those that wait, and why.
     pub(super) held: Vec<(usize, Hold)>,
+    /// Pods that are being updated already, in no particular order.
+    pub(super) busy: Vec<usize>,
 }
 
 /// Selects among all Pods of the SidecarSet.
@@ -49,8 +51,9 @@ pub(super) fn select(
     let limit = percent::sidecarset_max_unavailable(set.strategy.max_unavailable.as_ref(), total);
     let updatable = candidates.len().saturating_add(stays_old);
     let mut room = updatable.saturating_sub(usize::try_from(kept).unwrap_or(0));
-    let busy = standings.iter().filter(|standing| is_busy(standing)).count();
-    let mut busy = i32::try_from(busy).unwrap_or(i32::MAX);
+    let busy = (0..).zip(standings).filter(|(_, standing)| is_busy(standing));
+    selection.busy = busy.map(|(position, _)| position).collect();
+    let mut busy = i32::try_from(selection.busy.len()).unwrap_or(i32::MAX);
     let mut full = false;
     for (position, standing) in in_order {
         if room == 0 {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::Raw;
-use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_INJECTED_LIST};
+use api::annotations::{
+    SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_INJECTED_LIST, SIDECARSET_PODS,
+};
 use api::meta::LabelSelector;
 use api::sidecarset::{InjectionRevision, IntOrString, SidecarContainer, SidecarSet, Status};
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use serde::Deserialize;
 use super::hot;
 use crate::observed_pod::ObservedPod;
 use crate::selector::{Labels, Selector};
+use crate::sidecarset::account::Subject;
 use crate::sidecarset::contribution::AnnotationPatch;
 use crate::update_order::UpdateOrder;
 
@@ -30,6 +33,8 @@ pub struct RolloutSet {
     pub deleting: bool,
     /// What the controller wrote last.
     pub status: Status,
+    /// What it says about the account of its Pods.
+    pub subject: Subject,
     pub(super) hash: Box<str>,
     pub(super) hash_without_image: Box<str>,
     pub(super) sidecars: Box<[Sidecar]>,
@@ -119,7 +124,10 @@ impl RolloutSet {
             #[serde(default)]
             spec: Option<Raw>,
         }
-        let SidecarSet { metadata, spec, status } = serde_json::from_str(json)?;
+        let SidecarSet { mut metadata, spec, status } = serde_json::from_str(json)?;
+        let subject = Subject::of(&metadata);
+        // It follows the Pods: no part of what is recorded.
+        metadata.annotations.remove(SIDECARSET_PODS);
         let raw = serde_json::from_str::<Whole>(json)?.spec;
         let annotation = |key: &str| metadata.annotations.get(key).map_or("", String::as_str).into();
         let natives = spec.init_containers.iter().filter(|container| container.is_native_sidecar());
@@ -163,6 +171,7 @@ impl RolloutSet {
             generation: metadata.generation.unwrap_or(0),
             deleting: metadata.deletion_timestamp.is_some(),
             status,
+            subject,
         })
     }
 
@@ -243,6 +252,10 @@ fn usable(selector: &LabelSelector) -> Option<Selector> {
 
 /// The names of the SidecarSets whose sidecars a Pod has.
 pub fn injected(pod: &ObservedPod) -> impl Iterator<Item = &str> {
-    let list = pod.annotation(SIDECARSET_INJECTED_LIST).unwrap_or_default();
+    injected_names(pod.annotation(SIDECARSET_INJECTED_LIST).unwrap_or_default())
+}
+
+/// The names in a list of SidecarSets, as Pods have it.
+pub(in crate::sidecarset) fn injected_names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
 }

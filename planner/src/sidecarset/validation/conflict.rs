@@ -195,8 +195,14 @@ impl<'a> Demand<'a> {
 
 /// Whether some set of labels matches both selectors.
 fn satisfiable_together(one: &LabelSelector, other: &LabelSelector) -> bool {
-    let mut demands: HashMap<&str, Demand<'_>> = HashMap::new();
-    for selector in [one, other] {
+    unsatisfiable(&[one, other]).is_none()
+}
+
+/// A label of which no value, nor its absence, meets all requirements of the selectors; `None` where some
+/// set of labels matches them all.
+pub(in crate::sidecarset) fn unsatisfiable<'a>(selectors: &[&'a LabelSelector]) -> Option<&'a str> {
+    let mut demands: BTreeMap<&str, Demand<'_>> = BTreeMap::new();
+    for selector in selectors {
         for (key, value) in selector.match_labels.iter().flatten() {
             demands.entry(key).or_default().allow(BTreeSet::from([value.as_str()]));
         }
@@ -212,7 +218,7 @@ fn satisfiable_together(one: &LabelSelector, other: &LabelSelector) -> bool {
             }
         }
     }
-    demands.values().all(Demand::can_be_met)
+    demands.into_iter().find_map(|(key, demand)| (!demand.can_be_met()).then_some(key))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The name, and the pair of a canary and its base (spec 20 §4.1).
 
-use api::annotations::SIDECARSET_BASE;
+use api::annotations::{EVICT_MISSED_PODS, SIDECARSET_BASE};
 use api::sidecarset::SidecarSet;
 
 use super::{Context, Validation};
 use crate::field::{FieldError, FieldPath};
 use crate::podtemplate::names::{regex_message, too_long_message};
+use crate::sidecarset::account::eviction_limit;
 
 const NAME_LIMIT: usize = 63;
 
@@ -27,6 +28,12 @@ pub(super) fn validate(
         errors.push(FieldError::invalid(path, name, too_long_message(NAME_LIMIT)));
     }
     validate_canary(new, old, context, errors);
+    if let Some(text) = new.annotation(EVICT_MISSED_PODS)
+        && let Err(message) = eviction_limit(text)
+    {
+        let path = FieldPath::new("metadata.annotations").key(EVICT_MISSED_PODS);
+        errors.push(FieldError::invalid(path, text, message));
+    }
 }
 
 fn validate_canary(

@@ -2,14 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ledger, Limits, Plan, View, Wanted, count, counts_as_new, is_preparing_delete};
+use super::{
+    Ledger, Limits, ObservedPod, Plan, View, Wanted, count, counts_as_new, is_at, is_preparing_delete,
+};
 use crate::cloneset::{Action, DeleteReason, WriteReason};
 
 impl Ledger {
     /// Looks at a plan before it is carried out.
     pub(in crate::simulation) fn review(&mut self, plan: &Plan, view: &View) {
         let wanted = Wanted::of(&view.set);
+        let hooks = &view.set.spec.lifecycle;
+        for hook in [&hooks.pre_delete, &hooks.in_place_update, &hooks.pre_normal].into_iter().flatten() {
+            self.hook_labels.extend(hook.labels_handler.keys().cloned());
+        }
         self.review_objects(plan);
+        self.review_rollback(plan, view, &wanted);
         self.review_choices(plan, view, &wanted);
         self.review_creations(plan, view, &wanted);
         let is_update = |action: &Action| {
@@ -35,6 +42,25 @@ impl Ledger {
             if !seen.insert(action.object()) {
                 self.report("Once", format!("the plan has two actions for {}", action.object()));
             }
+        }
+    }
+
+    /// Rule 3, of Pods that go back to an older revision: no more than are to be there.
+    fn review_rollback(&mut self, plan: &Plan, view: &View, wanted: &Wanted<'_>) {
+        let goes_back = |action: &&Action| {
+            matches!(action, Action::WritePod { reason: WriteReason::UpdateInPlace | WriteReason::Recreate, revision, .. }
+                if *revision != view.update_revision)
+        };
+        let back = i64::try_from(plan.update.iter().filter(goes_back).count()).unwrap_or(i64::MAX);
+        let stays =
+            |pod: &ObservedPod| wanted.owns(pod) && !wanted.leaves(pod) && !is_at(pod, &view.update_revision);
+        let old = count(view.pods.iter(), stays);
+        let partition = wanted.limits.partition;
+        if back > 0 && old + back > partition {
+            self.report(
+                "Partition",
+                format!("{back} Pods go back though {old} of {partition} are at older revisions"),
+            );
         }
     }
 

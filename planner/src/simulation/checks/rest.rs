@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use api::features::Feature;
+use serde_json::Value;
+
 use super::{
     Arc, CLONESET_INSTANCE_ID, CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, Limits, ObservedPod, Wanted, count,
     is_at, is_available, short_hash,
@@ -58,6 +61,12 @@ impl Cluster<'_> {
                 format!("{old} Pods are at older revisions, with partition {partition}"),
             );
         }
+        if self.goes_back() && !wanted.is_held() {
+            expect(
+                old >= partition,
+                format!("{old} Pods are at older revisions, with partition {partition} and rollback"),
+            );
+        }
         // What serves can't go where neither budget nor surge allow it.
         if max_unavailable > 0 || max_surge > 0 {
             let named = all(&|pod| wanted.leaves(pod));
@@ -76,16 +85,60 @@ impl Cluster<'_> {
                 && status.observed_generation == set.metadata.generation,
             format!("the status says {counts:?} of {:?}", [total, available, total - old]),
         );
+        unrest.extend(own.iter().filter_map(|pod| self.strange(pod)));
         unrest.extend(self.stray_claims(&own));
         unrest.extend(self.stray_revisions(&own, &update));
         unrest
+    }
+
+    /// Pods at the newest revision go back where the partition is raised.
+    fn goes_back(&self) -> bool {
+        let status = &self.server.set.status;
+        status.current_revision != status.update_revision
+            && self.settings.gates.enabled(Feature::CloneSetPartitionRollback)
+    }
+
+    /// What of the Pod is not as its revision says. What hooks come and go with is left out.
+    fn strange(&self, pod: &ObservedPod) -> Option<String> {
+        let name = &pod.metadata.name;
+        let Some(revision) = self.server.revisions.values().find(|revision| is_at(pod, revision.name()))
+        else {
+            return Some(format!("the revision of Pod {name} is gone"));
+        };
+        let data: Value = serde_json::from_str(revision.data.get()).unwrap_or_default();
+        let template = data.pointer("/spec/template")?;
+        for container in template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
+        {
+            let text = |field: &str| container.get(field).and_then(Value::as_str).unwrap_or_default();
+            let (container, image) = (text("name"), text("image"));
+            let asked = pod.container(container).map(|container| &*container.image);
+            let runs = pod.container_status(container).map(|status| &*status.image);
+            if [asked, runs] != [Some(image); 2] {
+                return Some(format!(
+                    "Pod {name} is to run {asked:?} and runs {runs:?} in {container}, not {image}"
+                ));
+            }
+        }
+        let has = |field: &str, key: &str, value: &Value| {
+            let known = if field == "labels" { pod.label(key) } else { pod.annotation(key) };
+            known == value.as_str()
+        };
+        for field in ["labels", "annotations"] {
+            let pairs = template.get("metadata").and_then(|metadata| metadata.get(field));
+            for (key, value) in pairs.and_then(Value::as_object).into_iter().flatten() {
+                if !self.ledger.hook_labels.contains(key) && !has(field, key, value) {
+                    return Some(format!("Pod {name} lacks {key}={value} of its {field}"));
+                }
+            }
+        }
+        None
     }
 
     /// Rule 6, at rest.
     fn stray_claims(&self, own: &[&Arc<ObservedPod>]) -> Vec<String> {
         let set = &self.server.set;
         let templates = set.spec.volume_claim_templates.as_ref().map_or("[]", |templates| templates.get());
-        let templates: Vec<serde_json::Value> = serde_json::from_str(templates).unwrap_or_default();
+        let templates: Vec<Value> = serde_json::from_str(templates).unwrap_or_default();
         let ids: BTreeSet<&str> = own.iter().filter_map(|pod| pod.label(CLONESET_INSTANCE_ID)).collect();
         let mut strays = Vec::new();
         let ours = self.server.claims.values().filter(|claim| {
@@ -98,15 +151,18 @@ impl Cluster<'_> {
                 if is_deleted {
                     strays.push(format!("claim {} is being deleted under its Pod", claim.metadata.name));
                 }
-            } else if !is_deleted && !set.spec.scale_strategy.enable_pvc_reuse {
+            } else if !is_deleted
+                && (!set.spec.scale_strategy.enable_pvc_reuse || self.ledger.deleted.contains(id))
+            {
                 strays.push(format!("claim {} has no Pod", claim.metadata.name));
             }
         }
         for id in ids {
-            let mut claims = self.server.claims.values();
-            let found = claims.any(|claim| claim.metadata.labels.get(CLONESET_INSTANCE_ID) == Some(id));
-            if !templates.is_empty() && !found {
-                strays.push(format!("the Pod with id {id} has no claim"));
+            let claims = self.server.claims.values();
+            let found =
+                claims.filter(|claim| claim.metadata.labels.get(CLONESET_INSTANCE_ID) == Some(id)).count();
+            if found < templates.len() {
+                strays.push(format!("the Pod with id {id} has {found} of {} claims", templates.len()));
             }
         }
         strays

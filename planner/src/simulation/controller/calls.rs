@@ -8,7 +8,7 @@ use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
 use api::kinds::cloneset::Status;
 use api::meta::OwnerReference;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Call, Errand, View};
 use crate::cloneset::Seen;
@@ -101,10 +101,16 @@ impl Cluster<'_> {
             }
             Call::HandOver { claim, patch } => {
                 let owners = owners_after(&patch)?;
+                let annotations = annotations_of(&patch)?;
                 let change = |metadata: &mut crate::observed_pod::PodMetadata| {
                     let kept =
                         metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
                     metadata.owner_references = kept.chain(&owners.1).cloned().collect();
+                    let others =
+                        metadata.annotations.iter().filter(|(key, _)| !annotations.contains_key(*key));
+                    let set =
+                        annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+                    metadata.annotations = others.chain(set).collect();
                 };
                 self.server.hand_over_claim(&claim.name, exactly(&claim), change).map(drop)
             }
@@ -249,6 +255,12 @@ fn owners_after(patch: &str) -> Result<(Vec<String>, Vec<OwnerReference>), Refus
         if owner.get("$patch").is_some() { removed.push(reference.uid) } else { added.push(reference) }
     }
     Ok((removed, added))
+}
+
+/// Annotations that a patch of a claim sets, or removes where there is no value.
+fn annotations_of(patch: &str) -> Result<Map<String, Value>, Refusal> {
+    let patch: Value = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
+    Ok(patch.pointer("/metadata/annotations").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
 /// The status after a merge patch.

@@ -9,6 +9,7 @@ use api::labels::SPECIFIED_DELETE;
 use super::*;
 use crate::cloneset::{Action, DeleteReason, Seen, WriteReason};
 use crate::pod_write::PodWrite;
+use crate::revision::workload::short_hash;
 
 /// Histories within which a broken planner must be noticed.
 const ENOUGH: u64 = 3_000;
@@ -133,6 +134,114 @@ fn a_planner_that_forgets_claims_is_noticed() {
         for action in &mut plan.scale {
             if let Action::DeletePod { claims, .. } = action {
                 claims.clear();
+            }
+        }
+        plan
+    });
+}
+
+#[test]
+fn a_planner_that_forgets_claims_that_could_be_reused_is_noticed() {
+    noticed(&["Rest"], &|snapshot, moment| {
+        let mut plan = plan(snapshot, moment);
+        for action in &mut plan.scale {
+            if let Action::DeletePod { claims, .. } = action
+                && snapshot.set.spec.scale_strategy.enable_pvc_reuse
+            {
+                claims.clear();
+            }
+        }
+        plan.release
+            .retain(|action| !matches!(action, Action::DeleteClaim(_) | Action::HandOverClaim { .. }));
+        plan
+    });
+}
+
+#[test]
+fn a_planner_that_marks_one_pod_too_many_is_noticed() {
+    noticed(&["Partition"], &|snapshot, moment| {
+        let mut plan = plan(snapshot, moment);
+        let rolling = &snapshot.set.spec.update_strategy.rolling_update;
+        let marks =
+            |action: &&Action| matches!(action, Action::WritePod { reason: WriteReason::Recreate, .. });
+        let recreates = rolling.pod_update_policy == Some(PodUpdatePolicy::ReCreate);
+        if let Some(Action::WritePod { writes, revision, .. }) =
+            plan.update.iter().find(marks).filter(|_| recreates).cloned()
+        {
+            let hash = |pod: &ObservedPod| {
+                pod.label("controller-revision-hash").map(|label| short_hash(label).to_owned())
+            };
+            let other = snapshot.pods.iter().find(|pod| {
+                pod.is_active()
+                    && pod.label(SPECIFIED_DELETE).is_none()
+                    && hash(pod).is_some_and(|hash| hash != short_hash(&revision))
+                    && !plan.update.iter().any(|action| *action.object() == *pod.metadata.name)
+            });
+            let reason = WriteReason::Recreate;
+            let more = other.map(|pod| Action::WritePod { pod: Seen::pod(pod), writes, reason, revision });
+            plan.update.extend(more);
+        }
+        plan
+    });
+}
+
+#[test]
+fn a_planner_that_leads_one_pod_too_many_back_is_noticed() {
+    noticed(&["Partition"], &|snapshot, moment| {
+        let mut plan = plan(snapshot, moment);
+        let other = plan_with(snapshot, moment, |set| {
+            let replicas = set.spec.replicas.unwrap_or(1);
+            let rolling = &mut set.spec.update_strategy.rolling_update;
+            let partition = crate::percent::partition(rolling.partition.as_ref(), replicas);
+            rolling.partition = Some(IntOrString::Int(partition + 1));
+        });
+        let newest = plan.status.as_ref().map(|status| status.status().update_revision.clone());
+        let goes_back = |action: &Action| match action {
+            Action::WritePod {
+                reason: WriteReason::UpdateInPlace | WriteReason::Recreate, revision, ..
+            } => Some(revision) != newest.as_ref(),
+            _ => false,
+        };
+        if other.update.iter().any(goes_back) {
+            plan.update = other.update;
+        }
+        plan
+    });
+}
+
+#[test]
+fn a_planner_that_does_not_wait_for_the_hook_before_a_deletion_is_noticed() {
+    noticed(&["Held"], &|snapshot, moment| {
+        plan_with(snapshot, moment, |set| set.spec.lifecycle.pre_delete = None)
+    });
+}
+
+#[test]
+fn a_planner_that_calls_a_pod_named_which_is_not_is_noticed() {
+    noticed(&["Named first", "Budget"], &|snapshot, moment| {
+        let mut plan = plan(snapshot, moment);
+        for action in &mut plan.scale {
+            if let Action::DeletePod { reason, .. } = action {
+                *reason = DeleteReason::Specified;
+            }
+        }
+        plan
+    });
+}
+
+#[test]
+fn a_planner_that_drops_batches_which_wait_is_noticed() {
+    noticed(&["Rest", "Order"], &|snapshot, moment| {
+        let mut plan = plan(snapshot, moment);
+        for action in &mut plan.update {
+            if let Action::WritePod { writes, .. } = action {
+                for state in writes.iter_mut().filter_map(|write| {
+                    write.annotations.get_mut(api::annotations::IN_PLACE_UPDATE_STATE)?.as_mut()
+                }) {
+                    let mut changed: serde_json::Value = serde_json::from_str(state).unwrap();
+                    changed.as_object_mut().unwrap().remove("nextContainerImages");
+                    *state = changed.to_string();
+                }
             }
         }
         plan

@@ -15,6 +15,8 @@ struct Template {
     sidecar: Option<u64>,
     /// The image cannot be pulled.
     is_bad: bool,
+    /// That of the second container cannot.
+    is_side_bad: bool,
     /// A variable, which a running Pod cannot take.
     variable: u64,
     label: u64,
@@ -26,14 +28,15 @@ struct Template {
 
 impl Template {
     fn json(self) -> Raw {
-        let Self { image, sidecar, is_bad, variable, label, is_ordered, is_hooked } = self;
-        let bad = if is_bad { "bad" } else { "" };
+        let Self { image, sidecar, is_bad, is_side_bad, variable, label, is_ordered, is_hooked } = self;
+        let bad = |is_bad: bool| if is_bad { "bad" } else { "" };
+        let (bad, side_bad) = (bad(is_bad), bad(is_side_bad));
         // Some tags name the same image.
         let tag = format!("v{}-{}", image / 2, image % 2);
         let priority = if is_ordered { r#",{"name":"KRUISE_CONTAINER_PRIORITY","value":"5"}"# } else { "" };
         let sidecar = sidecar.map_or(String::new(), |sidecar| {
             format!(
-                r#",{{"name":"side","image":"side:v{sidecar}","env":[{{"name":"Z","value":"1"}}{priority}]}}"#
+                r#",{{"name":"side","image":"{side_bad}side:v{sidecar}","env":[{{"name":"Z","value":"1"}}{priority}]}}"#
             )
         });
         let hooks = if is_hooked { r#","hold-delete":"yes","hold-update":"yes""# } else { "" };
@@ -112,7 +115,7 @@ impl Author {
         let dice = &mut self.dice;
         let big = dice.percent(8);
         let replicas = if big { 5 + dice.below(4) } else { dice.below(4) + u64::from(dice.percent(90)) };
-        self.template.sidecar = dice.percent(20).then_some(0);
+        self.template.sidecar = dice.percent(30).then_some(0);
         self.template.is_ordered = dice.percent(60);
         self.template.is_hooked = dice.percent(20);
         let spec = &mut self.spec;
@@ -121,9 +124,14 @@ impl Author {
         spec.min_ready_seconds = Some(dice.of(&[0, 0, 0, 3]));
         spec.revision_history_limit = Some(dice.of(&[10, 10, 10, 1, 0]));
         if dice.percent(25) {
-            let claims =
-                r#"[{"metadata":{"name":"data"},"spec":{"resources":{"requests":{"storage":"1Gi"}}}}]"#;
-            spec.volume_claim_templates = Some(Raw::parse(claims).unwrap());
+            let claim = |name: &str| {
+                format!(
+                    r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
+                )
+            };
+            let names: &[&str] = if dice.percent(30) { &["data", "logs"] } else { &["data"] };
+            let claims: Vec<String> = names.iter().map(|name| claim(name)).collect();
+            spec.volume_claim_templates = Some(Raw::parse(format!("[{}]", claims.join(","))).unwrap());
             spec.scale_strategy.enable_pvc_reuse = dice.percent(50);
         }
         spec.scale_strategy.exclude_preparing_delete = dice.percent(10);
@@ -191,7 +199,7 @@ impl Author {
         let on_delete = self.spec.update_strategy.kind.is_some();
         let dice = &mut self.dice;
         let template = &mut self.template;
-        let kind = dice.below(if in_place_only { 8 } else { 10 });
+        let kind = dice.below(if in_place_only { 10 } else { 12 });
         match kind {
             0..=3 => template.image += 1,
             4 => template.label += 1,
@@ -203,6 +211,13 @@ impl Author {
                 template.image += 1;
                 template.is_bad = !template.is_bad && !on_delete;
             }
+            8 | 9 => match &mut template.sidecar {
+                Some(image) => {
+                    *image += 1;
+                    template.is_side_bad = kind == 9 && !template.is_side_bad && !on_delete;
+                }
+                None => template.image += 1,
+            },
             _ => template.variable += 1,
         }
         self.spec.template = Some(template.json());
@@ -231,6 +246,10 @@ impl Author {
             35..=43 => {
                 let replicas = self.dice.below(if self.dice.clone().percent(10) { 9 } else { 6 });
                 self.spec.replicas = Some(replicas as i32);
+                let hooks = &mut self.spec.lifecycle;
+                if let Some(hook) = hooks.pre_delete.as_mut().filter(|_| self.dice.percent(25)) {
+                    hook.mark_pod_not_ready = false;
+                }
             }
             44..=49 => self.partition(),
             50..=53 => self.budgets(),
@@ -248,10 +267,7 @@ impl Author {
             67..=71 => return Step::Mark(self.dice.number(8)),
             72 => return Step::Unmark,
             73..=78 => return Step::Delete(self.dice.number(8)),
-            79..=80 if self.spec.volume_claim_templates.is_none() => {
-                return Step::TakeOut(self.dice.number(8));
-            }
-            79..=80 => return Step::Crash,
+            79..=80 => return Step::TakeOut(self.dice.number(8)),
             81..=84 => return Step::Kill(self.dice.number(8)),
             85..=87 => return Step::Evict(self.dice.number(8)),
             88..=91 => {
@@ -267,8 +283,9 @@ impl Author {
     /// The last edit: nothing that keeps the CloneSet from its end for ever.
     fn conclude(&mut self) -> Option<Step> {
         let before = self.spec.clone();
-        let has_failed = self.template.is_bad || self.former.iter().any(|template| template.is_bad);
-        self.template.is_bad = false;
+        let fails = |template: &Template| template.is_bad || template.is_side_bad;
+        let has_failed = fails(&self.template) || self.former.iter().any(fails);
+        (self.template.is_bad, self.template.is_side_bad) = (false, false);
         self.spec.template = Some(self.template.json());
         let rolling = &mut self.spec.update_strategy.rolling_update;
         if has_failed {

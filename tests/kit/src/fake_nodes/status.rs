@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::kubelet::{ConfigMaps, HOST_IP};
-use super::{CRASH, EXIT, READY_AFTER, START_AFTER, TERMINATE_AFTER};
+use super::{CRASH, EXIT, READY_AFTER, RESIZE_AFTER, START_AFTER, TERMINATE_AFTER};
 
 /// The present time, which lease renewals show with its fractions.
 pub(super) fn now() -> Timestamp {
@@ -97,6 +97,9 @@ impl<'a> Wanted<'a> {
 #[derive(Debug, Clone, Default)]
 struct Life {
     image: String,
+    /// The resources that it has, and since when others are wanted.
+    resources: Option<ResourceRequirements>,
+    resizing: Option<Instant>,
     /// How many times it was started; makes its id.
     starts: u32,
     /// When the present start began; None before the first and while a restart is held up.
@@ -197,6 +200,7 @@ impl Runtime {
                     return life.apply(waiting(wanted, "ImagePullBackOff", Some(message)));
                 }
                 wanted.image.clone_into(&mut life.image);
+                life.resources = wanted.resources.cloned();
                 life.starts += 1;
                 life.started_at = None;
                 *life.launched.insert(now)
@@ -222,6 +226,13 @@ impl Runtime {
             return ContainerStatus { restart_count: 1, ..life.apply(crashed) };
         }
         let ready = wait(delay(pod, READY_AFTER), running).is_some();
+        life.resizing = (life.resources.as_ref() != wanted.resources).then(|| life.resizing.unwrap_or(now));
+        if let Some(since) = life.resizing
+            && wait(delay(pod, RESIZE_AFTER), since).is_some()
+        {
+            life.resources = wanted.resources.cloned();
+            life.resizing = None;
+        }
         let status = life.apply(life.running(&uid, wanted, ready));
         match listed(pod, EXIT, wanted.name) {
             Some(code) if ready => {
@@ -297,6 +308,12 @@ impl Runtime {
         };
         differs(&old, &new).then(|| {
             let mut patch = serde_json::to_value(new).expect("a status is JSON");
+            // Conditions are merged: what is not said any more has to be taken away.
+            for condition in patch["conditions"].as_array_mut().into_iter().flatten() {
+                for field in ["reason", "message"] {
+                    condition[field] = condition[field].take();
+                }
+            }
             patch["podIPs"] = json!([{"ip": self.ip}]);
             patch["hostIPs"] = json!([{"ip": HOST_IP}]);
             patch
@@ -334,7 +351,7 @@ impl Life {
             ready,
             started: Some(true),
             state: Some(ContainerState { running: Some(state), ..Default::default() }),
-            resources: wanted.resources.cloned(),
+            resources: self.resources.clone(),
             allocated_resources: wanted.resources.and_then(|resources| resources.requests.clone()),
             ..Default::default()
         }

@@ -1,0 +1,98 @@
+//! Reads again what is not known for certain: an answer that did not come leaves open what happened.
+
+use cluster::watched::Key;
+use cluster::write;
+use futures::{StreamExt, stream};
+use planner::cloneset::{Claim, Seen};
+use planner::observed_pod::ObservedPod;
+
+use api::kinds::cloneset::CloneSet;
+use api::labels::CLONESET_INSTANCE_ID;
+
+use super::memory::{CLAIMS, PODS};
+use super::{Controller, Work};
+use crate::ReconcileError;
+
+/// Objects that are read at a time.
+const CONCURRENCY: usize = 8;
+
+/// What has the name of an object that is to be made.
+pub(super) enum Holder {
+    /// Nothing any more.
+    Nobody,
+    /// An object of the CloneSet, which is known now.
+    Ours,
+    /// Something else, or a claim that goes.
+    Other,
+}
+
+impl Controller {
+    /// Reads each object of which it is not known what became of the last write.
+    pub(super) async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
+        let uncertain = self.memory_of(set, |memory| memory.uncertain.clone());
+        let readings = uncertain.into_iter().map(async |(plural, name)| {
+            self.read(set, plural, &name).await?;
+            self.memory_of(set, |memory| memory.uncertain.remove(&(plural, name)));
+            Ok(())
+        });
+        // Built before they run: none waits for another.
+        let readings: Vec<_> = readings.collect();
+        stream::iter(readings)
+            .buffer_unordered(CONCURRENCY)
+            .fold(Ok(()), async |all, one| if all.is_err() { all } else { one })
+            .await
+    }
+
+    /// What has the name of this Pod, which is taken in if it is the CloneSet's.
+    pub(super) async fn holder_of_pod(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
+        let Some(text) = self.read(set, PODS, name).await? else { return Ok(Holder::Nobody) };
+        let owners = ObservedPod::read(&text)?.metadata.owner_references;
+        let ours = owners.iter().any(|owner| owner.uid == set.metadata.uid);
+        Ok(if ours { Holder::Ours } else { Holder::Other })
+    }
+
+    /// What has the name of this claim, which is taken in if it is the CloneSet's.
+    pub(super) async fn holder_of_claim(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
+        let Some(text) = self.read(set, CLAIMS, name).await? else { return Ok(Holder::Nobody) };
+        let Claim { metadata } = Claim::read(&text)?;
+        let ours = metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid);
+        Ok(if ours && metadata.deletion_timestamp.is_none() { Holder::Ours } else { Holder::Other })
+    }
+
+    /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
+    /// hidden it.
+    pub(super) async fn has_pod(&self, work: &Work<'_>, claim: &Seen) -> Result<bool, ReconcileError> {
+        let known = self.stores.claims.get(&work.key_of(&claim.name));
+        let Some(id) = known.as_ref().and_then(|claim| claim.instance_id()) else { return Ok(false) };
+        let name = format!("{}-{id}", work.set.metadata.name);
+        Ok(matches!(self.holder_of_pod(work.set, &name).await?, Holder::Ours))
+    }
+
+    /// Reads an object and takes it in; takes in as well that there is none.
+    async fn read(&self, set: &CloneSet, plural: &str, name: &str) -> Result<Option<String>, ReconcileError> {
+        let key: Key = (set.metadata.namespace.clone(), name.to_owned());
+        let path = format!("/api/v1/namespaces/{}/{plural}/{name}", key.0);
+        // The versions before: what comes into being meanwhile is younger.
+        let pod = self.pods.get(&key).filter(|_| plural == PODS);
+        let claim = self.stores.claims.get(&key).filter(|_| plural == CLAIMS);
+        let text = write::get(&self.client, &path).await?;
+        match &text {
+            Some(text) if plural == PODS => {
+                let pod = self.pods.written(text)?;
+                if let Some(id) = pod.label(CLONESET_INSTANCE_ID) {
+                    self.memory_of(set, |memory| memory.refused.remove(id));
+                }
+            }
+            Some(text) => self.take_in_claim(text),
+            None => {
+                if let Some(pod) = pod {
+                    self.pods.deleted(&key, &pod.metadata.resource_version);
+                }
+                if let Some(claim) = claim {
+                    self.stores.claims.deleted(&key, &claim.metadata.resource_version);
+                }
+            }
+        }
+        Ok(text)
+    }
+}

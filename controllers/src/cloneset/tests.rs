@@ -1,0 +1,574 @@
+//! The controller with an API server that makes trouble.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use cluster::Index;
+use planner::world::World;
+use serde_json::{Value, json};
+use tokio::time::{advance, timeout};
+
+use super::*;
+use crate::fake::{self, Request, Requests};
+use crate::metrics::Metrics;
+use crate::store::follow::Sink;
+
+/// Decides over the requests that it wants to.
+trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
+impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}
+
+/// What an API server holds, by path.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<(BTreeMap<String, Value>, u64)>>);
+
+impl Server {
+    fn put(&self, path: &str, mut object: Value) -> Value {
+        let mut state = self.0.lock().unwrap();
+        state.1 += 1;
+        object["metadata"]["resourceVersion"] = json!((100 + state.1).to_string());
+        state.0.insert(path.to_owned(), object.clone());
+        object
+    }
+
+    fn get(&self, path: &str) -> Option<Value> {
+        self.0.lock().unwrap().0.get(path).cloned()
+    }
+
+    fn under(&self, path: &str) -> Vec<(String, Value)> {
+        let state = self.0.lock().unwrap();
+        let below = state.0.iter().filter(|(known, _)| known.starts_with(path));
+        below.map(|(path, object)| (path.clone(), object.clone())).collect()
+    }
+
+    fn answer(&self, request: &Request<'_>) -> (u16, String) {
+        let body: Value = serde_json::from_str(request.body).unwrap_or_default();
+        let (path, is_dry) = match request.path.split_once('?') {
+            Some((path, query)) => (path, query == "dryRun=All"),
+            None => (request.path, false),
+        };
+        let whole = path.trim_end_matches("/status");
+        let stored = self.get(whole);
+        let (code, object) = match (request.method, stored) {
+            ("POST", _) => {
+                let name = body["metadata"]["name"].as_str().unwrap();
+                let path = format!("{whole}/{name}");
+                if self.get(&path).is_some() {
+                    return conflict("AlreadyExists");
+                }
+                let mut object = body.clone();
+                object["metadata"]["uid"] = json!(format!("uid-{name}"));
+                (201, self.put(&path, object))
+            }
+            (_, None) => return (404, fake::status(404)),
+            ("DELETE", Some(object)) => {
+                self.0.lock().unwrap().0.remove(whole);
+                (200, object)
+            }
+            ("PATCH", Some(mut object)) => {
+                let version = body["metadata"]["resourceVersion"].clone();
+                if !version.is_null() && version != object["metadata"]["resourceVersion"] {
+                    return conflict("Conflict");
+                }
+                merge(&mut object, body);
+                (200, if is_dry { object } else { self.put(whole, object) })
+            }
+            (_, Some(object)) => (200, object),
+        };
+        (code, object.to_string())
+    }
+}
+
+fn conflict(reason: &str) -> (u16, String) {
+    (409, fake::status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
+}
+
+/// As a strategic merge patch, near enough.
+fn merge(target: &mut Value, patch: Value) {
+    match patch {
+        Value::Object(patch) => {
+            for (key, value) in patch {
+                if value.is_null() {
+                    target.as_object_mut().unwrap().remove(&key);
+                } else {
+                    merge(&mut target[key], value);
+                }
+            }
+        }
+        Value::Array(patch) if patch.iter().all(Value::is_object) && target.is_array() => {
+            let list = target.as_array_mut().unwrap();
+            for element in patch {
+                let same =
+                    |known: &&mut Value| known["name"] == element["name"] && known["type"] == element["type"];
+                match list.iter_mut().find(same) {
+                    Some(known) => merge(known, element),
+                    None => list.push(element),
+                }
+            }
+        }
+        other => *target = other,
+    }
+}
+
+const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
+
+struct Site {
+    controller: Arc<Controller>,
+    server: Server,
+    requests: Requests,
+    events: mpsc::Receiver<(ObjectReference, Event)>,
+    metrics: Arc<Metrics>,
+}
+
+/// What the chart lets the program do: API groups, resources and verbs.
+fn rights() -> Vec<Value> {
+    let manifests =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/manifests.yaml")).unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let ours = |object: &&Value| {
+        object["kind"] == "ClusterRole" && object["metadata"]["name"] == "kruise-manager-role"
+    };
+    objects.iter().find(ours).unwrap()["rules"].as_array().unwrap().clone()
+}
+
+/// API group, resource and verb of a request, as rules name them.
+fn right_for(request: &str) -> (String, String, &'static str) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let path = path.split([' ', '?']).next().unwrap();
+    let (group, rest) = match path.split('/').skip(1).collect::<Vec<_>>().as_slice() {
+        ["api", "v1", "namespaces", _, rest @ ..] => (String::new(), rest.to_vec()),
+        ["apis", group, _, "namespaces", _, rest @ ..] => ((*group).to_owned(), rest.to_vec()),
+        _ => panic!("{request}"),
+    };
+    let resource = match rest.as_slice() {
+        [resource] | [resource, _] => (*resource).to_owned(),
+        [resource, _, part] => format!("{resource}/{part}"),
+        _ => panic!("{request}"),
+    };
+    let verb = match (method, rest.len()) {
+        ("POST", _) => "create",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        ("GET", 1) => "list",
+        _ => "get",
+    };
+    (group, resource, verb)
+}
+
+impl Drop for Site {
+    /// Whatever was asked for in a test, the chart has to allow it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let rights = rights();
+        for request in self.requests.lock().unwrap().iter() {
+            let (group, resource, verb) = right_for(request);
+            let has = |list: &Value, word: &str| list.as_array().unwrap().iter().any(|item| item == word);
+            let granted = rights.iter().any(|rule| {
+                has(&rule["apiGroups"], &group)
+                    && has(&rule["resources"], &resource)
+                    && has(&rule["verbs"], verb)
+            });
+            assert!(granted, "the chart does not let the program {verb} {resource} of {group:?}");
+        }
+    }
+}
+
+impl Site {
+    /// A new CloneSet whose Pods are updated in place; `spec` is merged over it.
+    fn open(spec: Value, trouble: impl Trouble) -> Self {
+        let server = Server::default();
+        let answering = server.clone();
+        let (client, requests) =
+            fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
+        let metrics = Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap());
+        let context = Context {
+            evicting: client.clone(),
+            client,
+            metrics: metrics.clone(),
+            index: Arc::new(Index::fixed(World::new("kruise-system"))),
+            settings: Arc::new(crate::Settings {
+                gates: api::features::FeatureGates::default(),
+                install_namespace: "kruise-system".to_owned(),
+                cloneset_workers: 1,
+                cloneset_scaling_exclude_preparing_delete: false,
+                sidecarset_workers: 1,
+                sidecarterminator_workers: 1,
+            }),
+        };
+        let (events, told) = mpsc::channel(EVENTS);
+        let pods = Arc::new(Pods::new(false));
+        pods.list_begins();
+        pods.list_ends();
+        let controller = Arc::new(Controller::new(context, Settings::default(), pods, events));
+        controller.stores.sets.list_begins();
+        controller.stores.sets.list_ends();
+        let site = Self { controller, server, requests, events: told, metrics };
+        let mut set = json!({
+            "apiVersion": API_VERSION, "kind": KIND,
+            "metadata": {"name": "web", "namespace": "shop", "uid": "set-uid", "generation": 1},
+            "spec": {
+                "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+                },
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {
+                    "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}},
+            },
+        });
+        merge(&mut set["spec"], spec);
+        site.store_set(set);
+        site
+    }
+
+    /// One whose Pods all serve.
+    async fn running(spec: Value, trouble: impl Trouble) -> Self {
+        let mut site = Self::open(spec, trouble);
+        for _ in 0..5 {
+            site.reconcile().await.unwrap();
+            site.kubelet();
+        }
+        site.reconcile().await.unwrap();
+        site.requests.lock().unwrap().clear();
+        site.told();
+        site
+    }
+
+    fn store_set(&self, set: Value) {
+        let set = self.server.put(SET, set);
+        let set: CloneSet = serde_json::from_value(set).unwrap();
+        let old = self.controller.stores.sets.get(&set.key());
+        self.controller.stores.sets.apply(set.clone());
+        self.controller.of_set(&Change { old, new: Some(Arc::new(set)) });
+    }
+
+    /// The user changes `spec`.
+    fn edit(&self, spec: Value) {
+        let mut set = self.server.get(SET).unwrap();
+        merge(&mut set["spec"], spec);
+        set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
+        self.store_set(set);
+    }
+
+    fn pods(&self) -> Vec<(String, Value)> {
+        self.server.under(PODS)
+    }
+
+    /// Changes a Pod, of which the watch tells.
+    fn touch(&self, path: &str, patch: Value) {
+        let mut pod = self.server.get(path).unwrap();
+        merge(&mut pod, patch);
+        let pod = self.server.put(path, pod);
+        self.controller.pods.see(serde_json::from_value(pod).unwrap());
+    }
+
+    /// Somebody else takes a Pod away.
+    fn lose(&self, path: &str) {
+        let pod = self.server.0.lock().unwrap().0.remove(path).unwrap();
+        self.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+    }
+
+    /// Every Pod runs what it should.
+    fn kubelet(&self) {
+        for (path, pod) in self.pods() {
+            let image = &pod["spec"]["containers"][0]["image"];
+            let mut known = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let open = known.any(|one| one["type"] == "InPlaceUpdateReady" && one["status"] == "True");
+            let ready = if open { "True" } else { "False" };
+            let status = json!({
+                "phase": "Running",
+                "conditions": [
+                    {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": ready},
+                ],
+                "containerStatuses": [{"name": "main", "image": image, "imageID": image, "containerID": image,
+                    "ready": true}],
+            });
+            self.touch(&path, json!({"spec": {"nodeName": "node"}, "status": status}));
+        }
+    }
+
+    /// One reconcile, after the rest from the one before.
+    async fn reconcile(&self) -> Result<Next, ReconcileError> {
+        if let Some(rest) = self.controller.courses.rest("shop/web") {
+            advance(rest).await;
+        }
+        self.controller.reconcile(&("shop".to_owned(), "web".to_owned())).await
+    }
+
+    /// Lets the queue work for this time; gives the number of reconciles.
+    async fn run(&self, time: Duration) -> usize {
+        let (sender, keys) = mpsc::unbounded_channel();
+        sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let (controller, counted) = (self.controller.clone(), count.clone());
+        let settings = queue::Settings { name: NAME, workers: 1 };
+        let work = queue::run(settings, &self.metrics, keys, move |key: Key| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let controller = controller.clone();
+            async move { controller.reconcile(&key).await }
+        });
+        drop(timeout(time, work).await);
+        count.load(Ordering::SeqCst)
+    }
+
+    /// How many requests begin with this text.
+    fn count(&self, text: &str) -> usize {
+        self.requests.lock().unwrap().iter().filter(|request| request.starts_with(text)).count()
+    }
+
+    /// The Events since the last time.
+    fn told(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|(_, event)| event).collect()
+    }
+
+    fn condition(&self, kind: &str) -> Option<Value> {
+        let set = self.server.get(SET).unwrap();
+        let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|condition| condition["type"] == kind).cloned()
+    }
+}
+
+fn fine(_: &Request<'_>) -> Option<(u16, String)> {
+    None
+}
+
+/// Answers so to the creation of Pods while it is asked to.
+fn no_pods(code: u16, on: &Arc<AtomicBool>) -> impl Trouble {
+    let on = on.clone();
+    move |request| {
+        let creation = request.method == "POST" && request.path == PODS;
+        (creation && on.load(Ordering::SeqCst)).then(|| {
+            let body: Value = serde_json::from_str(request.body).unwrap();
+            let name = body["metadata"]["name"].as_str().unwrap();
+            (code, fake::status(code).replace("refused", &format!("{name} is forbidden: exceeded quota")))
+        })
+    }
+}
+
+fn claim() -> Value {
+    json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}])
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_tried_again_after_growing_pauses() {
+    let on = Arc::new(AtomicBool::new(true));
+    let mut site = Site::open(json!({}), no_pods(403, &on));
+    let reconciles = site.run(Duration::from_secs(60)).await;
+    let (tries, statuses) = (site.count("POST /api/v1/namespaces/shop/pods"), site.count("PATCH"));
+    assert!((8..=11).contains(&tries), "{tries} tries");
+    assert!(statuses <= tries + 1 && reconciles < 5 * tries, "{statuses} patches, {reconciles} reconciles");
+    let told = site.told();
+    assert!(told.len() == tries && told.iter().all(|event| event.reason == "FailedCreate"), "{told:?}");
+    let failed = site.condition("FailedScale").unwrap();
+    assert!(failed["message"].as_str().unwrap().contains("exceeded quota"), "{failed}");
+    on.store(false, Ordering::SeqCst);
+    site.run(memory::PAUSE.1).await;
+    assert_eq!(site.pods().len(), 3);
+    assert!(site.condition("FailedScale").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_user_changes_is_tried_at_once() {
+    let on = Arc::new(AtomicBool::new(true));
+    let site = Site::open(json!({}), no_pods(403, &on));
+    site.run(Duration::from_secs(60)).await;
+    on.store(false, Ordering::SeqCst);
+    site.edit(json!({"replicas": 1}));
+    site.run(Duration::from_secs(1)).await;
+    assert_eq!(site.pods().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_planned_is_told_once() {
+    let mut claims = claim();
+    claims[0]["spec"]["accessModes"] = json!("ReadWriteOnce");
+    let site = Site::open(json!({"volumeClaimTemplates": claims}), fine);
+    let reconciles = site.run(Duration::from_secs(60)).await;
+    assert!(reconciles < 6, "{reconciles} reconciles");
+    assert_eq!((site.count("PATCH"), site.count("POST")), (1, 0));
+    for kind in ["FailedScale", "kutter.io/Blocked"] {
+        let told = site.condition(kind).unwrap();
+        assert!(told["message"].as_str().unwrap().contains("accessModes"), "{told}");
+    }
+}
+
+/// A CloneSet with Pods under update, and one Pod too few that can't be created.
+async fn under_update(code: u16) -> Site {
+    let on = Arc::new(AtomicBool::new(false));
+    let budget = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
+    let site = Site::running(budget, no_pods(code, &on)).await;
+    site.edit(json!({"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}));
+    site.reconcile().await.unwrap();
+    on.store(true, Ordering::SeqCst);
+    site.edit(json!({"replicas": 4}));
+    site.kubelet();
+    site.requests.lock().unwrap().clear();
+    site
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_go_on_while_no_pod_can_be_created() {
+    for code in [403, 500, 504] {
+        let site = under_update(code).await;
+        let updated = |site: &Site| {
+            let ends = |(_, pod): &&(String, Value)| {
+                pod["spec"]["containers"][0]["image"] == "nginx:2"
+                    && pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] == "Normal"
+            };
+            site.pods().iter().filter(ends).count()
+        };
+        for _ in 0..4 {
+            drop(site.reconcile().await);
+            site.kubelet();
+        }
+        assert!(site.count("POST /api/v1/namespaces/shop/pods") > 0 && updated(&site) > 0, "{code}");
+        for _ in 0..40 {
+            drop(site.reconcile().await);
+            site.kubelet();
+            advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!((updated(&site), site.pods().len()), (3, 3), "{code}: others follow");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
+    let kept = Arc::new(Mutex::new(String::new()));
+    let refusing = kept.clone();
+    let site = Site::running(json!({}), move |request| {
+        let changes = request.method == "PATCH" && request.body.contains("nginx:2");
+        let path = request.path.split('?').next().unwrap();
+        (changes && path == *refusing.lock().unwrap()).then(|| (422, fake::status(422)))
+    })
+    .await;
+    let path = site.pods()[0].0.clone();
+    kept.lock().unwrap().clone_from(&path);
+    site.edit(json!({"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}));
+    for _ in 0..60 {
+        drop(site.reconcile().await);
+        site.kubelet();
+        advance(Duration::from_secs(1)).await;
+    }
+    let old = site.pods().into_iter().filter(|(_, pod)| pod["spec"]["containers"][0]["image"] == "nginx:1");
+    assert_eq!(old.map(|(path, _)| path).collect::<Vec<_>>(), [path]);
+    let told = site.condition("FailedUpdate").unwrap();
+    assert!(told["message"].as_str().unwrap().contains("refused"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_delete_stops_no_creation() {
+    let refusing = |request: &Request<'_>| {
+        let delete = request.method == "DELETE" && request.path.starts_with(PODS);
+        delete.then(|| (403, fake::status(403)))
+    };
+    let mut site = Site::running(json!({}), refusing).await;
+    let pods = site.pods();
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    site.touch(&pods[0].0, not_ready);
+    site.touch(&pods[0].0, json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}));
+    drop(site.reconcile().await);
+    assert_eq!(site.count("DELETE /api/v1/namespaces/shop/pods"), 1);
+    assert_eq!(site.told().iter().filter(|event| event.reason == "FailedDelete").count(), 1);
+    site.lose(&pods[1].0);
+    drop(site.reconcile().await);
+    assert_eq!(site.count("POST /api/v1/namespaces/shop/pods"), 1);
+    assert_eq!(site.pods().len(), 3);
+    site.run(Duration::from_secs(60)).await;
+    let deletes = site.count("DELETE /api/v1/namespaces/shop/pods");
+    assert!((6..=11).contains(&deletes), "{deletes} tries");
+    assert_eq!(site.pods().len(), 3, "nothing is created twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_whose_answer_did_not_come_is_looked_for_by_name() {
+    let (lost, held) = (Arc::new(AtomicBool::new(true)), Server::default());
+    let (losing, holding) = (lost.clone(), held.clone());
+    let site = Site::open(json!({"replicas": 1}), move |request| {
+        if request.method == "GET" && request.path.starts_with(PODS) {
+            return Some(holding.answer(request));
+        }
+        let creation = request.method == "POST" && request.path == PODS;
+        (creation && losing.swap(false, Ordering::SeqCst)).then(|| {
+            holding.answer(request);
+            (504, fake::status(504))
+        })
+    });
+    assert!(site.reconcile().await.is_err());
+    site.reconcile().await.unwrap();
+    let name = held.under(PODS)[0].0.clone();
+    assert_eq!(site.count("POST /api/v1/namespaces/shop/pods"), 1, "there is one already");
+    assert_eq!(site.count(&format!("GET {name} ")), 1);
+    assert_eq!(site.count("GET "), 1, "nothing else is read: {:?}", site.requests.lock().unwrap());
+    assert!(!lost.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_wait_for_a_pod_that_could_not_be_created() {
+    for code in [403, 500, 504] {
+        let on = Arc::new(AtomicBool::new(true));
+        let site = Site::open(json!({"replicas": 1, "volumeClaimTemplates": claim()}), no_pods(code, &on));
+        site.run(Duration::from_secs(10)).await;
+        assert!(site.count("POST /api/v1/namespaces/shop/pods") > 4, "{code}");
+        assert_eq!((site.count(&format!("POST {CLAIMS}")), site.count("DELETE")), (1, 0), "{code}");
+        on.store(false, Ordering::SeqCst);
+        site.run(memory::PAUSE.1).await;
+        assert_eq!((site.pods().len(), site.server.under(CLAIMS).len()), (1, 1), "{code}");
+        let set: CloneSet = serde_json::from_value(site.server.get(SET).unwrap()).unwrap();
+        assert!(site.controller.memory_of(&set, |memory| memory.refused.is_empty()), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
+    let own = json!({"metadata": {"ownerReferences": [{"uid": "set-uid"}]}});
+    for (reason, holder, told) in [
+        ("Conflict", None, true),
+        ("AlreadyExists", None, false),
+        ("AlreadyExists", Some(json!({"metadata": {}})), true),
+        ("AlreadyExists", Some(own), false),
+    ] {
+        let held = holder.clone();
+        let mut site = Site::open(json!({"replicas": 1}), move |request| match request.method {
+            "POST" if request.path == PODS => Some(conflict(reason)),
+            "GET" if request.path.starts_with(PODS) => held.clone().map(|pod| (200, pod.to_string())),
+            _ => None,
+        });
+        drop(site.reconcile().await);
+        let events = site.told();
+        assert_eq!(events.len(), usize::from(told), "{reason} {holder:?}: {events:?}");
+        assert!(events.iter().all(|event| event.reason == "FailedCreate"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_there_is_used_if_it_is_ours() {
+    let own = json!({"metadata": {"ownerReferences": [{"uid": "set-uid"}]}});
+    for (holder, pods) in [(own, 1), (json!({"metadata": {}}), 0)] {
+        let mut site =
+            Site::open(json!({"replicas": 1, "volumeClaimTemplates": claim()}), move |request| match request
+                .method
+            {
+                "POST" if request.path == CLAIMS => Some(conflict("AlreadyExists")),
+                "GET" if request.path.starts_with(CLAIMS) => Some((200, holder.to_string())),
+                _ => None,
+            });
+        drop(site.reconcile().await);
+        assert_eq!(site.pods().len(), pods);
+        let failures = site.told().into_iter().filter(|event| event.reason == "FailedCreate");
+        let told: Vec<_> = failures.map(|event| event.message).collect();
+        assert_eq!(told.len(), 1 - pods, "{told:?}");
+        assert!(told.iter().all(|message| message.starts_with("failed to create pvc: ")), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_pod_lives_unseen_stays() {
+    let site = Site::running(json!({"replicas": 1, "volumeClaimTemplates": claim()}), fine).await;
+    let (path, pod) = site.pods().remove(0);
+    site.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+    drop(site.reconcile().await);
+    assert_eq!(site.count(&format!("GET {path} ")), 1);
+    assert_eq!(site.count("DELETE"), 0);
+}

@@ -1,0 +1,485 @@
+//! The accounts of SidecarSets (users' pains 4 and 13): annotation `kutter.io/sidecarset-pods`, metrics, an
+//! Event for each missed Pod, and evictions where the user wants them. What they say is decided in
+//! `planner::sidecarset::account`.
+//!
+//! One task looks every second at what has changed since. It costs
+//! - for a change of a Pod one search among the SidecarSets, for changes of SidecarSets and Namespaces one
+//!   pass over the records of all Pods, at most a twentieth of the time;
+//! - for a SidecarSet at most one write in five seconds, and none where nothing changed. The write changes no
+//!   generation, so nobody plans anew;
+//! - a bounded number of Events in each minute.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use api::annotations::SIDECARSET_PODS;
+use cluster::write::{self, PatchKind};
+use kube::Client;
+use planner::json_patch::string;
+use planner::observed_pod::{ObservedPod, Pool};
+use planner::registration::ConfigurationKind;
+use planner::sidecarset::account::eviction::Evictions;
+use planner::sidecarset::account::{Account, Case, Findings, PodRecord, Reason, Scope, Uid, event_name};
+use planner::sidecarset::rollout::{Plan, RolloutSet};
+use planner::world::{Watched, World};
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use super::{Controller, NAME, key};
+use crate::metrics::Metrics;
+use crate::now;
+
+#[cfg(test)]
+mod tests;
+
+/// How often is looked what has changed; more often while Pods are evicted.
+const ROUND: Duration = Duration::from_secs(1);
+const EVICTING: Duration = Duration::from_millis(250);
+/// Shortest time between two writes to a SidecarSet.
+const WRITES: Duration = Duration::from_secs(5);
+/// Pause before a write is tried again that failed: doubled each time, up to the longest. Short at first, for
+/// a write comes by our own webhook, which the API server may not reach yet after an outage.
+const FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// SidecarSets that are looked at in one round.
+const SETS: usize = 20;
+/// A pass over the Pods, or the count of a SidecarSet, is followed by a rest of this many times its length.
+const REST_FACTOR: u32 = 20;
+/// How long the first plan of a SidecarSet is waited for, which tells why Pods are not updated.
+const FIRST_PLAN: Duration = Duration::from_secs(30);
+/// How old the registration may be that tells which Pods are reviewed.
+const REGISTRATION: Duration = Duration::from_secs(60);
+/// Events that may be written at once, and how long one more takes to be allowed.
+const EVENTS: (u32, Duration) = (60, Duration::from_secs(1));
+
+/// What the reconciles tell of the rollouts.
+#[derive(Default)]
+pub(super) struct Rollouts(Mutex<HashMap<Box<str>, (Findings, bool)>>);
+
+impl Rollouts {
+    /// Notes what a plan says.
+    pub(super) fn planned(&self, set: &RolloutSet, plan: &Plan, pods: &[Arc<ObservedPod>]) {
+        let findings = Findings::of_rollout(set, plan, pods.iter().map(|pod| &**pod));
+        self.of(|rollouts| match rollouts.get_mut(&set.name) {
+            Some((known, _)) if *known == findings => {}
+            _ => drop(rollouts.insert(set.name.clone(), (findings, true))),
+        });
+    }
+
+    /// Forgets a SidecarSet that is gone.
+    pub(super) fn forget(&self, set: &str) {
+        self.of(|rollouts| rollouts.remove(set));
+    }
+
+    fn get(&self, set: &str) -> Option<Findings> {
+        self.of(|rollouts| rollouts.get(set).map(|(findings, _)| findings.clone()))
+    }
+
+    /// The SidecarSets whose findings are new since this was asked last.
+    fn changed(&self) -> Vec<Box<str>> {
+        self.of(|rollouts| {
+            let changed = rollouts.iter_mut().filter(|(_, (_, changed))| *changed);
+            let names = changed.map(|(name, (_, changed))| {
+                *changed = false;
+                name.clone()
+            });
+            names.collect()
+        })
+    }
+
+    // Held for single operations only, never over an await.
+    fn of<T>(&self, use_them: impl FnOnce(&mut HashMap<Box<str>, (Findings, bool)>) -> T) -> T {
+        use_them(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Keeps the accounts.
+pub(super) struct Keeper<'c> {
+    controller: &'c Controller,
+    metrics: &'c Metrics,
+    /// For evictions.
+    client: Client,
+    scope: Scope,
+    scope_read: Option<Instant>,
+    /// The world that was looked at last; held weakly, so that it can go.
+    world: Weak<World>,
+    next_pass: Instant,
+    began: Instant,
+    /// SidecarSets to look at, and when.
+    due: BTreeMap<Box<str>, Instant>,
+    sets: HashMap<Box<str>, OfSet>,
+    events: Events,
+}
+
+/// What is remembered of a SidecarSet.
+struct OfSet {
+    /// Not looked at before this time.
+    rests: Instant,
+    /// Writes that failed in a row.
+    failures: u32,
+    missed: usize,
+    /// Missed Pods that were told of.
+    told: BTreeSet<Uid>,
+    evictions: Option<Evictions>,
+    /// Why missed Pods are not evicted.
+    findings: Findings,
+}
+
+impl Drop for Keeper<'_> {
+    fn drop(&mut self) {
+        self.metrics.forget_sidecar_sets();
+    }
+}
+
+impl<'c> Keeper<'c> {
+    /// `client` asks once.
+    pub(super) fn new(
+        controller: &'c Controller,
+        metrics: &'c Metrics,
+        client: Client,
+        install_namespace: &str,
+    ) -> Self {
+        let began = Instant::now();
+        Self {
+            controller,
+            metrics,
+            client,
+            scope: Scope::of_installation(install_namespace),
+            scope_read: None,
+            world: Weak::new(),
+            next_pass: began,
+            began,
+            due: BTreeMap::new(),
+            sets: HashMap::new(),
+            events: Events { left: EVENTS.0, since: began },
+        }
+    }
+
+    /// Keeps them for ever.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.round().await;
+            let evicting =
+                self.sets.values().any(|set| set.evictions.as_ref().is_some_and(Evictions::is_under_way));
+            sleep(if evicting { EVICTING } else { ROUND }).await;
+        }
+    }
+
+    async fn round(&mut self) {
+        let index = &self.controller.index;
+        if ![Watched::SidecarSet, Watched::Namespace].into_iter().all(|kind| index.can_answer(kind)) {
+            return;
+        }
+        let world = index.world();
+        self.read_scope(&world).await;
+        self.follow(&world);
+        let now = Instant::now();
+        let due = self.due.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone());
+        for name in due.take(SETS).collect::<Vec<_>>() {
+            self.due.remove(&name);
+            self.look_at(&world, &name).await;
+        }
+        let missing: Vec<Box<str>> =
+            self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
+        for name in missing {
+            self.evict(&world, &name).await;
+        }
+    }
+
+    /// Reads which Pods are reviewed. Where nothing is registered that we wait for, what is known stays.
+    async fn read_scope(&mut self, world: &World) {
+        if self.scope_read.is_some_and(|read| read.elapsed() < REGISTRATION) {
+            return;
+        }
+        self.scope_read = Some(Instant::now());
+        let kind = ConfigurationKind::Mutating;
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{}", kind.plural(), kind.name());
+        let scope = match write::get(&self.controller.client, &path).await {
+            Ok(text) => text.and_then(|text| Scope::of_configuration(&text)),
+            Err(error) => {
+                debug!(error = cluster::client::message(&error), "the registration can't be read");
+                None
+            }
+        };
+        if let Some(scope) = scope.filter(|scope| *scope != self.scope) {
+            self.scope = scope;
+            for entry in world.sidecar_sets().iter() {
+                self.wake(entry.name());
+            }
+        }
+    }
+
+    /// Takes in what has changed since the last round.
+    fn follow(&mut self, world: &Arc<World>) {
+        let now = Instant::now();
+        let mut ledger = self.controller.pods.ledger();
+        let mut touched = BTreeSet::new();
+        if !std::ptr::eq(self.world.as_ptr(), Arc::as_ptr(world)) && self.next_pass <= now {
+            self.world = Arc::downgrade(world);
+            if ledger.is_outdated(world) {
+                touched = ledger.pass(world);
+            }
+            self.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
+        }
+        touched.append(&mut ledger.follow(world));
+        drop(ledger);
+        touched.iter().for_each(|name| self.wake(name));
+        self.controller.rollouts.changed().iter().for_each(|name| self.wake(name));
+        let gone = self.sets.keys().filter(|name| world.sidecar_sets().get(name).is_none()).cloned();
+        for name in gone.collect::<Vec<_>>() {
+            self.sets.remove(&name);
+            self.metrics.forget_sidecar_set(&name);
+        }
+    }
+
+    /// Looks at a SidecarSet as soon as it has rested.
+    fn wake(&mut self, name: &str) {
+        let due = self.sets.get(name).map_or_else(Instant::now, |set| set.rests);
+        self.due.entry(name.into()).or_insert(due);
+    }
+
+    /// The SidecarSet as both watches know it; `None` where one of them is behind, or it goes.
+    fn present(&self, world: &World, name: &str) -> Option<Arc<RolloutSet>> {
+        let set = self.controller.sets.get(&key(name)).filter(|set| !set.deleting)?;
+        let known = world.sidecar_sets().get(name)?;
+        (*known.object.metadata.uid == *set.uid).then_some(set)
+    }
+
+    /// Counts the Pods of a SidecarSet and tells what came of it.
+    async fn look_at(&mut self, world: &World, name: &str) {
+        let (Some(set), Some(entry)) = (self.present(world, name), world.sidecar_sets().get(name)) else {
+            if self.controller.sets.get(&key(name)).is_some_and(|set| !set.deleting) {
+                self.due.insert(name.into(), Instant::now() + ROUND);
+            }
+            return;
+        };
+        let rollout = self.controller.rollouts.get(name);
+        if rollout.is_none() && self.began.elapsed() < FIRST_PLAN {
+            self.due.insert(name.into(), Instant::now() + ROUND);
+            return;
+        }
+        let began = Instant::now();
+        let case = Case::new(entry, &set.subject, world, &self.scope, now().now);
+        let (mut account, missed) = {
+            let ledger = self.controller.pods.ledger();
+            let account = Account::of(&case, ledger.members(name).map(|(_, pod)| pod));
+            let missed = if account.missed == 0 { Vec::new() } else { missed(&case, ledger.members(name)) };
+            (account, missed)
+        };
+        let rest = WRITES.max(began.elapsed().saturating_mul(REST_FACTOR));
+        let of_set = self.sets.entry(name.into()).or_insert_with(OfSet::new);
+        (of_set.missed, of_set.rests) = (account.missed, began + rest);
+        self.metrics.count_sidecar_set(name, [account.matched, account.injected, account.missed]);
+        account.findings.extend(&rollout.unwrap_or_default());
+        account.findings.extend(&of_set.findings);
+        let problem = self.publish(&set, &account.annotation()).await.err();
+        if let Some(of_set) = self.sets.get_mut(name) {
+            match problem {
+                None => of_set.failures = 0,
+                Some(error) => {
+                    let error = cluster::client::message(&error);
+                    if of_set.failures == 0 {
+                        warn!(sidecar_set = name, error, "the account of a SidecarSet can't be written");
+                    }
+                    let factor = 1_u32.checked_shl(of_set.failures).unwrap_or(u32::MAX);
+                    of_set.failures = of_set.failures.saturating_add(1);
+                    let pause = FAILED.0.saturating_mul(factor).min(FAILED.1);
+                    self.due.insert(name.into(), Instant::now() + pause);
+                }
+            }
+        }
+        self.tell(&set, missed).await;
+    }
+
+    /// Writes the annotation, where it says something else.
+    async fn publish(&self, set: &RolloutSet, annotation: &str) -> Result<(), kube::Error> {
+        if set.subject.says(annotation) {
+            return Ok(());
+        }
+        let body = format!(
+            r#"{{"metadata":{{"uid":{},"annotations":{{"{SIDECARSET_PODS}":{}}}}}}}"#,
+            string(&set.uid),
+            string(annotation)
+        );
+        let path = format!("/apis/{}/{}/{}", api::sidecarset::API_VERSION, api::sidecarset::PLURAL, set.name);
+        match write::patch(&self.controller.client, &path, PatchKind::Merge, body).await {
+            Ok(text) => {
+                if let Ok(after) = RolloutSet::read(&text) {
+                    self.controller.sets.written(after);
+                }
+                Ok(())
+            }
+            // Gone, or another one of this name: the watch will tell.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells of missed Pods that were not told of, as many as may be now.
+    async fn tell(&mut self, set: &RolloutSet, missed: Vec<(Uid, Missed)>) {
+        let Some(of_set) = self.sets.get_mut(&set.name) else { return };
+        let present: BTreeSet<Uid> = missed.iter().map(|(uid, _)| *uid).collect();
+        of_set.told.retain(|uid| present.contains(uid));
+        for (uid, pod) in missed {
+            if of_set.told.contains(&uid) {
+                continue;
+            }
+            if !self.events.take() {
+                // The others when more may be told.
+                self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + WRITES);
+                return;
+            }
+            of_set.told.insert(uid);
+            let namespace = &pod.namespace;
+            let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+            match write::create(&self.controller.client, &path, event(set, uid, &pod)).await {
+                Ok(_) => {}
+                // It was told before.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => {
+                    let error = cluster::client::message(&error);
+                    warn!(namespace = &**namespace, pod = &*pod.name, error, "an Event was not written");
+                }
+            }
+        }
+    }
+
+    /// Evicts missed Pods of a SidecarSet, as many as may be away.
+    async fn evict(&mut self, world: &World, name: &str) {
+        let (Some(set), Some(entry)) = (self.present(world, name), world.sidecar_sets().get(name)) else {
+            return;
+        };
+        let Some(of_set) = self.sets.get_mut(name) else { return };
+        let Some(limit) = set.subject.evict else {
+            (of_set.evictions, of_set.findings) = (None, Findings::default());
+            return;
+        };
+        let now = now().now;
+        let case = Case::new(entry, &set.subject, world, &self.scope, now);
+        let evictions = of_set.evictions.get_or_insert_with(|| Evictions::new(now));
+        let pods = &self.controller.pods;
+        let decision = evictions.decide(limit, &case, pods.ledger().members(name), now);
+        for uid in decision.evict {
+            let Some(pod) = pods.ledger().get(uid).cloned() else { continue };
+            let Some(owner) = pod.owner() else { continue };
+            match evict(&self.client, &case, uid, &pod).await {
+                Ok(true) => {
+                    info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
+                    evictions.evicted(uid, owner, now);
+                }
+                Ok(false) => {}
+                Err(error) if is_answer(&error) => {
+                    evictions.refused(uid, &cluster::client::message(&error), now);
+                }
+                // It may have been evicted all the same.
+                Err(_) => evictions.evicted(uid, owner, now),
+            }
+        }
+        if of_set.findings != decision.findings {
+            of_set.findings = decision.findings;
+            self.wake(name);
+        }
+    }
+}
+
+impl OfSet {
+    fn new() -> Self {
+        Self {
+            rests: Instant::now(),
+            failures: 0,
+            missed: 0,
+            told: BTreeSet::new(),
+            evictions: None,
+            findings: Findings::default(),
+        }
+    }
+
+    fn may_evict(&self) -> bool {
+        self.missed > 0 || self.evictions.as_ref().is_some_and(Evictions::is_under_way)
+    }
+}
+
+/// The name of a missed Pod.
+struct Missed {
+    namespace: Arc<str>,
+    name: Box<str>,
+}
+
+fn missed<'p>(case: &Case<'_>, pods: impl Iterator<Item = (Uid, &'p PodRecord)>) -> Vec<(Uid, Missed)> {
+    let missed = pods.filter(|(_, pod)| !pod.is_leaving() && case.judge(pod).is_missed());
+    let named =
+        missed.map(|(uid, pod)| (uid, Missed { namespace: pod.namespace.clone(), name: pod.name.clone() }));
+    named.collect()
+}
+
+/// The Event about a missed Pod.
+fn event(set: &RolloutSet, uid: Uid, pod: &Missed) -> String {
+    let time = now().now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ");
+    let note = format!("SidecarSet {}: {}", set.name, Reason::Missed);
+    let namespace = string(&pod.namespace);
+    format!(
+        r#"{{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{{"name":{},"namespace":{namespace}}},
+"eventTime":"{time}","type":"Warning","reason":"SidecarMissed","action":"Inject","note":{},
+"reportingController":"{NAME}","reportingInstance":"{NAME}",
+"regarding":{{"apiVersion":"v1","kind":"Pod","namespace":{namespace},"name":{},"uid":"{uid}"}},
+"related":{{"apiVersion":"{}","kind":"{}","name":{},"uid":{}}}}}"#,
+        string(&event_name(&pod.name, uid, &set.name)),
+        string(&note),
+        string(&pod.name),
+        api::sidecarset::API_VERSION,
+        api::sidecarset::KIND,
+        string(&set.name),
+        string(&set.uid),
+    )
+}
+
+/// How many Events may be written.
+struct Events {
+    left: u32,
+    since: Instant,
+}
+
+impl Events {
+    /// True if one more may be written.
+    fn take(&mut self) -> bool {
+        while self.left < EVENTS.0 && self.since.elapsed() >= EVENTS.1 {
+            self.left = self.left.saturating_add(1);
+            self.since += EVENTS.1;
+        }
+        if self.left == EVENTS.0 {
+            self.since = Instant::now();
+        }
+        let one = self.left.checked_sub(1);
+        self.left = one.unwrap_or(0);
+        one.is_some()
+    }
+}
+
+/// The API server says that it did not do what it was asked for.
+fn is_answer(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if !(502..=504).contains(&status.code))
+}
+
+/// Evicts a Pod, unless it is found to have changed; true if it goes.
+async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> Result<bool, kube::Error> {
+    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+    let Some(text) = write::get(client, &path).await? else { return Ok(false) };
+    let Ok(live) = ObservedPod::read(&text) else { return Ok(false) };
+    let record = PodRecord::of(&live, &mut Pool::default()).filter(|record| !record.is_leaving());
+    let missed = record.is_some_and(|record| case.judge(&record).is_missed());
+    if Uid::of(&live.metadata.uid) != uid || !missed {
+        return Ok(false);
+    }
+    let body = format!(
+        r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},"namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}}"#,
+        string(&pod.name),
+        string(&pod.namespace),
+        string(&live.metadata.uid)
+    );
+    match write::create(client, &format!("{path}/eviction"), body).await {
+        Ok(_) => Ok(true),
+        // Gone, or another one of this name.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::fake;
+use crate::sidecarset::tests::{Site, pod, set};
+use crate::store::follow::Sink;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU16, Ordering};
+use tokio::time::advance;
+
+/// A ready Pod without sidecars, owned by a workload.
+fn missed_pod(name: &str) -> Value {
+    let mut pod = pod(name, 10, 1);
+    let metadata = &mut pod["metadata"];
+    metadata["annotations"] = json!({});
+    metadata["uid"] = json!(Uid::of(name).to_string());
+    metadata["creationTimestamp"] = json!("2020-05-01T08:00:00Z");
+    metadata["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+        "uid": "rs", "controller": true}]);
+    pod
+}
+
+/// A SidecarSet from before those Pods, and whether it evicts them.
+fn watched(evict: Option<&str>) -> Value {
+    let mut set = set(&json!({}));
+    set["metadata"]["creationTimestamp"] = json!("2020-05-01T07:00:00Z");
+    if let Some(limit) = evict {
+        set["metadata"]["annotations"]["kutter.io/evict-missed-pods"] = json!(limit);
+    }
+    set
+}
+
+fn metrics() -> Metrics {
+    Metrics::register(&prometheus::Registry::new(), "test").unwrap()
+}
+
+fn keeper<'c>(site: &'c Site, metrics: &'c Metrics) -> Keeper<'c> {
+    Keeper::new(&site.controller, metrics, site.controller.client.clone(), "kruise-system")
+}
+
+/// Rounds for this many seconds.
+async fn rounds(keeper: &mut Keeper<'_>, seconds: u64) {
+    for _ in 0..seconds {
+        keeper.round().await;
+        advance(ROUND).await;
+    }
+}
+
+/// What the annotation said each time it was written.
+fn published(site: &Site) -> Vec<Value> {
+    let writes = site.with("PATCH /apis/apps.kruise.io/v1beta1/sidecarsets/log ");
+    let writes = writes.iter().map(|write| {
+        let body: Value = serde_json::from_str(write.splitn(3, ' ').nth(2).unwrap()).unwrap();
+        assert_eq!(body["metadata"]["uid"], "set", "no other one of this name");
+        serde_json::from_str(body["metadata"]["annotations"][SIDECARSET_PODS].as_str().unwrap()).unwrap()
+    });
+    writes.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_is_written_once_and_again_only_when_it_changes() {
+    let pods = [pod("fine", 10, 2), missed_pod("a"), missed_pod("b")];
+    let site = Site::open(&watched(None), pods, |_| None);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 60).await;
+    let written = published(&site);
+    assert_eq!(written.len(), 1, "{written:#?}");
+    let counts =
+        |written: &Value| [&written["matched"], &written["injected"], &written["missed"]].map(Value::as_u64);
+    assert_eq!(counts(&written[0]), [Some(3), Some(1), Some(2)]);
+    assert_eq!(written[0]["reasons"][0]["pods"], json!(["shop/a", "shop/b"]));
+    // Two changes in a short time are one write.
+    for name in ["b", "c"] {
+        site.controller.pods.see(serde_json::from_value(missed_pod(name)).unwrap());
+        let mut gone = missed_pod("a");
+        gone["metadata"]["resourceVersion"] = json!("90");
+        site.controller.pods.gone(&serde_json::from_value(gone).unwrap());
+        rounds(&mut keeper, 1).await;
+    }
+    rounds(&mut keeper, 60).await;
+    let written = published(&site);
+    assert!((2..4).contains(&written.len()), "{written:#?}");
+    assert_eq!(written.last().unwrap()["reasons"][0]["pods"], json!(["shop/b", "shop/c"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_missed_pod_is_told_of_once_naming_both() {
+    let site = Site::open(&watched(None), [missed_pod("a"), missed_pod("b")], |_| None);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 30).await;
+    let told = site.with("SidecarMissed");
+    assert_eq!(told.len(), 2, "{told:#?}");
+    let event: Value = serde_json::from_str(told[0].splitn(3, ' ').nth(2).unwrap()).unwrap();
+    let names = [&event["regarding"]["name"], &event["related"]["name"], &event["type"]];
+    assert_eq!(names, [&json!("a"), &json!("log"), &json!("Warning")]);
+    assert_eq!(event["note"], format!("SidecarSet log: {}", Reason::Missed));
+    assert_eq!(event["regarding"]["uid"], Uid::of("a").to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_bounded_in_number_and_rate() {
+    let pods = (0..200).map(|number| missed_pod(&format!("p{number}")));
+    let site = Site::open(&watched(None), pods, |_| None);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 2).await;
+    assert_eq!(site.with("SidecarMissed").len(), EVENTS.0 as usize);
+    rounds(&mut keeper, 60).await;
+    let told = site.with("SidecarMissed").len();
+    assert!((100..130).contains(&told), "{told}: one more in each second");
+    rounds(&mut keeper, 200).await;
+    assert_eq!(site.with("SidecarMissed").len(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_is_tried_again_after_a_while() {
+    let site = Site::open(&watched(None), [missed_pod("a")], |request| {
+        let patched = request.method == "PATCH" && request.path.ends_with("sidecarsets/log");
+        patched.then(|| (500, fake::status(500)))
+    });
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 100).await;
+    let tries = published(&site).len();
+    assert!((5..9).contains(&tries), "{tries}, with growing pauses");
+    assert_eq!(site.with("SidecarMissed").len(), 1, "Events do not wait for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_pods_are_evicted_only_where_that_is_wanted() {
+    for (evict, expected) in [(None, 0), (Some("1"), 1), (Some("0"), 0)] {
+        let site = Site::open(&watched(evict), [missed_pod("a"), missed_pod("b")], |request| {
+            let of_pod = request.method == "GET" && request.path.starts_with("/api/v1/namespaces/shop/pods/");
+            of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
+        });
+        site.reconcile().await.unwrap();
+        let metrics = metrics();
+        let mut keeper = keeper(&site, &metrics);
+        rounds(&mut keeper, 3).await;
+        // The clock of evictions is that of the world, of which this test sees only the first moment.
+        for set in keeper.sets.values_mut().filter(|set| set.evictions.is_some()) {
+            set.evictions = Some(Evictions::new(now().now - jiff::SignedDuration::from_secs(20)));
+        }
+        rounds(&mut keeper, 3).await;
+        let evicted = site.with("/eviction ");
+        assert_eq!(evicted.len(), expected, "{evict:?}: {evicted:#?}");
+        if let Some(eviction) = evicted.first() {
+            assert!(eviction.starts_with("POST /api/v1/namespaces/shop/pods/a/eviction "), "{eviction}");
+            assert!(
+                eviction.contains(&format!(r#""preconditions":{{"uid":"{}"}}"#, Uid::of("a"))),
+                "{eviction}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
+    let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let code = Arc::new(AtomicU16::new(429));
+    let refuse = code.clone();
+    let site = Site::open(&watched(Some("1")), [missed_pod("a"), missed_pod("b")], move |request| {
+        if request.path.ends_with("/pods/a/eviction") && refuse.load(Ordering::SeqCst) == 429 {
+            return Some((429, fake::status(429).replace("refused", budget)));
+        }
+        let of_pod = request.method == "GET" && request.path.starts_with("/api/v1/namespaces/shop/pods/");
+        of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
+    });
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 3).await;
+    for set in keeper.sets.values_mut() {
+        set.evictions = Some(Evictions::new(now().now - jiff::SignedDuration::from_secs(20)));
+    }
+    rounds(&mut keeper, 20).await;
+    let evicted = site.with("/eviction ");
+    let named =
+        |name: &str| evicted.iter().filter(|request| request.contains(&format!("pods/{name}/evi"))).count();
+    assert_eq!((named("a"), named("b")), (1, 1), "{evicted:#?}");
+    let said = published(&site).last().unwrap().to_string();
+    assert!(said.contains(budget), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
+    let registry = prometheus::Registry::new();
+    let metrics = Metrics::register(&registry, "test").unwrap();
+    let series = || {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == "kutter_sidecarset_pods");
+        family.map_or(0, |family| family.get_metric().len())
+    };
+    let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
+    site.reconcile().await.unwrap();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 2).await;
+    assert_eq!(series(), 3);
+    drop(keeper);
+    assert_eq!(series(), 0);
+}

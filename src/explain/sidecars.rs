@@ -1,0 +1,281 @@
+//! `kutter explain pod` and `kutter explain sidecarset`: which SidecarSets are in which Pods, and why, in the
+//! words of annotation `kutter.io/sidecarset-pods`, by the functions that made it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use api::labels::SIDECARSET_NAME;
+use jiff::Timestamp;
+use kube::Client;
+use planner::observed_pod::{ObservedPod, Pairs, PodMetadata, Pool};
+use planner::registration::ConfigurationKind;
+use planner::revision::workload::StoredRevision;
+use planner::sidecarset::account::{
+    Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
+};
+use planner::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
+use planner::world::{Namespace, Watched, World};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Format, Target, code, list_all, read};
+
+/// What is shown, and how the program ends.
+type Shown = (String, ExitCode);
+
+/// Collections of workloads whose own labels may be taken for those of their Pods.
+const WORKLOADS: [(&str, &str); 4] = [
+    ("deployment", "/apis/apps/v1/deployments"),
+    ("statefulset", "/apis/apps/v1/statefulsets"),
+    ("daemonset", "/apis/apps/v1/daemonsets"),
+    ("cloneset", "/apis/apps.kruise.io/v1beta1/clonesets"),
+];
+
+/// What is read of a workload.
+#[derive(Deserialize)]
+struct Workload {
+    metadata: PodMetadata,
+    spec: WorkloadSpec,
+}
+
+#[derive(Deserialize)]
+struct WorkloadSpec {
+    template: Option<Template>,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    #[serde(default)]
+    metadata: Option<TemplateMetadata>,
+}
+
+#[derive(Deserialize)]
+struct TemplateMetadata {
+    #[serde(default)]
+    labels: Option<Pairs>,
+}
+
+/// What decides which Pods get which sidecars.
+struct Cluster {
+    world: World,
+    sets: BTreeMap<String, RolloutSet>,
+    revisions: Vec<StoredRevision>,
+    scope: Scope,
+    now: Timestamp,
+}
+
+impl Cluster {
+    async fn gather(client: &Client, install_namespace: &str) -> anyhow::Result<Self> {
+        let mut world = World::new(install_namespace);
+        let mut sets = BTreeMap::new();
+        let path = format!("/apis/{}/{}", api::sidecarset::API_VERSION, api::sidecarset::PLURAL);
+        list_all(client, &path, |set: Box<RawValue>| {
+            // One that can't be read is in the world as far as it can be, or not at all.
+            drop(world.apply(Watched::SidecarSet, set.get()));
+            if let Ok(set) = RolloutSet::read(set.get()) {
+                sets.insert(set.name.to_string(), set);
+            }
+        })
+        .await?;
+        list_all(client, "/api/v1/namespaces", |namespace: Box<RawValue>| {
+            drop(world.apply(Watched::Namespace, namespace.get()));
+        })
+        .await?;
+        let mut revisions = Vec::new();
+        let path = format!("/apis/apps/v1/namespaces/{install_namespace}/controllerrevisions");
+        list_all(client, &path, |revision: Box<RawValue>| {
+            revisions.extend(StoredRevision::read(revision.get()).ok());
+        })
+        .await?;
+        let kind = ConfigurationKind::Mutating;
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{}", kind.plural(), kind.name());
+        let scope = read(client, &path).await?.and_then(|text| Scope::of_configuration(&text));
+        let scope = scope.unwrap_or_else(|| Scope::of_installation(install_namespace));
+        Ok(Self { world, sets, revisions, scope, now: Timestamp::now() })
+    }
+
+    fn case(&self, name: &str) -> Option<Case<'_>> {
+        let (entry, set) = (self.world.sidecar_sets().get(name)?, self.sets.get(name)?);
+        Some(Case::new(entry, &set.subject, &self.world, &self.scope, self.now))
+    }
+
+    /// What the controller would do for a SidecarSet now; gives the Pods that belong to it too.
+    fn plan(&self, set: &RolloutSet, pods: &[Arc<ObservedPod>]) -> (Plan, Vec<Arc<ObservedPod>>) {
+        let selected = |pod: &&Arc<ObservedPod>| {
+            injected(pod).any(|name| name == &*set.name)
+                && set.selects_namespace(
+                    self.world.namespace(&pod.metadata.namespace).and_then(Namespace::labels),
+                )
+        };
+        let pods: Vec<_> = pods.iter().filter(selected).cloned().collect();
+        let own = |revision: &&StoredRevision| {
+            revision.metadata.labels.get(SIDECARSET_NAME).is_some_and(|name| **name == *set.name)
+        };
+        let revisions: Vec<_> = self.revisions.iter().filter(own).cloned().collect();
+        let snapshot = Snapshot {
+            set,
+            pods: &pods,
+            revisions: &revisions,
+            latest_revision: &set.status.latest_revision,
+            collision_count: set.status.collision_count.unwrap_or(0),
+        };
+        (rollout::plan(&snapshot, self.now), pods)
+    }
+}
+
+/// All Pods that have sidecars of one of these SidecarSets.
+async fn pods_with(client: &Client, sets: &[&str]) -> anyhow::Result<Vec<Arc<ObservedPod>>> {
+    let mut pods = Vec::new();
+    list_all(client, "/api/v1/pods", |pod: ObservedPod| {
+        if injected(&pod).any(|name| sets.contains(&name)) {
+            pods.push(Arc::new(pod));
+        }
+    })
+    .await?;
+    Ok(pods)
+}
+
+/// Tells for each SidecarSet whether it is in the Pod, and why.
+pub(super) async fn of_pod(
+    client: &Client,
+    install_namespace: &str,
+    namespace: &str,
+    target: &Target,
+) -> anyhow::Result<Shown> {
+    let name = &target.name;
+    let text = read(client, &format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?;
+    let text = text.ok_or_else(|| anyhow!("there is no Pod {name} in namespace {namespace}"))?;
+    let pod = ObservedPod::read(&text).context("the Pod is not understood")?;
+    let cluster = Cluster::gather(client, install_namespace).await?;
+    let of_pod: Vec<&str> = injected(&pod).collect();
+    let pods = if of_pod.is_empty() { Vec::new() } else { pods_with(client, &of_pod).await? };
+    let record = PodRecord::of(&pod, &mut Pool::default());
+    let mut answers = Vec::new();
+    for (name, set) in &cluster.sets {
+        let Some(case) = cluster.case(name) else { continue };
+        let Some(record) = &record else { continue };
+        let (injected, reason) = match case.judge(record) {
+            Relation::Injected => (true, not_updated(set, &cluster.plan(set, &pods).0, &pod)),
+            Relation::Left(reason) | Relation::Unselected(reason) => (false, Some(reason)),
+        };
+        answers.push(Answer { name, injected, reason });
+    }
+    let complete = answers.iter().all(Answer::is_settled);
+    let text = match target.output {
+        Format::Text => {
+            let ended = if record.is_none() { ": it has ended and does not count" } else { "" };
+            let lines = answers.iter().map(|answer| format!("  {}\n", answer.text()));
+            format!("Pod {namespace}/{name}{ended}\n{}", lines.collect::<String>())
+        }
+        Format::Json => {
+            let sets: Vec<_> = answers.iter().map(Answer::json).collect();
+            let ended = record.is_none();
+            let pod = json!({"kind": "Pod", "namespace": namespace, "name": name, "ended": ended, "sidecarSets": sets});
+            format!("{pod:#}\n")
+        }
+    };
+    Ok((text, code(complete)))
+}
+
+/// What a SidecarSet is to a Pod.
+struct Answer<'a> {
+    name: &'a str,
+    injected: bool,
+    /// Why it is not injected, or not updated.
+    reason: Option<Reason>,
+}
+
+impl Answer<'_> {
+    /// The Pod has all that it should have.
+    fn is_settled(&self) -> bool {
+        match &self.reason {
+            None | Some(Reason::Admission(_) | Reason::NamespaceExcluded | Reason::OptedOut) => true,
+            Some(_) => false,
+        }
+    }
+
+    fn text(&self) -> String {
+        let (name, word) = (self.name, if self.injected { "yes" } else { "no" });
+        match &self.reason {
+            None => format!("SidecarSet {name}: {word}: injected"),
+            Some(reason) => format!("SidecarSet {name}: {word}: {reason}"),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let reason = self.reason.as_ref().map(Reason::word);
+        let message = self.reason.as_ref().map(ToString::to_string);
+        json!({"name": self.name, "injected": self.injected, "reason": reason, "message": message})
+    }
+}
+
+/// Counts the Pods of a SidecarSet, and tells why some have not its sidecars.
+pub(super) async fn of_sidecar_set(
+    client: &Client,
+    install_namespace: &str,
+    target: &Target,
+) -> anyhow::Result<Shown> {
+    let name = &*target.name;
+    let cluster = Cluster::gather(client, install_namespace).await?;
+    let (case, set) = cluster
+        .case(name)
+        .zip(cluster.sets.get(name))
+        .ok_or_else(|| anyhow!("there is no SidecarSet {name}, or it can't be read"))?;
+    let (mut records, mut pods, mut pool) = (Vec::new(), Vec::new(), Pool::default());
+    list_all(client, "/api/v1/pods", |pod: ObservedPod| {
+        records.extend(PodRecord::of(&pod, &mut pool));
+        if injected(&pod).any(|injected| injected == name) {
+            pods.push(Arc::new(pod));
+        }
+    })
+    .await?;
+    let mut account = Account::of(&case, &records);
+    let (plan, pods) = cluster.plan(set, &pods);
+    account.findings.extend(&Findings::of_rollout(set, &plan, pods.iter().map(|pod| &**pod)));
+    let object = cluster.world.sidecar_sets().get(name).map(|entry| &entry.object);
+    for (kind, path) in WORKLOADS {
+        let take = |Workload { metadata, spec }| {
+            let of_pods = spec.template.and_then(|template| template.metadata?.labels).unwrap_or_default();
+            let namespace = cluster.world.namespace(&metadata.namespace);
+            if set.selects_namespace(namespace.and_then(Namespace::labels))
+                && object.is_some_and(|set| hints::is_meant_for_workload(set, &metadata.labels, &of_pods))
+            {
+                let name = format!("{kind}/{}", metadata.name);
+                account.findings.add(&Reason::WorkloadLabels, &metadata.namespace, &name);
+            }
+        };
+        // Who may look at Pods need not be allowed to look at workloads.
+        if let Err(error) = list_all(client, path, take).await {
+            eprintln!("warning: {error:#}");
+        }
+    }
+    let text = match target.output {
+        Format::Text => text_of(name, &account),
+        Format::Json => format!("{}\n", account.annotation()),
+    };
+    Ok((text, code(account.findings.sorted().is_empty())))
+}
+
+fn text_of(name: &str, account: &Account) -> String {
+    let Account { matched, injected, missed, .. } = account;
+    let mut text = format!("SidecarSet {name}: {matched} matched, {injected} injected, {missed} missed\n");
+    for finding in account.findings.sorted() {
+        let count = if finding.count == 0 { String::new() } else { format!("{}: ", finding.count) };
+        let mut names: Vec<String> = finding.pods().collect();
+        if names.len() < finding.count {
+            names.push("...".to_owned());
+        }
+        text.push_str(&format!("  {count}{}\n", finding.reason));
+        if !names.is_empty() {
+            text.push_str(&format!("    {}\n", names.join(", ")));
+        }
+        let because_of: Vec<String> = finding.because_of().collect();
+        if !because_of.is_empty() {
+            text.push_str(&format!("    because of {}\n", because_of.join(", ")));
+        }
+    }
+    text
+}

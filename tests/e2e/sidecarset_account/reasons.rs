@@ -1,0 +1,209 @@
+//! Each reason for which a Pod has no sidecars, or not the present ones (users' pain 13): annotation, warning
+//! and command say it in the same words.
+
+use kit::builders::{deployment, pod};
+use serde_json::{Value, json};
+
+use super::{Fleet, NEW, account, explain, reason, sidecar, told};
+use crate::support::{Shop, Stored, shared};
+
+/// Changes the sidecar, and more of the `spec`.
+async fn roll(fleet: &Fleet, change: Value, strategy: Value) {
+    let mut containers = fleet.set.get().await.1["spec"]["containers"].clone();
+    for (key, value) in change.as_object().unwrap() {
+        containers[0][key] = value.clone();
+    }
+    fleet.set.patch(&json!({"spec": {"containers": containers, "updateStrategy": strategy}})).await;
+}
+
+#[tokio::test]
+async fn a_pod_from_before_the_sidecarset() {
+    let shop = Shop::open("before").await;
+    shop.admit(shop.pod("earlier")).await;
+    let fleet = Fleet::open_in(shop, |set| set).await;
+    let message = fleet.agree("CreatedBefore", "earlier").await;
+    assert_eq!(message, "not injected: created before the SidecarSet selected it; recreate the Pod");
+    let told = account(&fleet.set.get().await.1);
+    assert_eq!((&told["matched"], &told["injected"], &told["missed"]), (&json!(1), &json!(0), &json!(0)));
+    let word = fleet.explain(&["pod/earlier"]).await;
+    assert_eq!((word.status.code(), word.stdout), (Some(2), fleet.explain(&["pod", "earlier"]).await.stdout));
+}
+
+/// So does one from before its selectors, however old the SidecarSet is.
+#[tokio::test]
+async fn a_pod_from_before_the_selectors() {
+    let fleet = Fleet::open("selectors", |set| set.matching("app", "db")).await;
+    fleet.told("no Pod", |told| told["matched"] == 0).await;
+    // The SidecarSet has been there for a while.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    fleet.shop.admit(fleet.shop.pod("earlier")).await;
+    fleet.set.patch(&json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}})).await;
+    fleet.agree("CreatedBefore", "earlier").await;
+}
+
+#[tokio::test]
+async fn a_pause_of_injection() {
+    let fleet = Fleet::open("pause", |set| set.with("/spec/injectionStrategy/paused", true)).await;
+    fleet.shop.admit(fleet.shop.pod("plain")).await;
+    let message = fleet.agree("InjectionPaused", "plain").await;
+    assert_eq!(message, "not injected: spec.injectionStrategy.paused is true");
+    let explained = fleet.explain(&["pod", "plain"]).await;
+    assert_eq!(explained.status.code(), Some(0), "that is what was asked for: {explained:?}");
+}
+
+#[tokio::test]
+async fn another_namespace() {
+    let shop = Shop::open("namespace").await;
+    let selector = json!({"matchLabels": {"team": "elsewhere"}});
+    // All namespaces that are selected have this label, and there is none.
+    let set = kit::builders::sidecar_set(&shop.name("log")).matching("only", &shop.namespace);
+    // No other SidecarSet has a container of this name, for they might meet the same Pods.
+    let set = set.with("/spec/namespaceSelector", selector).container("only", NEW);
+    let (server, _) = shared().await;
+    let applied = server.kubectl_with_input(["apply", "-f", "-"], &set.clone().build().to_string()).await;
+    let set = Stored::existing(
+        &shop.client,
+        format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{}", shop.name("log")),
+        Value::Null,
+    );
+    shop.settle().await;
+    shop.admit(shop.pod("plain").label("only", &shop.namespace)).await;
+    let told = told(&set, "the Pod", |told| reason(told, "OtherNamespace").is_some()).await;
+    let other = reason(&told, "OtherNamespace").unwrap();
+    assert_eq!(other["pods"], json!([format!("{}/plain", shop.namespace)]));
+    let message = other["message"].as_str().unwrap();
+    let explained = explain(server, &["pod/plain", "-n", &shop.namespace]).await;
+    assert!(explained.stdout.contains(&format!("{}: no: {message}\n", shop.name("log"))), "{explained:?}");
+    // The reason beside it comes as a warning too.
+    let none = reason(&told, "NoNamespace").unwrap()["message"].as_str().unwrap();
+    assert!(applied.stderr.contains(&format!("Warning: {none}\n")), "{applied:?}");
+    let explained = explain(server, &["sidecarset", &shop.name("log")]).await;
+    assert!(explained.stdout.contains(&format!("  {none}\n")), "{explained:?}");
+}
+
+/// What can be told of the SidecarSet alone is a warning when it is written.
+#[tokio::test]
+async fn selectors_that_match_nothing() {
+    let (server, _) = shared().await;
+    let shop = Shop::open("nothing").await;
+    let excluded = pod("excluded").in_namespace("kube-system").label("excluded", &shop.namespace);
+    let excluded = Stored::create(&shop.client, excluded.container("main", "nginx:1.25")).await;
+    let named = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
+    let contradiction = json!({"matchLabels": {"app": "web"},
+        "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]});
+    for (set, word) in [
+        (shop.sidecar_set("never").with("/spec/selector", contradiction), "NeverMatches"),
+        (shop.sidecar_set("typo").with("/spec/namespaceSelector", named("shpo")), "NoSuchNamespace"),
+        (
+            kit::builders::sidecar_set(&shop.name("system"))
+                .matching("excluded", &shop.namespace)
+                .with("/spec/namespaceSelector", named("kube-system")),
+            "NamespaceExcluded",
+        ),
+    ] {
+        let set = sidecar(set).build();
+        let name = set["metadata"]["name"].as_str().unwrap();
+        let applied = server.kubectl_with_input(["apply", "-f", "-"], &set.to_string()).await;
+        let path = format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{name}");
+        let stored = Stored::existing(&shop.client, path, Value::Null);
+        let told = told(&stored, word, |told| reason(told, word).is_some()).await;
+        let found = reason(&told, word).unwrap();
+        let message = found["message"].as_str().unwrap();
+        assert!(applied.stderr.contains(&format!("Warning: {message}\n")), "{message}: {applied:?}");
+        let explained = explain(server, &["sidecarset", name]).await;
+        assert!(explained.stdout.contains(message), "{message}: {explained:?}");
+        if word == "NamespaceExcluded" {
+            assert_eq!(found["pods"], json!(["kube-system/excluded"]));
+            let explained = explain(server, &["pod/excluded", "-n", "kube-system"]).await;
+            assert!(explained.stdout.contains(&format!("{name}: no: {message}\n")), "{explained:?}");
+        }
+        stored.deleted().await;
+    }
+    excluded.deleted().await;
+}
+
+#[tokio::test]
+async fn a_canary_that_takes_the_place() {
+    let fleet = Fleet::open("canary", |set| set).await;
+    let canary = sidecar(fleet.shop.sidecar_set("canary"))
+        .annotation("apps.kruise.io/sidecarset-canary", "true")
+        .annotation("apps.kruise.io/sidecarset-base", &fleet.name())
+        .with("/spec/updateStrategy/type", "NotUpdate");
+    fleet.shop.stock([canary]).await;
+    fleet.shop.admit(fleet.shop.pod("web")).await;
+    let message = fleet.agree("ReplacedByCanary", "web").await;
+    assert_eq!(
+        message,
+        format!("not injected: its canary {} is injected instead", fleet.shop.name("canary"))
+    );
+}
+
+/// Only images are changed in running Pods.
+#[tokio::test]
+async fn a_change_of_more_than_images() {
+    let fleet = Fleet::open("more", |set| set).await;
+    fleet.shop.admit(fleet.shop.pod("web")).await;
+    fleet.told("the Pod", |told| told["injected"] == 1).await;
+    roll(&fleet, json!({"image": NEW, "env": [{"name": "A", "value": "1"}]}), json!({})).await;
+    let message = fleet.agree("NeedsRecreation", "web").await;
+    // What has changed is known where the Pod's revision was known at its creation.
+    assert!(message.starts_with("not updated: more than images changed"), "{message}");
+}
+
+/// A broken Pod uses up `maxUnavailable`.
+#[tokio::test]
+async fn a_limit_that_is_used_up() {
+    let fleet = Fleet::open("limit", |set| set).await;
+    for name in ["web-0", "web-1"] {
+        fleet.shop.admit(fleet.shop.pod(name)).await;
+    }
+    fleet.told("the Pods", |told| told["injected"] == 2).await;
+    kit::wait_for("the Pods to be ready", async || {
+        let status = fleet.set.get().await.1["status"].clone();
+        if status["readyPods"] == 2 { Ok(()) } else { Err(status) }
+    })
+    .await;
+    roll(&fleet, json!({"image": "busybox:missing"}), json!({})).await;
+    let found = fleet.reason("OverLimit").await;
+    let (pod, cause) = (&found["pods"], &found["becauseOf"]);
+    assert_eq!((pod.as_array().unwrap().len(), cause.as_array().unwrap().len()), (1, 1), "{found:#}");
+    assert_ne!(pod[0], cause[0]);
+    let name = pod[0].as_str().unwrap().split_once('/').unwrap().1;
+    let message = fleet.agree("OverLimit", name).await;
+    assert_eq!(message, "not updated: 1 Pods are being updated and spec.updateStrategy.maxUnavailable is 1");
+    let explained = fleet.explain(&["sidecarset", &fleet.name()]).await;
+    assert!(
+        explained.stdout.contains(&format!("because of {}", cause[0].as_str().unwrap())),
+        "{explained:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_strategy_that_holds_pods_back() {
+    let fleet = Fleet::open("held", |set| set).await;
+    fleet.shop.admit(fleet.shop.pod("web")).await;
+    fleet.told("the Pod", |told| told["injected"] == 1).await;
+    for (strategy, word) in [
+        (json!({"paused": true}), "UpdatePaused"),
+        (json!({"paused": false, "partition": 1}), "Partition"),
+        (json!({"partition": 0, "selector": {"matchLabels": {"wave": "1"}}}), "UpdateNotSelected"),
+        (json!({"type": "NotUpdate"}), "NeverUpdated"),
+    ] {
+        roll(&fleet, json!({"image": NEW}), strategy).await;
+        fleet.agree(word, "web").await;
+    }
+}
+
+/// The labels are those of the workload, not those of its Pods; only the command looks at workloads.
+#[tokio::test]
+async fn labels_in_the_wrong_place() {
+    let fleet = Fleet::open("workload", |set| set).await;
+    let web =
+        deployment("web").in_namespace(&fleet.shop.namespace).matching("tier", "front").label("app", "web");
+    Stored::create(&fleet.shop.client, web.container("main", "nginx:1.25")).await;
+    let explained = fleet.explain(&["sidecarset", &fleet.name()]).await;
+    let message = "spec.selector matches the labels of the workload, but not those of its Pod template";
+    let expected = format!("  1: {message}\n    {}/deployment/web\n", fleet.shop.namespace);
+    assert!(explained.stdout.contains(&expected), "{explained:?}");
+    assert_eq!(explained.status.code(), Some(2));
+}
