@@ -57,9 +57,14 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let (_, mut again) = stored.get().await;
     assert_eq!(again["metadata"]["labels"]["touched"], other);
     again["metadata"]["labels"].as_object_mut().unwrap().remove("touched");
-    if first["kind"] == "CloneSet" {
-        // Its controller counts Pods, in whatever version it was looked at.
-        (again["status"], first["status"]) = (Value::Null, Value::Null);
+    if first["kind"] == "CloneSet" || first["kind"] == "SidecarSet" {
+        // Their controllers count Pods, in whatever version they were looked at.
+        for object in [&mut again, &mut first] {
+            object["status"] = Value::Null;
+            if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+                annotations.remove("kutter.io/sidecarset-pods");
+            }
+        }
     }
     assert_eq!(content(again), content(first), "{} from {other}", stored.path);
     stored.deleted().await;
