@@ -84,7 +84,9 @@ fn a_gate_brings_its_rights_in_every_form_that_the_program_understands() {
         let mut roles = of_kind(&objects, "ClusterRole").into_iter();
         let role = roles.find(|role| role["metadata"]["name"] == "kruise-manager-role").unwrap();
         let mut rules = role["rules"].as_array().unwrap().iter();
-        rules.any(|rule| holds(&rule["resources"], "containerrecreaterequests"))
+        rules.any(|rule| {
+            holds(&rule["resources"], "containerrecreaterequests") && holds(&rule["verbs"], "create")
+        })
     };
     for on in
         ["SidecarTerminator=true", "SidecarTerminator=1", "A=true\\, SidecarTerminator=T", "AllAlpha=True"]
