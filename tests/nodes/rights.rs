@@ -17,9 +17,10 @@ type Right = (String, String, String);
 /// last ones are never asked for:
 /// the admission plugin OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes
 /// owner references that block a deletion.
-const RARE: [(&str, &str, &str); 5] = [
+const RARE: [(&str, &str, &str); 6] = [
     ("events.k8s.io", "events", "patch"),
     ("", "pods/eviction", "create"),
+    ("", "persistentvolumeclaims", "get"),
     ("", "namespaces", "get"),
     ("apps.kruise.io", "clonesets/finalizers", "update"),
     ("apps.kruise.io", "sidecarsets/finalizers", "update"),
