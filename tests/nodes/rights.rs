@@ -13,8 +13,8 @@ use crate::site::{NAMESPACE, Site};
 type Right = (String, String, String);
 
 /// Rights that only rare turns of events need, which this test does not bring about: a repeated Event, a Pod
-/// that was missed and is evicted, and a namespace that was made so recently that it is not cached yet. The
-/// last ones are never asked for:
+/// that was missed and is evicted, a claim whose creation was not answered, and a namespace that was made so
+/// recently that it is not cached yet. The last ones are never asked for:
 /// the admission plugin OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes
 /// owner references that block a deletion.
 const RARE: [(&str, &str, &str); 6] = [
