@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use benches::report::{figure, progress};
 use kit::builders::workload;
 use kit::fake_nodes::{self, FakeNodes};
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, Stand, figure, progress};
+use crate::stand::{GROWTH, Stand};
 
 const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";
@@ -49,8 +50,8 @@ pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
 
 /// Scales a new CloneSet from 0 to `count` Pods, and updates them in place.
 async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 2] {
-    let namespace = stand.server.namespace("bench").await;
-    let client = stand.server.client();
+    let namespace = stand.server().namespace("bench").await;
+    let client = stand.server().client();
     let options = fake_nodes::Options::nodes(10).in_namespace(&namespace).binding_pods();
     let _nodes = FakeNodes::start(client.clone(), options).await;
     let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
@@ -73,7 +74,7 @@ async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 2] {
         program.wait_quiet().await;
         progress(&format!("{count} Pods: {what}"));
         let (cpu, before, start) = (program.cpu(), stand.calls().len(), Instant::now());
-        stand.server.kubectl(words).await.success();
+        stand.server().kubectl(words).await.success();
         stand
             .wait_status(&object, |spec, status| {
                 status["updatedAvailableReplicas"] == count

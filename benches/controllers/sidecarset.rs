@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use benches::report::{figure, progress};
 use futures::{StreamExt, stream};
 use kit::builders::{pod, sidecar_set};
 use kit::fake_nodes::{self, FakeNodes};
@@ -9,7 +10,7 @@ use kit::wait_within;
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, PATIENCE, Stand, figure, progress};
+use crate::stand::{GROWTH, PATIENCE, Stand};
 
 const WRITERS: usize = 32;
 
@@ -50,8 +51,8 @@ async fn wait_status(stand: &Stand, set: &str, field: &str, count: usize) {
 /// Rolls the sidecar of `count` Pods.
 async fn roll(stand: &Stand, program: &Program, count: usize) -> Cost {
     progress(&format!("{count} Pods: creating"));
-    let client = stand.server.client();
-    let namespace = stand.server.namespace("roll").await;
+    let client = stand.server().client();
+    let namespace = stand.server().namespace("roll").await;
     let options = fake_nodes::Options::nodes(10).in_namespace(&namespace).binding_pods();
     let _nodes = FakeNodes::start(client.clone(), options).await;
     let set = format!("roll-{count}");
@@ -64,7 +65,11 @@ async fn roll(stand: &Stand, program: &Program, count: usize) -> Cost {
     let injected = |pod: &kube::api::DynamicObject| pod.data["spec"]["containers"][1].is_object();
     wait_within(PATIENCE, "injection", async || {
         let trial = kit::objects::create(&client, web(&namespace, "trial")).await.expect("a Pod");
-        stand.server.kubectl(["delete", "pod", "trial", "--namespace", &namespace, "--now"]).await.success();
+        stand
+            .server()
+            .kubectl(["delete", "pod", "trial", "--namespace", &namespace, "--now"])
+            .await
+            .success();
         if injected(&trial) { Ok(()) } else { Err("no sidecar") }
     })
     .await;
@@ -82,7 +87,7 @@ async fn roll(stand: &Stand, program: &Program, count: usize) -> Cost {
     let (cpu, calls, start) = (program.cpu(), stand.calls().len(), Instant::now());
     let patch = r#"[{"op":"replace","path":"/spec/containers/0/image","value":"registry.example.com/platform/log-shipper:3.1.8"}]"#;
     let words = ["patch", "sidecarset", &set, "--type=json", "--patch", patch];
-    stand.server.kubectl(words).await.success();
+    stand.server().kubectl(words).await.success();
     wait_status(stand, &set, "updatedReadyPods", count).await;
     program.wait_quiet().await;
     let (cpu, calls) = (program.cpu().saturating_sub(cpu), stand.calls().len() - calls);

@@ -1,55 +1,38 @@
 //! What needs a cluster: the time to the first review, API calls, and memory with many objects.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use benches::audited::Audited;
 use futures::{StreamExt, stream};
-use kit::{ApiServer, Options};
 use serde_json::Value;
 
 use crate::cpu::{Contestant, POD_PATH, is_allowed, is_injected};
 use crate::process::{Core, Generator};
 use crate::product::Product;
-use crate::report::{figure, median, megabytes, progress};
 use crate::review::{self, Template};
 use crate::{Run, Scenario, load, manifests};
+use benches::report::{figure, median, megabytes, progress};
 
-const INSTALL_NAMESPACE: &str = "kruise-system";
-const SERVICE: &str = "kruise-webhook-service";
 const STARTS: usize = 7;
 const WRITERS: usize = 48;
 /// How long the memory must stay as it is before we believe that it has peaked.
 const QUIET: Duration = Duration::from_secs(5);
-/// Leases are renewed and watches end whatever the load.
-const AUDIT_POLICY: &str = r#"
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
-  resources: [{group: coordination.k8s.io, resources: [leases]}]
-- level: Metadata
-  verbs: [get, list, create, update, patch, delete, deletecollection]
-"#;
-
 struct Bench<'a> {
     run: &'a Run,
-    server: ApiServer,
-    port: u16,
+    stand: Audited,
     directory: tempfile::TempDir,
 }
 
 /// Measures those of its scenarios that are wanted, one after the other on one API server.
 pub(crate) async fn measure(run: &Run, wants: impl Fn(Scenario) -> bool) {
     let bench = Bench::start(run).await;
-    let mut kutter = bench.kutter(Core::Any, bench.port, "first");
+    let mut kutter = bench.kutter(Core::Any, bench.stand.port, "first");
     kutter.wait_ready().await;
     bench.wait_registered().await;
     if wants(Scenario::FirstReview) {
         kutter.stop();
         bench.first_review().await;
-        kutter = bench.kutter(Core::Any, bench.port, "filling");
+        kutter = bench.kutter(Core::Any, bench.stand.port, "filling");
         kutter.wait_ready().await;
     }
     if wants(Scenario::OwnerUnknown) || wants(Scenario::Memory) {
@@ -68,36 +51,23 @@ pub(crate) async fn measure(run: &Run, wants: impl Fn(Scenario) -> bool) {
 
 impl<'a> Bench<'a> {
     async fn start(run: &'a Run) -> Self {
-        progress("starting an API server");
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let policy = directory.path().join("audit.yaml");
-        fs::write(&policy, AUDIT_POLICY).expect("the policy can be written");
-        let options = Options::default()
-            .argument(&format!("--audit-policy-file={}", policy.display()))
-            .argument(&format!("--audit-log-path={}", audit_log(directory.path()).display()));
-        let server = ApiServer::start(options).await;
-        let crds = std::process::Command::new(&run.kutter).arg("crds").output().expect("kutter runs");
-        assert!(crds.status.success(), "kutter crds failed");
-        let crds = String::from_utf8(crds.stdout).expect("YAML");
-        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &crds).await.success();
-        server.kubectl(["create", "namespace", INSTALL_NAMESPACE]).await.success();
-        let port = kit::api_server::free_port();
-        server.route_service(INSTALL_NAMESPACE, SERVICE, port).await;
-        let bench = Self { run, server, port, directory };
+        let stand = Audited::start(&run.kutter, directory.path()).await;
+        let bench = Self { run, stand, directory };
         bench.create([manifests::namespace(0)]).await;
         bench
     }
 
     fn kutter(&self, core: Core, port: u16, name: &str) -> Product {
         let log = self.directory.path().join(format!("{name}.log"));
-        Product::with_cluster(self.run, core, port, self.server.kubeconfig(), &log)
+        Product::with_cluster(self.run, core, port, self.stand.server.kubeconfig(), &log)
     }
 
     /// Waits until Pods come to us.
     async fn wait_registered(&self) {
         kit::wait_for("the registration of the Pod webhook", async || {
             let name = "mutatingwebhookconfiguration/kruise-mutating-webhook-configuration";
-            let output = self.server.kubectl(["get", name, "-o", "jsonpath={.webhooks[*].name}"]).await;
+            let output = self.stand.server.kubectl(["get", name, "-o", "jsonpath={.webhooks[*].name}"]).await;
             if output.stdout.contains("mpod.kb.io") { Ok(()) } else { Err(output) }
         })
         .await;
@@ -110,7 +80,7 @@ impl<'a> Bench<'a> {
         let mut times = Vec::new();
         for _ in 0..STARTS {
             let start = Instant::now();
-            let kutter = self.kutter(Core::Any, self.port, "starting");
+            let kutter = self.kutter(Core::Any, self.stand.port, "starting");
             loop {
                 let answer = load::ask(kutter.address(), POD_PATH, review.clone()).await;
                 if answer.as_ref().is_ok_and(is_allowed) {
@@ -135,22 +105,13 @@ impl<'a> Bench<'a> {
             &review::pod(),
             self.run.requests,
         );
-        let before = self.calls().len();
+        let before = self.stand.calls("kruise-manager").len();
         generator.round();
-        let calls = self.calls().split_off(before);
+        let calls = self.stand.calls("kruise-manager").split_off(before);
         for call in &calls {
             progress(&format!("call: {} {}", call["verb"], call["requestURI"]));
         }
         figure("owner-unknown-api-calls", calls.len() as f64, "calls", Some(0.0));
-    }
-
-    /// Every call of the product so far, from the audit log.
-    fn calls(&self) -> Vec<Value> {
-        let log = fs::read_to_string(audit_log(self.directory.path())).expect("the audit log is there");
-        let calls = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        calls
-            .filter(|call| call["userAgent"].as_str().is_some_and(|it| it.starts_with("kruise-manager")))
-            .collect()
     }
 
     /// Creates the objects of a large cluster, through the webhooks.
@@ -165,7 +126,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn create(&self, objects: impl IntoIterator<Item = Value>) {
-        let client = self.server.client();
+        let client = self.stand.server.client();
         stream::iter(objects)
             .for_each_concurrent(WRITERS, |object| {
                 let client = client.clone();
@@ -177,7 +138,7 @@ impl<'a> Bench<'a> {
     /// Peak memory of two fresh replicas, after each served a round of reviews.
     async fn memory(&self) {
         progress("starting two replicas");
-        let mut leader = self.kutter(Core::Server, self.port, "leader");
+        let mut leader = self.kutter(Core::Server, self.stand.port, "leader");
         leader.wait_ready().await;
         while !leader.leads().await {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -201,10 +162,6 @@ impl<'a> Bench<'a> {
             contestant.report_times();
         }
     }
-}
-
-fn audit_log(directory: &Path) -> PathBuf {
-    directory.join("audit.log")
 }
 
 /// Waits until the peak memory has not grown for a while.

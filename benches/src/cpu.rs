@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::process::{Generator, Process};
 use crate::product::Product;
-use crate::report::{figure, median, median_ratio, megabytes, progress};
 use crate::review::{self, Template};
 use crate::{Run, load, manifests, process};
+use benches::report::{figure, median, median_ratio, megabytes, progress};
 
 pub(crate) const POD_PATH: &str = "/mutate-pod";
 const NAMESPACE_PATH: &str = "/validate-namespace";

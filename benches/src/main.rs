@@ -23,13 +23,13 @@ mod load;
 mod manifests;
 mod process;
 mod product;
-mod report;
 mod review;
 mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use benches::report;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 // The product's allocator, so that the echo server has no handicap.

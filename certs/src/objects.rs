@@ -175,7 +175,7 @@ impl Objects {
     ) -> Result<bool, ObjectError> {
         match self.client.request_text(request).await {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(error) if cluster::client::is_outdated(&error) => Ok(false),
             Err(source) => Err(ObjectError::Api { kind, name: name.to_owned(), source }),
         }
     }

@@ -12,6 +12,7 @@ use cluster::events::{Recorder, Severity};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use planner::moment::Moment;
+use planner::pause::doubled;
 use planner::registration::{Configuration, ConfigurationKind, Owner, Plan, Waiting, Wanted};
 use planner::rotation::{self, Authority, Observation, Step};
 use rustls::pki_types::CertificateDer;
@@ -565,8 +566,8 @@ fn step_name(step: &Step) -> &'static str {
     }
 }
 
-fn backoff((first, most): (Duration, Duration), attempts: u32) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(most)
+fn backoff(pauses: (Duration, Duration), attempts: u32) -> Duration {
+    doubled(pauses, attempts.saturating_sub(1))
 }
 
 /// The certificate of a server without an API server: read from the files, or made and written there.

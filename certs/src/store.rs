@@ -104,7 +104,7 @@ impl Store {
                 match result {
                     Ok(()) => Ok(true),
                     // A conflict, a creation by another replica, or a deletion since it was read.
-                    Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                    Err(error) if cluster::client::is_outdated(&error) => {
                         debug!(secret = name, "another replica was faster");
                         Ok(false)
                     }

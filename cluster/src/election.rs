@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
+use crate::client::is_outdated;
 use crate::write::{self, PatchKind};
 
 /// Where the Lease is and how long it holds (spec 00 §3.2).
@@ -216,9 +217,4 @@ enum Trouble {
     Unreadable(#[from] serde_json::Error),
     #[error("no answer in time")]
     Slow,
-}
-
-/// The Lease is not what we read, or is gone.
-fn is_outdated(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }

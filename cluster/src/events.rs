@@ -35,24 +35,37 @@ type Subject = (String, String, String);
 struct Latest {
     note: String,
     series: Series,
-    /// Notes that may still differ, and since when this is so.
+    /// Of notes that differ.
+    notes: Allowance,
+}
+
+/// So many of something at once, and one more after each such time.
+#[derive(Debug)]
+pub struct Allowance {
+    most: u32,
+    refill: Duration,
     left: u32,
     since: Instant,
 }
 
-impl Latest {
-    /// Whether there may be an Event with another note.
-    fn may_differ(&mut self) -> bool {
-        while self.left < BURST && self.since.elapsed() >= REFILL {
+impl Allowance {
+    /// All of it.
+    pub fn new(most: u32, refill: Duration) -> Self {
+        Self { most, refill, left: most, since: Instant::now() }
+    }
+
+    /// Takes one; false where there is none.
+    pub fn take(&mut self) -> bool {
+        while self.left < self.most && self.since.elapsed() >= self.refill {
             self.left += 1;
-            self.since += REFILL;
+            self.since += self.refill;
         }
-        if self.left == BURST {
+        if self.left == self.most {
             self.since = Instant::now();
         }
-        let may = self.left > 0;
+        let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
-        may
+        is_left
     }
 }
 
@@ -89,7 +102,7 @@ impl Recorder {
         let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || Series::new(self.client.clone(), self.reporter.clone());
         if let Some(latest) = all.get_mut(&subject) {
-            if latest.note != note && latest.may_differ() {
+            if latest.note != note && latest.notes.take() {
                 (latest.note, latest.series) = (note.to_owned(), fresh());
             }
             return latest.series.clone();
@@ -98,8 +111,9 @@ impl Recorder {
             all.clear();
         }
         let series = fresh();
-        let (note, since) = (note.to_owned(), Instant::now());
-        all.insert(subject, Latest { note, series: series.clone(), left: BURST - 1, since });
+        let mut notes = Allowance::new(BURST, REFILL);
+        notes.take();
+        all.insert(subject, Latest { note: note.to_owned(), series: series.clone(), notes });
         series
     }
 

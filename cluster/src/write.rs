@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{Method, Request, header};
 use kube::Client;
+use planner::json_patch::string;
 
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -58,6 +59,16 @@ pub async fn create(client: &Client, path: &str, body: String) -> Result<String,
 /// The API server refuses (409 where it is in another state) or can't be reached.
 pub async fn delete(client: &Client, path: &str, options: String) -> Result<String, kube::Error> {
     send(client, Method::DELETE, path, "application/json", options).await
+}
+
+/// Options for a delete of just this object, in this state where one is named.
+pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
+    let version = resource_version.map(|version| format!(r#","resourceVersion":{}"#, string(version)));
+    format!(
+        r#"{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":{}{}}}}}"#,
+        string(uid),
+        version.unwrap_or_default()
+    )
 }
 
 /// Reads the object or list at `path`; `None` where there is none.

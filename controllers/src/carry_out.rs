@@ -94,7 +94,7 @@ pub async fn carry_out(
 }
 
 /// No answer, or one that does not tell whether the write was carried out.
-fn is_uncertain(error: &kube::Error) -> bool {
+pub(crate) fn is_uncertain(error: &kube::Error) -> bool {
     !matches!(error, kube::Error::Api(status) if status.code < 500)
 }
 

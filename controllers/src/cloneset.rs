@@ -395,7 +395,7 @@ impl Controller {
             format!("/apis/{API_VERSION}/namespaces/{}/{PLURAL}/{}{part}", metadata.namespace, metadata.name);
         match write::patch(&self.client, &path, kind, patch).await {
             Ok(text) => self.stores.sets.written(serde_json::from_str(&text)?),
-            Err(error) if act::is_outdated(&error) => return Ok(false),
+            Err(error) if cluster::client::is_outdated(&error) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         Ok(true)

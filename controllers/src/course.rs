@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use planner::pause::doubled;
 use tokio::time::Instant;
 
 /// An object rests this many times as long as its plan took: planning takes a twentieth of a core.
@@ -68,8 +69,7 @@ impl Courses {
     pub(crate) fn failed(&self, name: &str) {
         let mut courses = self.lock();
         let course = courses.entry(name.into()).or_default();
-        let pause =
-            FAILED.0.saturating_mul(1_u32.checked_shl(course.failures).unwrap_or(u32::MAX)).min(FAILED.1);
+        let pause = doubled(FAILED, course.failures);
         if !course.woken {
             course.failures = course.failures.saturating_add(1);
             course.rests = course.rests.max(Some(Instant::now() + pause));

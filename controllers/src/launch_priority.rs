@@ -76,7 +76,7 @@ async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileErro
     let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
     match write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Next::Done),
+        Err(error) if cluster::client::is_outdated(&error) => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }

@@ -35,7 +35,7 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.0, key.1);
     match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Next::Done),
+        Err(error) if cluster::client::is_outdated(&error) => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }

@@ -198,7 +198,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
 }
 
 fn backoff(failures: u32) -> Duration {
-    BASE_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(MAX_DELAY)
+    planner::pause::doubled((BASE_DELAY, MAX_DELAY), failures)
 }
 
 #[cfg(test)]

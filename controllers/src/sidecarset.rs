@@ -341,7 +341,7 @@ impl Controller {
                 self.sets.written(after);
                 Ok(true)
             }
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(error) if cluster::client::is_outdated(&error) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

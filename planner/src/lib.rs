@@ -16,6 +16,7 @@
 //!   registration, silence  the webhook entries, and whether anybody calls them
 //!   canonical, quantity, hash, revision   bytes and names as OpenKruise makes them
 //!   election    who leads among the replicas
+//!   pause       how long to wait after failures
 //!   json_patch, field, selector, verdict  the vocabulary of answers
 //! ```
 
@@ -36,6 +37,7 @@ pub mod launch_priority;
 pub mod lifecycle;
 pub mod moment;
 pub mod observed_pod;
+pub mod pause;
 pub mod percent;
 pub mod pod;
 pub mod pod_probe_marker;

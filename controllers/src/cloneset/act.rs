@@ -4,11 +4,11 @@
 //! answer that did not come leaves open what happened: then the object is read again before the next plan.
 //! What is refused is held up for a while, for longer each time; nothing else is.
 
+use cluster::client::is_outdated;
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, deletion};
 use futures::{StreamExt, stream};
 use planner::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
-use planner::json_patch::string;
 use planner::observed_pod::ObservedPod;
 
 use super::memory::{CLAIMS, CREATIONS, PODS, key};
@@ -16,7 +16,7 @@ use super::reading::Holder;
 use super::rehearsal::rehearse;
 use super::{Controller, Work};
 use crate::ReconcileError;
-use crate::carry_out::{self, carry_out};
+use crate::carry_out::{self, carry_out, is_uncertain};
 
 /// Writes of one CloneSet that are under way at a time.
 const CONCURRENCY: usize = 8;
@@ -50,21 +50,6 @@ enum Attempt {
     },
     /// Not tried: it failed a short while ago.
     Held(String),
-}
-
-/// Options for a delete of just this object, in this state where one is named.
-pub(super) fn deletion(uid: &str, resource_version: Option<&str>) -> String {
-    let version = resource_version.map(|version| format!(r#","resourceVersion":{}"#, string(version)));
-    format!(
-        r#"{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":{}{}}}}}"#,
-        string(uid),
-        version.unwrap_or_default()
-    )
-}
-
-/// The object is gone, or in another state by now, of which the watch will tell.
-pub(super) fn is_outdated(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }
 
 /// Another object has this name. A quota that two requests used at once is a conflict too.
@@ -344,7 +329,7 @@ impl Controller {
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
-        if is_uncertain(error) {
+        if may_have_acted(error) {
             let object = match (part, action) {
                 (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
                 (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
@@ -362,8 +347,11 @@ impl Controller {
 }
 
 /// What was asked for may have been done.
-fn is_uncertain(error: &ReconcileError) -> bool {
-    !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code < 500)
+fn may_have_acted(error: &ReconcileError) -> bool {
+    match error {
+        ReconcileError::Cluster(error) => is_uncertain(error),
+        _ => true,
+    }
 }
 
 /// No answer came. One with code 500 is an answer: webhooks that can't be reached lead to it, and refusals of

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use planner::cloneset::{Action, Claim, Refusal, WriteReason};
+use planner::pause::doubled;
 use tokio::time::Instant;
 
 /// Pause before what was refused is tried again; doubled with each further refusal, up to the longest.
@@ -85,9 +86,8 @@ impl Pauses {
         let now = Instant::now();
         let fresh = || Pause { failures: 0, ends: now, error: "".into(), since: crate::now().now, pod: None };
         let pause = self.pauses.entry(key.into()).or_insert_with(fresh);
-        let factor = 1_u32.checked_shl(pause.failures).unwrap_or(u32::MAX);
+        pause.ends = now + doubled(PAUSE, pause.failures);
         pause.failures = pause.failures.saturating_add(1);
-        pause.ends = now + PAUSE.0.saturating_mul(factor).min(PAUSE.1);
         pause.error = error.into();
     }
 

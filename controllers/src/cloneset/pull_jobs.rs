@@ -2,14 +2,14 @@
 
 use api::kinds::ObjectMeta;
 use api::kinds::cloneset::CloneSet;
+use cluster::client::is_outdated;
 use cluster::list::List;
-use cluster::write;
+use cluster::write::{self, deletion};
 use planner::cloneset::PreDownload;
 use planner::event::Event;
 use serde::Deserialize;
 use tracing::warn;
 
-use super::act::{deletion, is_outdated};
 use super::revisions::Revisions;
 use super::{Controller, Work};
 use crate::ReconcileError;

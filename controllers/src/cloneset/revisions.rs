@@ -1,11 +1,11 @@
 //! Writes ControllerRevisions as a plan says.
 
-use cluster::write::{self, PatchKind};
+use cluster::client::is_outdated;
+use cluster::write::{self, PatchKind, deletion};
 use kube::Client;
 use planner::cloneset::{RevisionStep, Seen};
 use planner::revision::workload::{NewRevision, StoredRevision};
 
-use super::act::{deletion, is_outdated};
 use crate::ReconcileError;
 use crate::store::Store;
 

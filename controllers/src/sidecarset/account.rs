@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use api::annotations::SIDECARSET_PODS;
+use cluster::events::Allowance;
 use cluster::write::{self, PatchKind};
 use kube::Client;
 use planner::json_patch::string;
 use planner::observed_pod::{ObservedPod, Pool};
+use planner::pause::doubled;
 use planner::registration::ConfigurationKind;
 use planner::sidecarset::account::eviction::Evictions;
 use planner::sidecarset::account::{Account, Case, Findings, PodRecord, Reason, Scope, Uid, event_name};
@@ -108,7 +110,7 @@ pub(super) struct Keeper<'c> {
     /// SidecarSets to look at, and when.
     due: BTreeMap<Box<str>, Instant>,
     sets: HashMap<Box<str>, OfSet>,
-    events: Events,
+    events: Allowance,
 }
 
 /// What is remembered of a SidecarSet.
@@ -151,7 +153,7 @@ impl<'c> Keeper<'c> {
             began,
             due: BTreeMap::new(),
             sets: HashMap::new(),
-            events: Events { left: EVENTS.0, since: began },
+            events: Allowance::new(EVENTS.0, EVENTS.1),
         }
     }
 
@@ -216,9 +218,7 @@ impl<'c> Keeper<'c> {
         let mut touched = BTreeSet::new();
         if !std::ptr::eq(self.world.as_ptr(), Arc::as_ptr(world)) && self.next_pass <= now {
             self.world = Arc::downgrade(world);
-            if ledger.is_outdated(world) {
-                touched = ledger.pass(world);
-            }
+            touched = ledger.pass(world);
             self.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
         }
         touched.append(&mut ledger.follow(world));
@@ -281,9 +281,8 @@ impl<'c> Keeper<'c> {
                     if of_set.failures == 0 {
                         warn!(sidecar_set = name, error, "the account of a SidecarSet can't be written");
                     }
-                    let factor = 1_u32.checked_shl(of_set.failures).unwrap_or(u32::MAX);
+                    let pause = doubled(FAILED, of_set.failures);
                     of_set.failures = of_set.failures.saturating_add(1);
-                    let pause = FAILED.0.saturating_mul(factor).min(FAILED.1);
                     self.due.insert(name.into(), Instant::now() + pause);
                 }
             }
@@ -310,7 +309,7 @@ impl<'c> Keeper<'c> {
                 Ok(())
             }
             // Gone, or another one of this name: the watch will tell.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) if cluster::client::is_outdated(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -433,28 +432,6 @@ fn event(set: &RolloutSet, uid: Uid, pod: &Missed) -> String {
     )
 }
 
-/// How many Events may be written.
-struct Events {
-    left: u32,
-    since: Instant,
-}
-
-impl Events {
-    /// True if one more may be written.
-    fn take(&mut self) -> bool {
-        while self.left < EVENTS.0 && self.since.elapsed() >= EVENTS.1 {
-            self.left = self.left.saturating_add(1);
-            self.since += EVENTS.1;
-        }
-        if self.left == EVENTS.0 {
-            self.since = Instant::now();
-        }
-        let one = self.left.checked_sub(1);
-        self.left = one.unwrap_or(0);
-        one.is_some()
-    }
-}
-
 /// The API server says that it did not do what it was asked for.
 fn is_answer(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if !(502..=504).contains(&status.code))
@@ -479,7 +456,7 @@ async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> R
     match write::create(client, &format!("{path}/eviction"), body).await {
         Ok(_) => Ok(true),
         // Gone, or another one of this name.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) if cluster::client::is_outdated(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }

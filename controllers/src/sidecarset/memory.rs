@@ -8,6 +8,7 @@ use std::time::Duration;
 use api::sidecarset::Status;
 use cluster::watched::Key;
 use planner::observed_pod::ObservedPod;
+use planner::pause::doubled;
 use planner::sidecarset::rollout::Refused;
 use tokio::time::Instant;
 
@@ -43,12 +44,8 @@ struct Refusal {
 impl Refusal {
     /// How long the Pod is still left alone: less where it is in another state by now.
     fn remaining(&self, version: &str) -> Duration {
-        let pause = if *self.version == *version {
-            let factor = 1_u32.checked_shl(self.times.saturating_sub(1)).unwrap_or(u32::MAX);
-            PAUSE.0.saturating_mul(factor).min(PAUSE.1)
-        } else {
-            PAUSE.0
-        };
+        let pause =
+            if *self.version == *version { doubled(PAUSE, self.times.saturating_sub(1)) } else { PAUSE.0 };
         pause.saturating_sub(self.at.elapsed())
     }
 }

@@ -11,7 +11,6 @@ use cluster::write::{self, PatchKind};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::canonical::CanonicalError;
-use planner::json_patch::string;
 use planner::observed_pod::ObservedPod;
 use planner::revision::workload::StoredRevision;
 use planner::sidecarset::history::{self, Latest, NewRevision, Registration, RevisionKey, RevisionPatch};
@@ -129,14 +128,10 @@ impl Revisions {
 
     async fn delete(&self, revision: &RevisionKey) -> Result<(), ReconcileError> {
         let path = format!("{}/{}", self.collection(), revision.name);
-        let options = format!(
-            r#"{{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":{},"resourceVersion":{}}}}}"#,
-            string(&revision.uid),
-            string(&revision.resource_version)
-        );
+        let options = write::deletion(&revision.uid, Some(&revision.resource_version));
         match write::delete(&self.client, &path, options).await {
             // In another state by now, or gone, of which the watch will tell.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) if cluster::client::is_outdated(&error) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(_) => Ok(()),
         }

@@ -140,16 +140,14 @@ impl Ledger {
         touched
     }
 
-    /// True where SidecarSets or Namespaces have changed in what matters since the last pass.
-    pub fn is_outdated(&self, world: &World) -> bool {
-        self.seen != Seen::of(world)
-    }
-
-    /// Brings it up to date with all changes, by a pass over the Pods; gives the SidecarSets whose account
-    /// may change.
+    /// Brings it up to date with all changes, by a pass over the Pods, where SidecarSets or Namespaces have
+    /// changed in what matters since the last one; gives the SidecarSets whose account may change.
     pub fn pass(&mut self, world: &World) -> BTreeSet<Arc<str>> {
-        self.changed.clear();
         let seen = Seen::of(world);
+        if self.seen == seen {
+            return BTreeSet::new();
+        }
+        self.changed.clear();
         let mut members: Members =
             seen.sidecar_sets.keys().map(|name| (name.clone(), BTreeSet::new())).collect();
         for (uid, pod) in &self.pods {

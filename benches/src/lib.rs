@@ -1,0 +1,13 @@
+//! What the benches have in common: the stand on which they measure, and the form of their figures.
+//!
+//! Whatever goes wrong panics: a bench that could not measure has no result.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "bench: a failure ends the measurement"
+)]
+
+pub mod audited;
+pub mod report;
