@@ -13,16 +13,20 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
-use api::kinds::cloneset::{API_VERSION, CloneSet, PLURAL};
+use api::kinds::Time;
+use api::kinds::cloneset::{API_VERSION, CloneSet, CloneSetCondition, PLURAL};
 use api::labels::CLONESET_INSTANCE_ID;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
-use planner::cloneset::{Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan};
+use planner::cloneset::{
+    Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan_as_told, selector_text, trouble,
+};
 use planner::moment::{Moment, rfc3339};
 use planner::observed_pod::{ObservedPod, Pairs, PodMetadata};
 use planner::revision::workload::StoredRevision;
+use planner::selector::Selector;
 use planner::server_version::ServerVersion;
 use serde::Deserialize;
 use serde_json::json;
@@ -181,32 +185,59 @@ impl Found {
         let set = read(client, &path).await?;
         let set = set.ok_or_else(|| anyhow!("there is no CloneSet {name} in namespace {namespace}"))?;
         let set: CloneSet = serde_json::from_str(&set).context("the CloneSet is not understood")?;
-        let core = format!("/api/v1/namespaces/{namespace}");
-        let selector = format!("labelSelector={}", CLONESET_INSTANCE_ID.replace('/', "%2F"));
-        let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
-        let template = set.spec.template.as_ref().map_or("", |template| template.get());
-        let nodes = if template.contains("topologySpreadConstraints") {
-            list::<Node>(client, "/api/v1/nodes").await?
-        } else {
-            Vec::new()
-        };
         let version = client.apiserver_version().await.map_err(|error| anyhow!(client::message(&error)))?;
-        let is_own = |pod: &ObservedPod| {
-            pod.metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid)
-        };
-        let pods: Vec<ObservedPod> = list(client, &format!("{core}/pods?{selector}")).await?;
-        let claims: Vec<Claim> = list(client, &format!("{core}/persistentvolumeclaims?{selector}")).await?;
-        // Those of other kinds need not be such as we can read.
-        let revisions: Vec<Box<RawValue>> = list(client, &revisions).await?;
-        let revisions = revisions.iter().filter_map(|revision| StoredRevision::read(revision.get()).ok());
-        Ok(Self {
-            pods: pods.into_iter().filter(is_own).map(Arc::new).collect(),
-            claims: claims.into_iter().map(Arc::new).collect(),
-            revisions: revisions.map(Arc::new).collect(),
-            nodes: nodes.into_iter().map(|node| (node.metadata.name, node.metadata.labels)).collect(),
+        let mut found = Self {
+            pods: Vec::new(),
+            claims: Vec::new(),
+            revisions: Vec::new(),
+            nodes: BTreeMap::new(),
             server: ServerVersion::parse(&version.git_version),
             set,
+        };
+        // Without a selector that can be used nothing is planned.
+        if Selector::compile(&found.set.spec.selector).is_ok() {
+            found.gather_rest(client, namespace).await?;
+        }
+        Ok(found)
+    }
+
+    /// Gathers what belongs to the CloneSet. Pods and revisions of others are left out by the API server:
+    /// there may be many.
+    async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
+        let set = &self.set;
+        let owns = |metadata: &PodMetadata| {
+            metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid)
+        };
+        let core = format!("/api/v1/namespaces/{namespace}");
+        let selected = labelled(&selector_text(&set.spec.selector));
+        list_all(client, &format!("{core}/pods?{selected}"), |pod: ObservedPod| {
+            if owns(&pod.metadata) {
+                self.pods.push(Arc::new(pod));
+            }
         })
+        .await?;
+        // Of the selector they have the labels that it lists only, not its expressions.
+        let claims = format!("{core}/persistentvolumeclaims?{}", labelled(CLONESET_INSTANCE_ID));
+        list_all(client, &claims, |claim: Claim| {
+            if owns(&claim.metadata) {
+                self.claims.push(Arc::new(claim));
+            }
+        })
+        .await?;
+        let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions?{selected}");
+        list_all(client, &revisions, |revision: Box<RawValue>| {
+            // Those of other kinds need not be such as we can read.
+            self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
+        })
+        .await?;
+        let template = set.spec.template.as_ref().map_or("", |template| template.get());
+        if template.contains("topologySpreadConstraints") {
+            list_all(client, "/api/v1/nodes", |node: Node| {
+                self.nodes.insert(node.metadata.name, node.metadata.labels);
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     fn plan(&self, gates: &FeatureGates) -> Plan {
@@ -222,7 +253,7 @@ impl Found {
             gates,
             settings: Settings { server: self.server, ..Settings::default() },
         };
-        plan(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
+        plan_as_told(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
     }
 }
 
@@ -236,21 +267,22 @@ async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
     answer.map_err(|error| anyhow!("{path} can't be read: {}", client::message(&error)))
 }
 
-async fn list<T: for<'de> Deserialize<'de>>(client: &Client, path: &str) -> anyhow::Result<Vec<T>> {
-    let Some(text) = read(client, path).await? else { return Ok(Vec::new()) };
-    let list: List<T> = serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
-    Ok(list.items)
+/// The query for objects whose labels are as `selector` says. Of what a selector holds only spaces have to be
+/// escaped.
+fn labelled(selector: &str) -> String {
+    format!("labelSelector={}", selector.replace(' ', "%20"))
 }
 
-/// All pages of a list.
+/// All pages of a list; `path` may have a query.
 async fn list_all<T: for<'de> Deserialize<'de>>(
     client: &Client,
     path: &str,
     mut take: impl FnMut(T),
 ) -> anyhow::Result<()> {
+    let separator = if path.contains('?') { '&' } else { '?' };
     let mut token: Option<String> = None;
     loop {
-        let page = format!("{path}?{}", query(PAGE, token.as_deref()));
+        let page = format!("{path}{separator}{}", query(PAGE, token.as_deref()));
         let Some(text) = read(client, &page).await? else { return Ok(()) };
         let list: List<T> =
             serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
@@ -321,6 +353,12 @@ impl<'a> Report<'a> {
         let (metadata, state) = (&self.set.metadata, self.state.word());
         let mut text =
             format!("CloneSet {}/{}: {state}\n{}", metadata.namespace, metadata.name, self.explanation);
+        for condition in trouble(self.set) {
+            let CloneSetCondition { kind, message, last_transition_time, .. } = condition;
+            let since = last_transition_time.as_ref().and_then(Time::timestamp);
+            let since = since.map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
+            text.push_str(&format!("  status: {kind}{since}: {message}\n"));
+        }
         for line in &self.next {
             text.push_str(&format!("  next: {line}\n"));
         }
@@ -332,6 +370,10 @@ impl<'a> Report<'a> {
             let Blocker { pod, reason, message, remedy, since } = blocker;
             json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
         });
+        let conditions = trouble(self.set).map(|condition| {
+            let CloneSetCondition { kind, message, last_transition_time, .. } = condition;
+            json!({"type": kind, "message": message, "since": last_transition_time})
+        });
         let report = json!({
             "kind": "CloneSet",
             "namespace": self.set.metadata.namespace,
@@ -340,6 +382,7 @@ impl<'a> Report<'a> {
             "summary": self.explanation.summary,
             "limits": self.explanation.limits,
             "blockers": blockers.collect::<Vec<_>>(),
+            "conditions": conditions.collect::<Vec<_>>(),
             "next": self.next,
         });
         format!("{report:#}\n")
@@ -397,9 +440,42 @@ mod tests {
         assert_eq!(
             json,
             json!({"kind": "CloneSet", "namespace": "shop", "name": "web", "state": "waiting",
-                "summary": "1 Pods wanted", "limits": ["paused"], "blockers": [blocker],
+                "summary": "1 Pods wanted", "limits": ["paused"], "blockers": [blocker], "conditions": [],
                 "next": ["look again after 5s"]})
         );
+    }
+
+    #[test]
+    fn conditions_that_tell_of_trouble_are_listed() {
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "message": "no room", "lastTransitionTime": "2026-05-01T08:00:00Z"});
+        let conditions = json!([
+            condition("Progressing", "True"),
+            condition("FailedUpdate", "False"),
+            condition("kutter.io/Blocked", "True"),
+            condition("FailedScale", "True"),
+        ]);
+        let set = set("{}", &json!({"conditions": conditions}).to_string());
+        let report = Report::new(&set, blocked());
+        let lines: Vec<String> = report.text().lines().map(str::to_owned).collect();
+        let told: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("  status: ")).collect();
+        assert_eq!(
+            told,
+            [
+                "FailedScale, since 2026-05-01T08:00:00Z: no room",
+                "kutter.io/Blocked, since 2026-05-01T08:00:00Z: no room",
+            ]
+        );
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        let first = json!({"type": "FailedScale", "message": "no room", "since": "2026-05-01T08:00:00Z"});
+        assert_eq!((&json["conditions"][0], &json["conditions"][2]), (&first, &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn selectors_are_asked_for_as_they_are_written() {
+        let selector = json!({"matchLabels": {"app": "web"}, "matchExpressions": [
+            {"key": "example.com/tier", "operator": "NotIn", "values": ["b", "a"]}]});
+        let selector = selector_text(&serde_json::from_value(selector).unwrap());
+        assert_eq!(labelled(&selector), "labelSelector=app=web,example.com/tier%20notin%20(a,b)");
     }
 
     #[test]

@@ -115,6 +115,9 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         controllers,
     )?;
     let controllers = leading.metrics.clone();
+    for kind in index.kinds() {
+        controllers.caches.count("admission", kind, &index, move |index| index.world().count(kind));
+    }
     let listener = silence::Listener { client, index, recorder, metrics: metrics.clone(), controllers };
     listener.start(settings)?;
     settings.warn_of_traps();

@@ -35,8 +35,8 @@ pub(crate) struct SimulateArguments {
     /// Where all that is random starts: another seed gives another course
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How often something goes wrong, from 0 to 1: calls fail, containers die, nodes fall silent, the
-    /// controller crashes
+    /// How often something goes wrong, from 0 to 1: calls fail, containers die, nodes fall silent, changes of
+    /// Pods are refused, the controller crashes
     #[arg(long, default_value_t = 0.0, value_parser = rate)]
     fault_rate: f64,
     /// Seconds after which a lifecycle hook lets a Pod go on; - for never

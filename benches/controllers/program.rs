@@ -45,6 +45,7 @@ impl Program {
             .arg(format!("--metrics-addr=:{metrics}"))
             .arg("--drain-duration=0s")
             .arg(format!("--protection-log-path={}", folder.display()))
+            .envs(benches::ENVIRONMENT)
             .env("WEBHOOK_PORT", port.to_string())
             .env("WEBHOOK_CERT_DIR", folder.join("certificates"))
             .stdin(Stdio::null())

@@ -11,3 +11,6 @@
 
 pub mod audited;
 pub mod report;
+
+/// The variables that the chart sets for the program beside its port.
+pub const ENVIRONMENT: [(&str, &str); 1] = [("MIMALLOC_PURGE_DELAY", "0")];

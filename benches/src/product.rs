@@ -67,6 +67,7 @@ impl Product {
             .arg("--drain-duration=0s")
             .arg("--protection-log-path")
             .arg(protection_log)
+            .envs(benches::ENVIRONMENT)
             .env("WEBHOOK_PORT", port.to_string())
             .env("WEBHOOK_CERT_DIR", log.with_extension("certificates"));
         let local = |port| (Ipv4Addr::LOCALHOST, port).into();

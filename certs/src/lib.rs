@@ -22,6 +22,7 @@
 
 mod choices;
 mod connection;
+mod external;
 mod material;
 mod memory;
 mod metrics;

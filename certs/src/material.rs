@@ -128,7 +128,7 @@ pub fn carry_out(
         bundle.iter().filter_map(find).map(|certificate| pem("CERTIFICATE", certificate)).collect()
     };
     match step {
-        Step::Keep | Step::AwaitPublication => Ok(base.clone()),
+        Step::Keep | Step::AwaitPublication | Step::AwaitUptake { .. } => Ok(base.clone()),
         Step::SetBundle { bundle } | Step::Restore { bundle } => {
             Ok(Material { authorities: pick(bundle), ..base.clone() })
         }

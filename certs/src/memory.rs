@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use planner::registration::Choices;
 use planner::rotation::Leaf;
 
@@ -20,6 +21,10 @@ pub(crate) struct Memory {
     pub(crate) served: Option<Leaf>,
     /// The bundle published last, base64.
     pub(crate) published: Option<String>,
+    /// Since when nothing of ours had to be written for it to be published everywhere.
+    since: Option<Timestamp>,
+    /// When something can be done that has to wait now.
+    pub(crate) due: Option<Timestamp>,
     pub(crate) added: Option<Instant>,
     /// The users' choices in effect; `None` before the first pass.
     pub(crate) choices: Option<Choices>,
@@ -42,7 +47,18 @@ impl Memory {
         REPAIR_PAUSE.checked_sub(written.repaired?.elapsed())
     }
 
+    /// Notes that `bundle` is published everywhere `now`; since when it has been.
+    pub(crate) fn published_since(&mut self, bundle: &str, now: Timestamp) -> Timestamp {
+        if self.published.as_deref() != Some(bundle) {
+            self.published = Some(bundle.to_owned());
+            self.since = None;
+        }
+        *self.since.get_or_insert(now)
+    }
+
+    /// Notes that `object` was written for `bundle`: whoever reads it has yet to see that.
     pub(crate) fn remember(&mut self, object: &str, bundle: &str) {
+        self.since = None;
         let known = self.written.get(object).is_some_and(|written| written.bundle == bundle);
         let written = Written { bundle: bundle.to_owned(), repaired: known.then(Instant::now) };
         self.written.insert(object.to_owned(), written);
@@ -52,6 +68,17 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_publication_begins_anew_with_each_bundle_and_each_repair() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut memory = Memory::default();
+        memory.remember("object", "old");
+        assert_eq!([1, 2].map(|now| memory.published_since("old", at(now))), [at(1); 2]);
+        assert_eq!([3, 4].map(|now| memory.published_since("new", at(now))), [at(3); 2]);
+        memory.remember("object", "new");
+        assert_eq!([5, 6].map(|now| memory.published_since("new", at(now))), [at(5); 2]);
+    }
 
     #[test]
     fn only_the_second_repair_for_the_same_bundle_waits() {

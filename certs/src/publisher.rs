@@ -59,7 +59,7 @@ pub(crate) enum PassError {
     Leaving(String),
 }
 
-enum Outcome {
+pub(crate) enum Outcome {
     Settled,
     Waiting(String),
     /// Tries again after this time.
@@ -67,13 +67,13 @@ enum Outcome {
 }
 
 /// What everything is published with in one round.
-struct Round<'a> {
-    existing: BTreeSet<String>,
-    bundle: &'a str,
+pub(crate) struct Round<'a> {
+    pub(crate) existing: BTreeSet<String>,
+    pub(crate) bundle: &'a str,
     /// The paths that are answered everywhere.
-    answering: &'a BTreeSet<String>,
-    owner: Option<&'a Owner>,
-    leaving: bool,
+    pub(crate) answering: &'a BTreeSet<String>,
+    pub(crate) owner: Option<&'a Owner>,
+    pub(crate) leaving: bool,
 }
 
 /// How far one round came.
@@ -142,6 +142,7 @@ impl Publisher {
                     }
                 },
             };
+            let pause = self.until_due().map_or(pause, |due| due.min(pause));
             if failures > 0 {
                 // What failed may have written, and must not be woken by that.
                 tokio::time::sleep(pause.min(AFTER_FAILURE)).await;
@@ -149,6 +150,12 @@ impl Publisher {
             // A change ends the pause; watches that fail are tried again by themselves.
             drop(tokio::time::timeout(pause, watches.changed()).await);
         }
+    }
+
+    /// How long what waits has to wait yet.
+    fn until_due(&self) -> Option<Duration> {
+        let wait = self.memory.due?.duration_since((self.clock)());
+        Some(Duration::try_from(wait).unwrap_or_default())
     }
 
     fn report_trouble(&self, watches: &Watches) {
@@ -163,7 +170,7 @@ impl Publisher {
     /// certificate and registered webhooks answers at once.
     async fn load(&mut self) -> Result<(), PassError> {
         if let Some(material) = self.read().await?.material {
-            self.serve(&material, false)?;
+            self.serve(&material, None)?;
         }
         Ok(())
     }
@@ -174,6 +181,7 @@ impl Publisher {
     }
 
     async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<Outcome, PassError> {
+        self.memory.due = None;
         let mut answering = BTreeSet::new();
         let namespace = self.objects.namespace(&self.settings.registration.namespace).await;
         let namespace = namespace.unwrap_or_else(|error| {
@@ -190,7 +198,7 @@ impl Publisher {
             if self.settings.mode == Mode::External {
                 return self.compare(&configurations, versions, content).await;
             }
-            let Some(material) = self.advance(&content, &configurations, false).await? else { continue };
+            let Some(material) = self.advance(&content, &configurations, None).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
             let bundle = STANDARD.encode(&text);
             let round = Round {
@@ -209,12 +217,12 @@ impl Publisher {
                 continue;
             }
             if failure.is_none() && paused.is_none() {
-                if self.advance(&content, &configurations, true).await?.is_none() {
+                let since = self.memory.published_since(&bundle, (self.clock)());
+                if self.advance(&content, &configurations, Some(since)).await?.is_none() {
                     continue;
                 }
                 self.bundle.store(Arc::new(text.clone()));
-                self.memory.published = Some(bundle);
-                self.serve(&material, true)?;
+                self.serve(&material, Some(since))?;
                 self.report_published(waiting.is_empty());
             }
             // What can't be written must not keep the entries away.
@@ -252,7 +260,7 @@ impl Publisher {
         }
     }
 
-    fn report_published(&self, registered: bool) {
+    pub(crate) fn report_published(&self, registered: bool) {
         self.status.send_if_modified(|status| {
             let wanted = Status { published: true, registered, reason: String::new() };
             let differs = *status != wanted;
@@ -266,7 +274,7 @@ impl Publisher {
         &mut self,
         content: &Content,
         configurations: &Configurations,
-        published: bool,
+        published: Option<Timestamp>,
     ) -> Result<Option<Material>, PassError> {
         let dns_name = self.settings.dns_name();
         let now = (self.clock)();
@@ -282,11 +290,16 @@ impl Publisher {
                 authorities: &authorities,
                 published,
             },
-            self.settings.renew_before,
+            self.settings.timing,
             now,
         );
+        if let Step::AwaitUptake { until } = step {
+            self.wait_until(until);
+        }
         let base = match (&step, &content.material, &self.memory.material) {
-            (Step::Keep | Step::AwaitPublication, Some(material), _) => return Ok(Some(material.clone())),
+            (Step::Keep | Step::AwaitPublication | Step::AwaitUptake { .. }, Some(material), _) => {
+                return Ok(Some(material.clone()));
+            }
             (Step::Restore { .. }, _, Some(memory)) => memory.clone(),
             (_, material, _) => material.clone().unwrap_or_default(),
         };
@@ -405,7 +418,7 @@ impl Publisher {
         Ok(())
     }
 
-    fn wanted<'a>(&'a self, round: &'a Round<'_>) -> Wanted<'a> {
+    pub(crate) fn wanted<'a>(&'a self, round: &'a Round<'_>) -> Wanted<'a> {
         Wanted {
             settings: &self.settings.registration,
             refusal: self.memory.refusal.as_deref(),
@@ -488,69 +501,36 @@ impl Publisher {
         !live.is_empty() && live != wanted && self.memory.published.as_deref() != Some(live) && !earlier()
     }
 
-    /// Compares with what somebody else publishes (spec 00 §4.4). Only entries that are missing are
-    /// added, for the issuer to fill in their bundle.
-    async fn compare(
+    /// Hands the material's certificate to new handshakes, as soon as nobody loses by it.
+    pub(crate) fn serve(
         &mut self,
-        configurations: &Configurations,
-        versions: &BTreeMap<String, String>,
-        content: Content,
-    ) -> Result<Outcome, PassError> {
-        let material = content.material.ok_or_else(|| StoreError::Missing(self.settings.secret.clone()))?;
-        let bundle = STANDARD.encode(&material.authorities);
-        let round = Round {
-            existing: versions.keys().cloned().collect(),
-            bundle: &bundle,
-            answering: &BTreeSet::new(),
-            owner: None,
-            leaving: false,
-        };
-        let mut mismatches: Vec<String> =
-            self.objects.definitions().filter_map(|definition| definition.mismatch(&bundle)).collect();
-        let mut additions = Vec::new();
-        for (kind, configuration) in configurations {
-            let Some(configuration) = configuration else {
-                mismatches.push(format!("not found {} {}", kind.kind(), kind.name()));
-                continue;
-            };
-            let wanted = self.wanted(&round);
-            mismatches.extend(configuration.mismatches(*kind, &wanted));
-            additions.extend(configuration.plan_external(*kind, &wanted).map(|patch| (*kind, patch)));
-        }
-        self.serve(&material, mismatches.is_empty())?;
-        if mismatches.is_empty() {
-            self.bundle.store(Arc::new(material.authorities));
-            self.report_published(true);
-            return Ok(Outcome::Settled);
-        }
-        self.status.send_modify(|status| (status.published, status.registered) = (false, false));
-        for (kind, patch) in additions {
-            if self.memory.pause(kind.name(), &bundle).is_none()
-                && self.objects.patch_configuration(kind, &patch).await?
-            {
-                info!(configuration = kind.name(), "missing entries are added without a caBundle");
-                self.memory.remember(kind.name(), &bundle);
-            }
-        }
-        Ok(Outcome::Waiting(mismatches.join("; ")))
-    }
-
-    /// Hands the material's certificate to new handshakes, if nobody loses by it.
-    fn serve(&mut self, material: &Material, published: bool) -> Result<(), PassError> {
-        let now = (self.clock)();
-        if let Some(leaf) = material.facts(&self.settings.dns_name()).leaf {
-            let known = self.memory.served.is_some_and(|served| served.id == leaf.id);
-            if rotation::may_serve(self.memory.served.as_ref(), &leaf, published, now) && !known {
-                self.resolver.swap(material.certified_key()?);
-                info!(expires = %leaf.expires(), "serving a certificate");
-                self.memory.served = Some(leaf);
-                if !published {
-                    self.bundle.store(Arc::new(material.authorities.clone()));
+        material: &Material,
+        published: Option<Timestamp>,
+    ) -> Result<(), PassError> {
+        let (now, timing) = ((self.clock)(), self.settings.timing);
+        let stored = material.facts(&self.settings.dns_name());
+        let served = self.memory.served.as_ref();
+        match (stored.leaf, rotation::serves_from(served, &stored, published, timing, now)) {
+            (Some(leaf), Some(from)) if from <= now => {
+                if served.is_none_or(|served| served.id != leaf.id) {
+                    self.resolver.swap(material.certified_key()?);
+                    info!(expires = %leaf.expires(), "serving a certificate");
+                    self.memory.served = Some(leaf);
+                    if published.is_none() {
+                        self.bundle.store(Arc::new(material.authorities.clone()));
+                    }
                 }
             }
+            (_, Some(from)) => self.wait_until(from),
+            (_, None) => {}
         }
         self.memory.material = Some(material.clone());
         Ok(())
+    }
+
+    /// Lets the next pass begin at `time`, if nothing begins it before.
+    fn wait_until(&mut self, time: Timestamp) {
+        self.memory.due = Some(self.memory.due.map_or(time, |due| due.min(time)));
     }
 }
 
@@ -558,6 +538,7 @@ fn step_name(step: &Step) -> &'static str {
     match step {
         Step::Keep => "keep",
         Step::AwaitPublication => "await publication",
+        Step::AwaitUptake { .. } => "await uptake",
         Step::Restore { .. } => "restore",
         Step::Create { .. } => "create",
         Step::AddAuthority { .. } => "add authority",
@@ -582,9 +563,10 @@ pub(crate) async fn load_files(settings: &Settings, now: Timestamp) -> Result<Ma
             remembered: None,
             served: None,
             authorities: &[],
-            published: true,
+            // Nothing is published.
+            published: Some(Timestamp::MIN),
         };
-        let step = rotation::next(&observation, settings.renew_before, now);
+        let step = rotation::next(&observation, settings.timing, now);
         let base = content.material.unwrap_or_default();
         if step == Step::Keep {
             return Ok(base);

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use jiff::SignedDuration;
 use planner::registration::{self, Endpoint};
-use planner::rotation;
+use planner::rotation::{self, Timing};
 use thiserror::Error;
 
 /// Who makes the certificates, and where they lie.
@@ -32,8 +31,8 @@ pub struct Settings {
     pub directory: PathBuf,
     /// The port on which this process listens.
     pub port: u16,
-    /// How long before its expiry a certificate is renewed.
-    pub renew_before: SignedDuration,
+    /// How long before its expiry a certificate is renewed, and when API servers trust a new authority.
+    pub timing: Timing,
     /// What the webhook entries say.
     pub registration: registration::Settings,
     /// Feature gates.
@@ -87,7 +86,10 @@ impl Settings {
             secret: or("SECRET_NAME", "kruise-webhook-certs"),
             directory: PathBuf::from(or("WEBHOOK_CERT_DIR", "/tmp/kruise-webhook-certs")),
             port,
-            renew_before: rotation::parse_renew_before(get("CERTS_RENEW_BEFORE").as_deref()),
+            timing: Timing {
+                renew_before: rotation::parse_renew_before(get("CERTS_RENEW_BEFORE").as_deref()),
+                uptake: rotation::UPTAKE,
+            },
             registration: registration::Settings::new(namespace, endpoint),
             gates,
             served,

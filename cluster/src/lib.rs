@@ -9,6 +9,7 @@
 //!
 //! A client's worker lives on the runtime that made it: make one client per runtime.
 
+pub mod cache_sizes;
 pub mod client;
 pub mod election;
 pub mod events;

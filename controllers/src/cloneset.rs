@@ -35,6 +35,7 @@ use tracing::{debug, warn};
 
 use crate::controller_revisions::Group;
 use crate::course::Courses;
+use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
 use crate::store::{Change, Kept};
@@ -120,15 +121,24 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let (events, told) = mpsc::channel(EVENTS);
     let settings = settings(&context).await;
     let controller = Arc::new(Controller::new(context, settings, pods, events));
+    let caches = &controller.context.metrics.caches;
+    caches.count(NAME, KIND, &controller, |all| all.stores.sets.len());
+    caches.count(NAME, "PersistentVolumeClaim", &controller, |all| all.stores.claims.len());
+    caches.count(NAME, "ControllerRevision", &controller, |all| all.stores.revisions.0.len());
     let (sender, keys) = mpsc::unbounded_channel();
     let workers = controller.context.settings.cloneset_workers;
     let work = async {
         tokio::join!(controller.pods.synced(), controller.stores.synced());
         let reconciled = controller.clone();
         let settings = queue::Settings { name: NAME, workers };
+        let containment =
+            Arc::new(Containment::new(NAME, controller.context.metrics.clone(), client.clone()));
         queue::run(settings, &controller.context.metrics, keys, move |key: Key| {
-            let controller = reconciled.clone();
-            async move { controller.reconcile(&key).await }
+            let (controller, containment) = (reconciled.clone(), containment.clone());
+            async move {
+                let object = || controller.stores.sets.get(&key).map(|set| reference(&set));
+                containment.contain(object, controller.reconcile(&key)).await
+            }
         })
         .await;
     };
@@ -441,16 +451,19 @@ impl Controller {
     fn tell(&self, set: &CloneSet, mut event: Event) {
         // The API server refuses longer ones; those with the JSON of what failed are.
         event.message.truncate(event.message.floor_char_boundary(MESSAGE));
-        let metadata = &set.metadata;
-        let reference = ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
-            kind: Some(KIND.to_owned()),
-            namespace: Some(metadata.namespace.clone()),
-            name: Some(metadata.name.clone()),
-            uid: Some(metadata.uid.clone()),
-            resource_version: Some(metadata.resource_version.clone()),
-            ..ObjectReference::default()
-        };
-        drop(self.events.try_send((reference, event)));
+        drop(self.events.try_send((reference(set), event)));
+    }
+}
+
+fn reference(set: &CloneSet) -> ObjectReference {
+    let metadata = &set.metadata;
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some(KIND.to_owned()),
+        namespace: Some(metadata.namespace.clone()),
+        name: Some(metadata.name.clone()),
+        uid: Some(metadata.uid.clone()),
+        resource_version: Some(metadata.resource_version.clone()),
+        ..ObjectReference::default()
     }
 }

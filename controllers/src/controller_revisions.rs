@@ -1,7 +1,6 @@
 //! How ControllerRevisions are found.
 
 use api::labels::SIDECARSET_NAME;
-use cluster::watched::Key;
 use planner::revision::workload::StoredRevision;
 
 use crate::store::Kept;
@@ -21,8 +20,12 @@ pub enum Group {
 impl Kept for StoredRevision {
     type Group = Group;
 
-    fn key(&self) -> Key {
-        (self.metadata.namespace.clone(), self.metadata.name.clone())
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
     }
 
     fn uid(&self) -> &str {

@@ -11,9 +11,10 @@ use planner::launch_priority::barrier_name;
 use planner::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
 use tokio::sync::mpsc;
 
+use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError, triggers};
+use crate::{Context, ReconcileError, triggers, whole_pod_reference};
 
 const SETTINGS: Settings = Settings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
@@ -27,9 +28,13 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let (sender, keys) = mpsc::unbounded_channel();
     let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
     let client = context.client.clone();
+    let containment = Arc::new(Containment::new(SETTINGS.name, context.metrics.clone(), client.clone()));
     let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
-        let (client, pods) = (client.clone(), pods.clone());
-        async move { reconcile(&client, &pods, &key).await }
+        let (client, pods, containment) = (client.clone(), pods.clone(), containment.clone());
+        async move {
+            let object = || pods.waiting().get(&key).map(|pod| whole_pod_reference(&pod));
+            containment.contain(object, reconcile(&client, &pods, &key)).await
+        }
     });
     tokio::join!(waiting, queue);
 }

@@ -20,6 +20,7 @@ pub mod created_pods;
 mod fake;
 pub mod launch_priority;
 pub mod metrics;
+mod panics;
 pub mod pod_readiness;
 pub mod pods;
 pub mod queue;
@@ -35,8 +36,9 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use cluster::Index;
 use cluster::election::Election;
+use cluster::watched::WatchedObject;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
+use kube::{Client, Resource};
 use planner::observed_pod::ObservedPod;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -71,6 +73,9 @@ pub enum ReconcileError {
     /// What was planned could not be carried out.
     #[error("{0}")]
     Action(String),
+    /// A defect of ours.
+    #[error("a defect of the controller: {0}")]
+    Panicked(String),
     /// Some Pods could not be brought on; the others were.
     #[error("{failed} Pods failed, the first: {first}")]
     Pods {
@@ -180,6 +185,10 @@ async fn supervise(start: impl Fn() -> JoinSet<()>) {
 fn start(context: &Context) -> JoinSet<()> {
     let terminator = context.settings.gates.enabled(Feature::SidecarTerminator);
     let pods = Arc::new(Pods::new(terminator).telling(context.metrics.created_pods.clone()));
+    let caches = &context.metrics.caches;
+    caches.count("pods", "Pod", &pods, Pods::len);
+    caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
+    caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
     tasks.spawn(pods::watch(context.client.clone(), pods.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
@@ -205,6 +214,15 @@ fn pod_reference(pod: &ObservedPod) -> ObjectReference {
         // No resource version: Events of all states are counted as one.
         ..ObjectReference::default()
     }
+}
+
+/// A Pod that is kept whole, as Events refer to it.
+fn whole_pod_reference(pod: &WatchedObject) -> ObjectReference {
+    let (namespace, name) = pod.key();
+    let uid = pod.meta().uid.clone();
+    let (api_version, kind) = (Some("v1".to_owned()), Some("Pod".to_owned()));
+    let (namespace, name) = (Some(namespace), Some(name));
+    ObjectReference { api_version, kind, namespace, name, uid, ..ObjectReference::default() }
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::cache_sizes::CacheSizes;
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
@@ -16,11 +17,14 @@ const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];
 pub struct Metrics {
     /// When Pods were last created; kept on the replica that leads.
     pub created_pods: Arc<CreatedPods>,
+    /// How much the caches of the process hold.
+    pub caches: CacheSizes,
     lease: String,
     leader: IntGauge,
     leader_status: IntGaugeVec,
     reconciles: IntCounterVec,
     errors: IntCounterVec,
+    panics: IntCounterVec,
     seconds: HistogramVec,
     workers: IntGaugeVec,
     active: IntGaugeVec,
@@ -70,6 +74,7 @@ impl Metrics {
         };
         let metrics = Self {
             created_pods: Arc::default(),
+            caches: CacheSizes::register(registry)?,
             lease: lease.to_owned(),
             leader: IntGauge::new("kruise_manager_is_leader", "1 on the replica that leads")?,
             leader_status: IntGaugeVec::new(
@@ -82,6 +87,10 @@ impl Metrics {
             )?,
             errors: IntCounterVec::new(
                 Opts::new("controller_runtime_reconcile_errors_total", "Reconciles that failed"),
+                controller,
+            )?,
+            panics: IntCounterVec::new(
+                Opts::new("kutter_reconcile_panics_total", "Reconciles that a defect of ours ended"),
                 controller,
             )?,
             seconds: HistogramVec::new(
@@ -130,6 +139,7 @@ impl Metrics {
         registry.register(Box::new(metrics.leader_status.clone()))?;
         registry.register(Box::new(metrics.reconciles.clone()))?;
         registry.register(Box::new(metrics.errors.clone()))?;
+        registry.register(Box::new(metrics.panics.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.workers.clone()))?;
         registry.register(Box::new(metrics.active.clone()))?;
@@ -184,6 +194,13 @@ impl Metrics {
 
     pub(crate) fn set_workers(&self, controller: &str, workers: usize) {
         self.workers.with_label_values(&[controller]).set(workers as i64);
+        // There from the start, at zero.
+        self.panics.with_label_values(&[controller]);
+    }
+
+    /// Counts a panic of a reconcile.
+    pub(crate) fn panicked(&self, controller: &str) {
+        self.panics.with_label_values(&[controller]).inc();
     }
 
     pub(crate) fn added(&self, controller: &str) {

@@ -47,7 +47,7 @@ pub struct Pods {
 /// What Pods are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// The UID of an owner.
+    /// The UID of an owner of our own group.
     Owner(Box<str>),
     /// The name of a SidecarSet whose sidecars were injected.
     SidecarSet(Box<str>),
@@ -56,8 +56,12 @@ pub enum Group {
 impl Kept for ObservedPod {
     type Group = Group;
 
-    fn key(&self) -> Key {
-        (self.metadata.namespace.to_string(), self.metadata.name.to_string())
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
     }
 
     fn uid(&self) -> &str {
@@ -70,6 +74,7 @@ impl Kept for ObservedPod {
 
     fn groups(&self) -> Vec<Group> {
         let owners = self.metadata.owner_references.iter();
+        let owners = owners.filter(|owner| owner.group() == api::APPS_GROUP);
         let owners = owners.map(|owner| Group::Owner(owner.uid.as_str().into()));
         owners.chain(injected(self).map(|name| Group::SidecarSet(name.into()))).collect()
     }
@@ -94,12 +99,17 @@ impl Pods {
         Self { created, ..self }
     }
 
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
     /// A Pod by namespace and name.
     pub fn get(&self, key: &Key) -> Option<Arc<ObservedPod>> {
         self.kept.get(key)
     }
 
-    /// The Pods with this owner among their owners, in no particular order.
+    /// The Pods with this owner, of our own group, among their owners, in no particular order.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::Owner(uid.into()))
     }

@@ -161,7 +161,12 @@ impl<K: Clone + Debug + Ord> Queue<K> {
     ) {
         let (id, outcome) = match finished {
             Ok((id, outcome)) => (id, outcome.map_err(|error| error.to_string())),
-            Err(error) => (error.id(), Err(error.to_string())),
+            Err(error) => {
+                if error.is_panic() {
+                    metrics.panicked(settings.name);
+                }
+                (error.id(), Err(error.to_string()))
+            }
         };
         let Some((key, since)) = self.running.remove(&id) else { return };
         let result = match outcome {

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::carry_out::{Outcome, carry_out};
+use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
 use crate::{Context, ReconcileError, now, pod_reference, triggers};
@@ -34,11 +35,15 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
         triggers::changed(change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
     });
     let client = context.client.clone();
+    let containment = Arc::new(Containment::new(NAME, context.metrics.clone(), client.clone()));
     let terminator = Arc::new(Terminator::new(client, pods));
     let settings = queue::Settings { name: NAME, workers: context.settings.sidecarterminator_workers };
     let queue = queue::run(settings, &context.metrics, keys, move |key| {
-        let terminator = terminator.clone();
-        async move { terminator.reconcile(&key).await }
+        let (terminator, containment) = (terminator.clone(), containment.clone());
+        async move {
+            let object = || terminator.pods.get(&key).map(|pod| pod_reference(&pod));
+            containment.contain(object, terminator.reconcile(&key)).await
+        }
     });
     tokio::join!(changed, queue);
 }

@@ -40,6 +40,7 @@ use tracing::{info, warn};
 
 use crate::carry_out::{Outcome, carry_out, is_refusal};
 use crate::course::{self, Courses};
+use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
 use crate::store::follow::{Readable, follow, resource};
@@ -52,6 +53,7 @@ mod revisions;
 #[cfg(test)]
 mod tests;
 
+use account::reviewed::{self, Reviewed};
 use account::{Keeper, Rollouts};
 use memory::Memory;
 use revisions::Revisions;
@@ -71,8 +73,12 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 impl Kept for RolloutSet {
     type Group = ();
 
-    fn key(&self) -> Key {
-        key(&self.name)
+    fn namespace(&self) -> &str {
+        ""
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn uid(&self) -> &str {
@@ -108,6 +114,7 @@ struct Controller {
     courses: Courses,
     memory: Memory,
     rollouts: Rollouts,
+    reviewed: Store<Reviewed>,
 }
 
 /// What came of the writes of a plan.
@@ -126,8 +133,11 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
     let controller = Arc::new(Controller::new(client.clone(), namespace, context.index.clone(), pods));
+    let containment = Arc::new(Containment::new(NAME, context.metrics.clone(), client.clone()));
+    context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
+    context.metrics.caches.count(NAME, "ControllerRevision", &controller, |all| all.revisions.stored.len());
     let sets: Api<WatchedObject> = Api::all_with(
-        client,
+        client.clone(),
         &resource(api::APPS_GROUP, "v1beta1", api::sidecarset::KIND, api::sidecarset::PLURAL),
     );
     let (sender, names) = mpsc::unbounded_channel();
@@ -138,10 +148,13 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
             controller.sets.synced(),
             controller.revisions.stored.synced()
         );
-        let reconciled = controller.clone();
+        let (reconciled, containment) = (controller.clone(), containment.clone());
         queue::run(settings, &context.metrics, names, move |name: Box<str>| {
-            let controller = reconciled.clone();
-            async move { controller.reconcile(&name).await }
+            let (controller, containment) = (reconciled.clone(), containment.clone());
+            async move {
+                let object = || controller.sets.get(&key(&name)).map(|set| reference(&set));
+                containment.contain(object, controller.reconcile(&name)).await
+            }
         })
         .await;
     };
@@ -152,6 +165,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     tokio::join!(
         follow(sets, Config::default(), &controller.sets),
         controller.revisions.follow(),
+        reviewed::keep_current(client, &controller.reviewed),
         triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
         triggers::forward(controller.revisions.stored.subscribe(), sender.clone(), revisions::lost),
         triggers::forward(controller.pods.subscribe(), sender, |change| controller.of_pod(change)),
@@ -163,12 +177,13 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 impl Controller {
     fn new(client: Client, namespace: &str, index: Arc<Index>, pods: Arc<Pods>) -> Self {
         Self {
-            revisions: Revisions::new(client.clone(), namespace),
+            revisions: Revisions::new(client.clone(), namespace, index.clone()),
             recorder: Recorder::new(client.clone(), NAME, None),
             sets: Store::default(),
             courses: Courses::default(),
             memory: Memory::default(),
             rollouts: Rollouts::default(),
+            reviewed: Store::default(),
             index,
             pods,
             client,

@@ -17,10 +17,12 @@
 //! 4. Subscribers hear of every change once, in order. They never block the store.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cluster::watched::{Key, WatchedObject};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use kube::Resource;
 use tokio::sync::{mpsc, watch};
 
@@ -31,8 +33,11 @@ pub trait Kept: Send + Sync + 'static {
     /// What objects are found by, beside their names.
     type Group: Clone + Eq + Hash + Send;
 
-    /// Namespace and name.
-    fn key(&self) -> Key;
+    /// The namespace; empty for a cluster-scoped object.
+    fn namespace(&self) -> &str;
+
+    /// The name.
+    fn name(&self) -> &str;
 
     /// The identity, which a later object of this name does not have.
     fn uid(&self) -> &str;
@@ -42,13 +47,22 @@ pub trait Kept: Send + Sync + 'static {
 
     /// The groups that the object is in.
     fn groups(&self) -> Vec<Self::Group>;
+
+    /// Namespace and name.
+    fn key(&self) -> Key {
+        (self.namespace().to_owned(), self.name().to_owned())
+    }
 }
 
 impl Kept for WatchedObject {
     type Group = ();
 
-    fn key(&self) -> Key {
-        Self::key(self)
+    fn namespace(&self) -> &str {
+        self.meta().namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
     }
 
     fn uid(&self) -> &str {
@@ -94,7 +108,6 @@ pub struct Store<T: Kept> {
 
 struct State<T: Kept> {
     slots: Slots<T>,
-    keys: HashMap<Key, u32>,
     groups: HashMap<T::Group, BTreeSet<u32>>,
     /// How far the list or the watch has come.
     progress: Version,
@@ -122,8 +135,7 @@ impl Version {
 impl<T: Kept> Default for Store<T> {
     fn default() -> Self {
         let state = State {
-            slots: Slots { objects: Vec::new(), free: Vec::new() },
-            keys: HashMap::new(),
+            slots: Slots::default(),
             groups: HashMap::new(),
             progress: Version::default(),
             listing: None,
@@ -134,10 +146,15 @@ impl<T: Kept> Default for Store<T> {
 }
 
 impl<T: Kept> Store<T> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().slots.names.len()
+    }
+
     /// An object by namespace and name.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         let state = self.lock();
-        let slot = *state.keys.get(key)?;
+        let slot = state.slots.find(&key.0, &key.1)?;
         state.slots.get(slot).cloned()
     }
 
@@ -170,7 +187,7 @@ impl<T: Kept> Store<T> {
     pub fn written(&self, object: T) {
         let mut state = self.lock();
         let version = Version::of(&object);
-        let known = state.keys.get(&object.key()).copied();
+        let known = state.slots.find(object.namespace(), object.name());
         let older = match known.and_then(|slot| state.slots.get(slot)) {
             Some(known) => Version::of(&**known) < version,
             // A list that is under way may be older than the object, or may show it on a later page.
@@ -190,7 +207,7 @@ impl<T: Kept> Store<T> {
     /// A list begins.
     pub(crate) fn list_begins(&self) {
         let mut state = self.lock();
-        let unseen = state.keys.values().copied().collect();
+        let unseen = state.slots.names.iter().copied().collect();
         state.listing = Some(Listing { unseen, written: HashSet::new() });
         // An API server that was set back counts from where it is now.
         state.progress = Version::default();
@@ -200,7 +217,7 @@ impl<T: Kept> Store<T> {
     pub(crate) fn apply(&self, object: T) {
         let mut state = self.lock();
         let version = Version::of(&object);
-        let known = state.keys.get(&object.key()).copied();
+        let known = state.slots.find(object.namespace(), object.name());
         state.progress = state.progress.max(version);
         let mut listed = state.listing.is_some();
         if let (Some(listing), Some(slot)) = (&mut state.listing, known) {
@@ -255,16 +272,9 @@ impl<T: Kept> Store<T> {
 
 impl<T: Kept> State<T> {
     fn insert(&mut self, object: T) -> u32 {
-        let (key, object) = (object.key(), Arc::new(object));
+        let object = Arc::new(object);
         let groups = object.groups();
-        let (slot, old) = match self.keys.get(&key).copied() {
-            Some(slot) => (slot, self.slots.replace(slot, object.clone())),
-            None => {
-                let slot = self.slots.add(object.clone());
-                self.keys.insert(key, slot);
-                (slot, None)
-            }
-        };
+        let (slot, old) = self.slots.put(object.clone());
         let before = old.as_ref().map(|old| old.groups()).unwrap_or_default();
         if before != groups {
             self.leave(slot, before);
@@ -278,7 +288,7 @@ impl<T: Kept> State<T> {
 
     /// Removes the object, unless it is a later one of this name, known by its creation.
     fn forget(&mut self, key: &Key, version: Version) {
-        let Some(slot) = self.keys.get(key).copied() else { return };
+        let Some(slot) = self.slots.find(&key.0, &key.1) else { return };
         if self.slots.get(slot).is_some_and(|known| Version::of(&**known) <= version) {
             if let Some(listing) = &mut self.listing {
                 listing.unseen.remove(&slot);
@@ -292,7 +302,6 @@ impl<T: Kept> State<T> {
 
     fn remove(&mut self, slot: u32) {
         let Some(object) = self.slots.take(slot) else { return };
-        self.keys.remove(&object.key());
         self.leave(slot, object.groups());
         self.tell(&Change { old: Some(object), new: None });
     }
@@ -313,32 +322,72 @@ impl<T: Kept> State<T> {
     }
 }
 
-/// Objects by small numbers, so that a group of thousands costs a few bytes for each member.
+/// Objects by small numbers, so that a name or a member of a group of thousands costs a few bytes.
 struct Slots<T> {
     objects: Vec<Option<Arc<T>>>,
     free: Vec<u32>,
+    /// The slots of objects, by namespace and name.
+    names: HashTable<u32>,
+    hasher: RandomState,
 }
 
-impl<T> Slots<T> {
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            free: Vec::new(),
+            names: HashTable::new(),
+            hasher: RandomState::default(),
+        }
+    }
+}
+
+impl<T: Kept> Slots<T> {
     fn get(&self, slot: u32) -> Option<&Arc<T>> {
         self.objects.get(slot as usize)?.as_ref()
     }
 
-    fn replace(&mut self, slot: u32, object: Arc<T>) -> Option<Arc<T>> {
-        self.objects.get_mut(slot as usize)?.replace(object)
+    fn find(&self, namespace: &str, name: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one((namespace, name));
+        self.names.find(hash, |slot| self.has_name(*slot, namespace, name)).copied()
+    }
+
+    fn has_name(&self, slot: u32, namespace: &str, name: &str) -> bool {
+        self.get(slot).is_some_and(|object| object.namespace() == namespace && object.name() == name)
+    }
+
+    /// Puts an object into the slot of its name; gives the one that was there.
+    fn put(&mut self, object: Arc<T>) -> (u32, Option<Arc<T>>) {
+        let slot = self.find(object.namespace(), object.name());
+        if let Some((slot, place)) = slot.and_then(|slot| Some((slot, self.objects.get_mut(slot as usize)?)))
+        {
+            return (slot, place.replace(object));
+        }
+        let hash = self.hasher.hash_one((object.namespace(), object.name()));
+        let slot = self.add(object);
+        let Self { objects, names, hasher, .. } = self;
+        names.insert_unique(hash, slot, |slot| {
+            let object = objects.get(*slot as usize).and_then(Option::as_ref);
+            object.map_or(0, |object| hasher.hash_one((object.namespace(), object.name())))
+        });
+        (slot, None)
     }
 
     fn take(&mut self, slot: u32) -> Option<Arc<T>> {
-        let object = self.objects.get_mut(slot as usize)?.take();
-        if object.is_some() {
-            self.free.push(slot);
+        let object = self.objects.get_mut(slot as usize)?.take()?;
+        let hash = self.hasher.hash_one((object.namespace(), object.name()));
+        if let Ok(name) = self.names.find_entry(hash, |known| *known == slot) {
+            name.remove();
         }
-        object
+        self.free.push(slot);
+        Some(object)
     }
 
     fn add(&mut self, object: Arc<T>) -> u32 {
         if let Some(slot) = self.free.pop() {
-            self.replace(slot, object);
+            if let Some(place) = self.objects.get_mut(slot as usize) {
+                *place = Some(object);
+            }
             return slot;
         }
         self.objects.push(Some(object));

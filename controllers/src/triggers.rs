@@ -7,6 +7,7 @@ use cluster::watched::Key;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
+use crate::panics::passing_over;
 use crate::store::{Change, Kept};
 
 /// Sends for each change the keys that `wanted` names, each after its time. A key that is due already is
@@ -22,7 +23,9 @@ pub(crate) async fn forward<T, K: Clone + Ord, I: IntoIterator<Item = (K, Durati
         tokio::select! {
             change = changes.recv() => {
                 let Some(change) = change else { return };
-                for (key, pause) in wanted(&change) {
+                // What a defect makes of one change must not stop those of all other objects.
+                let Some(wanted) = passing_over(|| wanted(&change).into_iter().collect::<Vec<_>>()) else { continue };
+                for (key, pause) in wanted {
                     if !pause.is_zero() {
                         later.add(key, Instant::now() + pause);
                     } else if keys.send(key).is_err() {
@@ -115,5 +118,24 @@ mod tests {
             drop(changes);
         };
         tokio::join!(forwarded, queued);
+    }
+
+    #[tokio::test]
+    async fn a_change_that_brings_out_a_defect_stops_no_other() {
+        let (changes, receiver) = unbounded_channel();
+        let (keys, mut queue) = unbounded_channel();
+        for number in 0..3_u64 {
+            changes.send(Change { old: None, new: Some(std::sync::Arc::new(number)) }).unwrap();
+        }
+        drop(changes);
+        forward(receiver, keys, |change| {
+            let number = change.new.as_deref().copied();
+            assert_ne!(number, Some(1), "a defect");
+            number.map(|number| (number, Duration::ZERO))
+        })
+        .await;
+        let mut forwarded = Vec::new();
+        queue.recv_many(&mut forwarded, 9).await;
+        assert_eq!(forwarded, [0, 2]);
     }
 }

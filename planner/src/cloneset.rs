@@ -9,6 +9,7 @@
 //!     ranking      which Pods go first               pod       the Pods and claims that are created
 //!     claims       whose claim is whose              status, progress   what the status says
 //!     explanation  what stands in the way, and what would clear it
+//!     told         what a status tells of refusals to others than the controller
 //!
 //!   trigger      which CloneSet to look at when something has changed
 //! ```
@@ -53,6 +54,7 @@ mod scale;
 pub mod status;
 #[cfg(test)]
 mod tests;
+mod told;
 pub mod trigger;
 mod update;
 pub mod validation;
@@ -61,7 +63,8 @@ pub use action::{Action, DeleteReason, NewClaim, Part, RevisionStep, Seen, Write
 pub use claims::Claim;
 pub use explanation::{Blocker, Explanation};
 pub use pre_download::PreDownload;
-pub use status::{Outcome, StatusPlan};
+pub use status::{Outcome, StatusPlan, selector_text};
+pub use told::{plan_as_told, trouble};
 
 use claims::{Claims, TakenIds};
 use counting::{Difference, Limits, Question};

@@ -16,6 +16,7 @@ use crate::selector::Labels;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod times;
 
 pub use pool::Pool;
 
@@ -64,6 +65,10 @@ pub struct PodMetadata {
     /// Annotations.
     #[serde(deserialize_with = "or_default")]
     pub annotations: Pairs,
+    /// Times that were taken out of the annotations, in seconds since 1970; see
+    /// [`ObservedPod::take_times_out`].
+    #[serde(skip)]
+    pub times: Box<[i64]>,
     /// The objects with which the Pod goes.
     #[serde(deserialize_with = "or_default")]
     pub owner_references: Arc<[OwnerReference]>,

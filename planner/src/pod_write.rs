@@ -125,6 +125,7 @@ impl PodWrite {
 
     /// Changes `pod` as the API server would, except for its resource version.
     pub fn apply(&self, pod: &mut ObservedPod) {
+        pod.put_times_back();
         let metadata = &mut pod.metadata;
         metadata.labels = merged(&metadata.labels, &self.labels);
         metadata.annotations = merged(&metadata.annotations, &self.annotations);

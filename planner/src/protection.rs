@@ -11,6 +11,7 @@
 //! 2. An object that is being deleted is never refused.
 //! 3. A count that failed refuses: protection fails closed.
 //! 4. With the gate `ResourcesDeletionProtection` off nothing is refused.
+//! 5. What an object holds is read only for `Cascading`; where it cannot be read then, the object stays.
 
 use std::fmt::Display;
 
@@ -232,29 +233,17 @@ pub fn assess(kind: Kind, version: &str, old_object: Option<&RawValue>, gates: &
         VersionPolicy::Allow => return Assessment::Allowed,
         VersionPolicy::Refuse => return invalid(format!("unsupported version: {version}")),
     }
-    let decided = match kind {
-        Kind::Namespace => decide::<IgnoredAny>(kind, object, gates, |object| cascading_namespace(&object)),
-        Kind::CustomResourceDefinition => {
-            decide::<crd::Spec>(kind, object, gates, |object| crd::cascading(object, gates))
-        }
-        Kind::Service | Kind::Ingress => decide::<IgnoredAny>(kind, object, gates, |_| Assessment::Allowed),
-        _ => decide::<WorkloadSpec>(kind, object, gates, |object| cascading_workload(kind, object)),
-    };
-    decided.unwrap_or_else(invalid)
+    decide(kind, object, gates).unwrap_or_else(invalid)
 }
 
-/// The steps that all kinds share (spec 50 §4.1); `cascading` decides what that value means for the kind.
-fn decide<'a, S: Deserialize<'a>>(
-    kind: Kind,
-    object: &'a RawValue,
-    gates: &FeatureGates,
-    cascading: impl FnOnce(Object<S>) -> Assessment,
-) -> Result<Assessment, String> {
+/// The steps that all kinds share (spec 50 §4.1). What lies beside the metadata is read only where the
+/// protection hangs on it, so that an object which holds nonsense can still go.
+fn decide(kind: Kind, object: &RawValue, gates: &FeatureGates) -> Result<Assessment, String> {
     let unreadable = |error: &dyn Display| format!("the {} cannot be read: {error}", kind.name());
     if !object.get().starts_with('{') {
         return Err(unreadable(&"it is not a JSON object"));
     }
-    let object: Object<S> = json::from_str(object.get()).map_err(|error| unreadable(&error))?;
+    let object: Object<'_> = json::from_str(object.get()).map_err(|error| unreadable(&error))?;
     if let Some(found) = object.kind.as_deref().filter(|found| !found.is_empty() && *found != kind.name()) {
         return Err(unreadable(&format_args!("it is a {found}")));
     }
@@ -264,23 +253,40 @@ fn decide<'a, S: Deserialize<'a>>(
     }
     Ok(match protection {
         Some("Always") => object.refuse(format!("{FORBIDDEN} {ALWAYS}")),
-        Some("Cascading") => cascading(object),
+        Some("Cascading") => cascading(kind, &object, gates),
         _ => Assessment::Allowed,
+    })
+}
+
+/// What `Cascading` means for the kind. An object that does not tell what it holds is kept.
+fn cascading(kind: Kind, object: &Object<'_>, gates: &FeatureGates) -> Assessment {
+    let decided = match kind {
+        Kind::Namespace => Ok(cascading_namespace(object)),
+        Kind::CustomResourceDefinition => crd::cascading(object, gates),
+        Kind::Service | Kind::Ingress => Ok(Assessment::Allowed),
+        _ => cascading_workload(kind, object),
+    };
+    decided.unwrap_or_else(|error| {
+        object.refuse(format!(
+            "{FORBIDDEN} {CASCADING} and what it holds cannot be read ({error}): \
+             correct the object, or remove the label to delete it as it is"
+        ))
     })
 }
 
 /// Without a number a workload of ours wants 1 replica, as its controller reads it; the API server has
 /// filled in the number of the others (spec 50 §4.2).
-fn cascading_workload(kind: Kind, object: Object<WorkloadSpec>) -> Assessment {
+fn cascading_workload(kind: Kind, object: &Object<'_>) -> Result<Assessment, serde_json::Error> {
     let default = i32::from(kind.is_kruise_workload());
-    let replicas = object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(default);
+    let spec: Option<WorkloadSpec> = object.spec()?;
+    let replicas = spec.and_then(|spec| spec.replicas).unwrap_or(default);
     if replicas > 0 {
-        return object.refuse(format!("{FORBIDDEN} {CASCADING} and replicas {replicas}>0"));
+        return Ok(object.refuse(format!("{FORBIDDEN} {CASCADING} and replicas {replicas}>0")));
     }
-    Assessment::Allowed
+    Ok(Assessment::Allowed)
 }
 
-fn cascading_namespace(object: &Object<IgnoredAny>) -> Assessment {
+fn cascading_namespace(object: &Object<'_>) -> Assessment {
     let need = Need::ActivePods { namespace: object.name().to_owned() };
     Assessment::Undecided(Question { namespace: String::new(), name: object.name().to_owned(), need })
 }
@@ -296,11 +302,13 @@ fn invalid(message: String) -> Assessment {
 /// The fields of an object that protection reads. No field has a serde default, so that a list is never
 /// taken for an object.
 #[derive(Deserialize)]
-struct Object<S> {
+struct Object<'a> {
     kind: Option<String>,
     metadata: Option<Metadata>,
-    spec: Option<S>,
-    status: Option<Status>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -336,7 +344,7 @@ struct WorkloadSpec {
     replicas: Option<i32>,
 }
 
-impl<S> Object<S> {
+impl<'a> Object<'a> {
     fn protection(&self) -> Option<&'static str> {
         let value = self.metadata.as_ref()?.labels.as_ref()?.protection.as_deref()?;
         ["Always", "Cascading"].into_iter().find(|known| *known == value)
@@ -350,13 +358,23 @@ impl<S> Object<S> {
         self.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()).unwrap_or_default()
     }
 
-    fn refuse(self, message: String) -> Assessment {
-        let (namespace, name) = self.into_key();
+    /// The spec, as far as the kind reads it.
+    fn spec<S: Deserialize<'a>>(&self) -> Result<Option<S>, serde_json::Error> {
+        self.spec.map(|spec| json::from_str(spec.get())).transpose()
+    }
+
+    /// The status, as far as it is read.
+    fn status(&self) -> Result<Option<Status>, serde_json::Error> {
+        self.status.map(|status| json::from_str(status.get())).transpose()
+    }
+
+    fn refuse(&self, message: String) -> Assessment {
+        let (namespace, name) = self.key();
         refused(namespace, name, message)
     }
 
-    fn into_key(self) -> (String, String) {
-        let Some(metadata) = self.metadata else { return Default::default() };
-        (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
+    fn key(&self) -> (String, String) {
+        let Some(metadata) = &self.metadata else { return Default::default() };
+        (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
     }
 }

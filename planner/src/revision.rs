@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::hash::{SIDECARS, fnv1_32, safe_encode};
 
+pub(crate) mod object;
 pub mod workload;
 
 /// The longest part of an owner's name that a revision's name begins with, in bytes.

@@ -4,7 +4,7 @@
 //!   no certificates ----Create----> [A]    leaf of A
 //!   leaf is due, A is young --SignLeaf--> [A]    new leaf of A
 //!   leaf is due, A is old --AddAuthority--> [B, A]  leaf of A   (B's key is stored, A's is gone)
-//!       every object publishes B --SignLeaf--> [B, A]  leaf of B
+//!       every object publishes B, and API servers had the time to see it --SignLeaf--> [B, A]  leaf of B
 //!       the next rotation, or A's expiry, drops A
 //! ```
 //!
@@ -14,7 +14,12 @@
 //!
 //! 1. The stored bundle contains the issuer of every leaf that a replica serves.
 //! 2. A replica changes its leaf only once every object publishes the new leaf's issuer.
-//! 3. Steps come to an end: after a few of them there is nothing left to do.
+//! 3. A replica that every API server accepts stays accepted, though each sees the objects only after a
+//!    while: the leaf of another authority waits for [`UPTAKE`] behind its publication.
+//! 4. Steps come to an end: after a few of them there is nothing left to do.
+//!
+//! Nothing waits where nobody is served well: without a leaf, with an expired one, or with one whose issuer is
+//! in no bundle any more.
 //!
 //! Whoever publishes must read an object before it reads the store, and write the object only in the
 //! version it read. Then an object never goes back to an older bundle.
@@ -35,6 +40,20 @@ pub const DEFAULT_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 *
 const MAX_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 365 * 9);
 /// Time after which every replica has seen a rotation: far longer than the slowest resync.
 const OVERLAP: SignedDuration = DAY;
+
+/// Time from a publication until every API server trusts what it says. They see webhook configurations and
+/// definitions by watch, within milliseconds; one whose watch broke lists again after at most 30 s, which the
+/// client doubles at random, and a moment for the list. A rotation has months, so that the wait costs nothing.
+pub const UPTAKE: SignedDuration = SignedDuration::from_secs(90);
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Renewal this long before expiry.
+    pub renew_before: SignedDuration,
+    /// API servers trust a bundle this long after its publication: [`UPTAKE`].
+    pub uptake: SignedDuration,
+}
 
 /// SHA-256 of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,8 +119,9 @@ pub struct Observation<'a> {
     /// Authorities of ours in the bundles that webhook entries and conversion stanzas publish: when
     /// the store is lost, another replica may still serve a leaf of theirs.
     pub authorities: &'a [Authority],
-    /// Every webhook entry and conversion stanza publishes the whole stored bundle.
-    pub published: bool,
+    /// Since when every webhook entry and conversion stanza publishes the whole stored bundle, as far as this
+    /// replica saw; `None` where one does not.
+    pub published: Option<Timestamp>,
 }
 
 /// What to do next. `bundle` names the authorities that stay, in order.
@@ -111,6 +131,11 @@ pub enum Step {
     Keep,
     /// Nothing, until the bundle is published everywhere.
     AwaitPublication,
+    /// Nothing, until every API server trusts what is published.
+    AwaitUptake {
+        /// When to look again.
+        until: Timestamp,
+    },
     /// Put back what this replica remembers, with this bundle.
     Restore {
         /// The authorities of the bundle.
@@ -150,8 +175,8 @@ fn read_duration(text: &str) -> Option<SignedDuration> {
 }
 
 /// The next step of the replica that made this observation.
-pub fn next(observation: &Observation<'_>, renew_before: SignedDuration, now: Timestamp) -> Step {
-    let renew_before = renew_before.min(MAX_RENEW_BEFORE);
+pub fn next(observation: &Observation<'_>, timing: Timing, now: Timestamp) -> Step {
+    let renew_before = timing.renew_before.min(MAX_RENEW_BEFORE);
     let Some(stored) = observation.stored else {
         let usable = |stored: &&Stored| stored.leaf.is_some_and(|leaf| leaf.usable(now));
         return match observation.remembered.filter(usable) {
@@ -181,17 +206,46 @@ pub fn next(observation: &Observation<'_>, renew_before: SignedDuration, now: Ti
     if bundle.iter().ne(stored.authorities.iter().map(|authority| &authority.id)) {
         return Step::SetBundle { bundle };
     }
-    match (signed_by_first, due, observation.published) {
-        (true, false, _) => Step::Keep,
-        (false, _, false) => Step::AwaitPublication,
-        (true, true, _) | (false, _, true) => Step::SignLeaf,
+    match (signed_by_first, due) {
+        (true, false) => return Step::Keep,
+        (true, true) => return Step::SignLeaf,
+        (false, _) => {}
+    }
+    match observation.published {
+        None => Step::AwaitPublication,
+        Some(since) => match trusted_from(since, leaf, timing) {
+            until if until > now => Step::AwaitUptake { until },
+            _ => Step::SignLeaf,
+        },
     }
 }
 
-/// Whether a replica that serves `current` may serve `candidate` now (invariant 2). One that serves
+/// When a replica that serves `current` may serve the leaf of `candidate`, which is what the store holds and
+/// what is `published` since a time (invariants 2 and 3); `None` where that is not known yet. One that serves
 /// nothing yet, or nothing that clients accept, has nothing to lose.
-pub fn may_serve(current: Option<&Leaf>, candidate: &Leaf, published: bool, now: Timestamp) -> bool {
-    current.is_none_or(|current| current.id == candidate.id || published || !current.usable(now))
+pub fn serves_from(
+    current: Option<&Leaf>,
+    candidate: &Stored,
+    published: Option<Timestamp>,
+    timing: Timing,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let new = candidate.leaf.as_ref()?;
+    let Some(current) = current.filter(|current| current.id != new.id && current.usable(now)) else {
+        return Some(now);
+    };
+    let since = published?;
+    // A bundle without its issuer refuses the current one. The same issuer was trusted all along.
+    let refused = current.issuer.is_none_or(|issuer| !candidate.authorities.contains(&issuer));
+    if refused || current.issuer == new.issuer {
+        return Some(now);
+    }
+    Some(trusted_from(since, current, timing))
+}
+
+/// When API servers trust what is published `since` then; at the latest when they refuse `leaf`.
+fn trusted_from(since: Timestamp, leaf: &Leaf, timing: Timing) -> Timestamp {
+    after(since, timing.uptake).min(leaf.expires())
 }
 
 /// The authorities of a bundle at the start of a rotation. What came before the current authority
@@ -237,6 +291,11 @@ mod tests {
     use proptest::prelude::*;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+    pub(super) const TIMING: Timing = timing(DEFAULT_RENEW_BEFORE);
+
+    const fn timing(renew_before: SignedDuration) -> Timing {
+        Timing { renew_before, uptake: UPTAKE }
+    }
 
     fn authority(number: u8, ends_in: SignedDuration) -> Authority {
         Authority {
@@ -260,10 +319,15 @@ mod tests {
         Stored { authorities: authorities.to_vec(), can_sign: true, leaf: Some(leaf) }
     }
 
+    /// The step beside a bundle that has long been published, or is not.
     fn step(stored: &Stored, published: bool, renew_before: SignedDuration) -> Step {
+        step_since(stored, published.then(|| after(NOW, -DAY)), renew_before)
+    }
+
+    fn step_since(stored: &Stored, published: Option<Timestamp>, renew_before: SignedDuration) -> Step {
         let observation =
             Observation { stored: Some(stored), remembered: None, served: None, authorities: &[], published };
-        next(&observation, renew_before, NOW)
+        next(&observation, timing(renew_before), NOW)
     }
 
     #[test]
@@ -279,8 +343,8 @@ mod tests {
     #[test]
     fn nothing_stored_makes_everything() {
         let observation =
-            Observation { stored: None, remembered: None, served: None, authorities: &[], published: false };
-        assert_eq!(next(&observation, DEFAULT_RENEW_BEFORE, NOW), Step::Create { bundle: vec![] });
+            Observation { stored: None, remembered: None, served: None, authorities: &[], published: None };
+        assert_eq!(next(&observation, TIMING, NOW), Step::Create { bundle: vec![] });
     }
 
     #[test]
@@ -292,10 +356,10 @@ mod tests {
             remembered: Some(&memory),
             served: memory.leaf.as_ref(),
             authorities: &[authority(7, YEAR)],
-            published: true,
+            published: Some(NOW),
         };
         let bundle = vec![a.id, Fingerprint([7; 32])];
-        assert_eq!(next(&observation, DEFAULT_RENEW_BEFORE, NOW), Step::Restore { bundle });
+        assert_eq!(next(&observation, TIMING, NOW), Step::Restore { bundle });
     }
 
     #[test]
@@ -360,9 +424,9 @@ mod tests {
             remembered: None,
             served: Some(&served),
             authorities: &[],
-            published: false,
+            published: None,
         };
-        let step = next(&observation, DEFAULT_RENEW_BEFORE, NOW);
+        let step = next(&observation, TIMING, NOW);
         assert_eq!(step, Step::SetBundle { bundle: vec![new.id, old.id] });
     }
 
@@ -393,9 +457,9 @@ mod tests {
                         remembered: None,
                         served: None,
                         authorities: &[],
-                        published: true,
+                        published: Some(after(NOW, -DAY)),
                     };
-                    let step = next(&observation, DEFAULT_RENEW_BEFORE, now);
+                    let step = next(&observation, TIMING, now);
                     kept = if step == Step::Keep { kept + 1 } else { 0 };
                     let after = apply(&step, stored.as_ref(), &known, fresh, now);
                     known.extend(&after.authorities);
@@ -408,13 +472,49 @@ mod tests {
     }
 
     #[test]
-    fn another_leaf_is_served_once_published_or_when_nothing_is_lost() {
+    fn the_leaf_of_a_new_authority_waits_until_api_servers_know_it() {
+        let (a, b) = (authority(1, DAY * 300), authority(3, YEAR * 10));
+        let during = stored(&[b, a], leaf(2, a, DAY * 30));
+        let since = |ago: SignedDuration| step_since(&during, Some(after(NOW, -ago)), DEFAULT_RENEW_BEFORE);
+        assert_eq!(since(SignedDuration::ZERO), Step::AwaitUptake { until: after(NOW, UPTAKE) });
+        assert_eq!(
+            since(UPTAKE - SignedDuration::from_secs(1)),
+            Step::AwaitUptake { until: after(NOW, SignedDuration::from_secs(1)) }
+        );
+        assert_eq!(since(UPTAKE), Step::SignLeaf);
+        // The end of what is served does not wait.
+        let brief = SignedDuration::from_secs(5);
+        let ending = stored(&[b, a], leaf(2, a, brief));
+        let step = |stored: &Stored| step_since(stored, Some(NOW), DEFAULT_RENEW_BEFORE);
+        assert_eq!(step(&ending), Step::AwaitUptake { until: after(NOW, brief) });
+        assert_eq!(step(&stored(&[b, a], leaf(2, a, -brief))), Step::SignLeaf);
+        // Nor does a leaf of the authority that is trusted already.
+        assert_eq!(step(&stored(&[b], leaf(2, b, DAY))), Step::SignLeaf);
+    }
+
+    #[test]
+    fn another_leaf_is_served_once_trusted_or_when_nothing_is_lost() {
         let (a, b) = (authority(1, YEAR), authority(3, YEAR));
-        let (current, candidate) = (leaf(2, a, YEAR), leaf(4, b, YEAR));
-        assert!(!may_serve(Some(&current), &candidate, false, NOW));
-        assert!(may_serve(Some(&current), &candidate, true, NOW));
-        assert!(may_serve(None, &candidate, false, NOW));
-        assert!(may_serve(Some(&leaf(2, a, -DAY)), &candidate, false, NOW));
+        let current = leaf(2, a, YEAR);
+        let (both, alone) = (stored(&[b, a], leaf(4, b, YEAR)), stored(&[b], leaf(4, b, YEAR)));
+        let from = |current: Option<&Leaf>, candidate: &Stored, published| {
+            serves_from(current, candidate, published, TIMING, NOW)
+        };
+        assert_eq!(from(Some(&current), &both, None), None);
+        assert_eq!(from(Some(&current), &both, Some(NOW)), Some(after(NOW, UPTAKE)));
+        let expired = leaf(2, a, -DAY);
+        let same = stored(&[a], leaf(4, a, YEAR));
+        for (current, candidate, published) in [
+            (None, &both, None),
+            (Some(&expired), &both, None),
+            (both.leaf.as_ref(), &both, None),
+            // Its issuer is trusted no more, or as before.
+            (Some(&current), &alone, Some(NOW)),
+            (Some(&current), &same, Some(NOW)),
+        ] {
+            assert_eq!(from(current, candidate, published), Some(NOW), "{current:?}");
+        }
+        assert_eq!(from(Some(&current), &alone, None), None, "somebody else has yet to publish");
     }
 
     /// What carrying out `step` leaves in the store.
@@ -454,7 +554,9 @@ mod tests {
             Step::SetBundle { bundle } | Step::Restore { bundle } => {
                 Stored { authorities: pick(bundle), can_sign, leaf }
             }
-            Step::Keep | Step::AwaitPublication => Stored { authorities: old, can_sign, leaf },
+            Step::Keep | Step::AwaitPublication | Step::AwaitUptake { .. } => {
+                Stored { authorities: old, can_sign, leaf }
+            }
         }
     }
 

@@ -38,6 +38,7 @@ mod controller;
 mod hooks;
 mod kubelet;
 mod server;
+mod takeover;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
@@ -126,6 +127,8 @@ enum Event {
     Silence { node: usize, failure: u32, step: Silence },
     /// A node comes back.
     Recover(usize),
+    /// The API server does not refuse changes of a Pod any more.
+    Relent { uid: Box<str> },
     /// A user does something.
     User(Step),
 }
@@ -258,6 +261,7 @@ impl<'p> Cluster<'p> {
             Event::Restart { life } => self.restart(life),
             Event::Silence { node, failure, step } => self.endure_silence(node, failure, step),
             Event::Recover(node) => self.recover_node(node),
+            Event::Relent { uid } => drop(self.server.refusing.remove(&uid)),
             Event::User(step) => self.user_does(step),
         }
         self.after_event();

@@ -233,9 +233,16 @@ impl World {
         self.namespaces.iter().map(|(name, namespace)| (name.as_str(), &**namespace))
     }
 
-    /// How many Namespaces are known.
-    pub fn namespace_count(&self) -> usize {
-        self.namespaces.len()
+    /// How many objects of a kind are known.
+    pub fn count(&self, kind: Watched) -> usize {
+        match kind {
+            Watched::SidecarSet => self.sidecar_sets.len() + self.unreadable.len(),
+            Watched::Namespace => self.namespaces.len(),
+            Watched::ControllerRevision => self.revisions.len(),
+            Watched::ConfigMap => usize::from(!self.configuration.is_empty()),
+            Watched::PodUnavailableBudget => self.budgets.len(),
+            Watched::PodProbeMarker => self.markers.len(),
+        }
     }
 
     /// A ControllerRevision of some SidecarSet by its name.
@@ -247,11 +254,6 @@ impl World {
     /// oldest to the newest.
     pub fn revisions_of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&Revision> {
         self.revisions.of(sidecar_set, custom_version)
-    }
-
-    /// How many ControllerRevisions are known.
-    pub fn revision_count(&self) -> usize {
-        self.revisions.len()
     }
 
     /// A value of the ConfigMap `kruise-configuration`.

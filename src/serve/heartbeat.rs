@@ -67,6 +67,37 @@ mod tests {
         assert_eq!(heartbeat.check(), Ok(()));
     }
 
+    /// Pain 1 c.
+    #[test]
+    fn a_runtime_whose_threads_are_all_blocked_is_found_out_within_30_seconds() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+        let heartbeat = Heartbeat::start("admission", runtime.handle());
+        let (blocked, arrived) = std::sync::mpsc::channel();
+        let mut releases = Vec::new();
+        for _ in 0..2 {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let blocked = blocked.clone();
+            runtime.spawn(async move {
+                blocked.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            arrived.recv().unwrap();
+            releases.push(release);
+        }
+        let started = Instant::now();
+        assert_eq!(heartbeat.check(), Ok(()));
+        while heartbeat.check().is_ok() {
+            assert!(started.elapsed() < Duration::from_secs(30), "it is not found out");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(releases);
+        while heartbeat.check().is_err() {
+            assert!(started.elapsed() < Duration::from_secs(60), "it works again");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     #[test]
     fn a_runtime_that_works_ticks() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

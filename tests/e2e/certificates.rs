@@ -1,9 +1,12 @@
 //! What happens to certificates that are lost, replaced or not trusted (pains 2 and 19).
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, wait_for, wait_within};
 use kube::Client;
+use planner::rotation::UPTAKE;
 use serde_json::{Value, json};
 
 use crate::conversion::samples;
@@ -91,7 +94,9 @@ async fn a_secret_from_a_backup_is_taken_over(server: &ApiServer, ports: &[u16])
     patch(&client, &secret_path("kruise-webhook-certs"), &json!({"stringData": data})).await;
     let restored = STANDARD.encode(&backup.authorities);
     for port in ports {
-        wait_for("every replica to serve the restored certificate", async || {
+        // The certificate that is served is good, so that the new one waits until API servers trust it.
+        let patience = Duration::try_from(UPTAKE).unwrap() + Duration::from_secs(60);
+        wait_within(patience, "every replica to serve the restored certificate", async || {
             if trusts(*port, &restored).await { Ok(()) } else { Err(port) }
         })
         .await;

@@ -1,5 +1,7 @@
 //! What the chart renders, with the real Helm and no cluster.
 
+mod installation;
+
 use std::process::Command;
 
 use serde_json::Value;

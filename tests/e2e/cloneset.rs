@@ -14,11 +14,12 @@ mod trouble;
 
 use kit::builders::{Object, workload};
 use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, Output, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::chronicle::Chronicle;
+use crate::product;
 use crate::support::{Shop, Stored, call, create, named, shared};
 
 const INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
@@ -280,6 +281,13 @@ impl Fleet {
             found.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(events.len())
         })
         .await
+    }
+
+    /// What `kutter explain` prints about the CloneSet.
+    async fn explained(&self) -> Output {
+        let kubeconfig = format!("--kubeconfig={}", asked().await.kubeconfig().display());
+        let words = ["explain", "cloneset", "web", "-n", &self.shop.namespace, &kubeconfig];
+        product::run(&words).await
     }
 
     /// What a failure shows.

@@ -1,6 +1,7 @@
 //! Versions of our kinds through the API server and the real `/convert` (spec 00 §1.4), and what kubectl
 //! shows of them (§1.2).
 
+mod killed;
 mod samples;
 mod scenarios;
 

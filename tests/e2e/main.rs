@@ -20,6 +20,7 @@ mod docs_cloneset;
 mod election;
 mod injection;
 mod launch_priority;
+mod metrics;
 mod outage;
 mod pod_steps;
 mod poison;

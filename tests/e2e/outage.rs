@@ -2,6 +2,8 @@
 //! an API server that goes away, and a cluster at rest.
 
 mod audit;
+mod rest;
+mod rolling;
 mod upgrade;
 
 use std::collections::BTreeMap;

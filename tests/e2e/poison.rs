@@ -8,10 +8,11 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::product::{self, NAMESPACE, Options, Product};
-use crate::support::{Shop, Stored, call, create, in_use, named, names};
+use crate::support::{Shop, Stored, call, create, in_use, message, named, names};
 
 const GATES: &str = "ResourcesDeletionProtection=true,SidecarTerminator=true,KruisePodReadinessGate=true,\
     PodProbeMarkerGate=true,PodUnavailableBudgetUpdateGate=true,PodUnavailableBudgetDeleteGate=true";
+const PROTECTION: &str = "policy.kruise.io/delete-protection";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Contents in which nothing is of the type that it should have. The selector leads to no Pod of the test.
@@ -83,7 +84,13 @@ async fn poison_our_kinds(client: &Client, namespace: &str) -> Vec<Stored> {
                 api::crds::Scope::Namespaced => manifest.in_namespace(namespace),
                 api::crds::Scope::Cluster => manifest,
             };
-            let manifest = manifest.annotation("odd", "odd").with("/status", "odd").build();
+            let manifest = manifest.annotation("odd", "odd").with("/status", "odd");
+            let is_protected = ["CloneSet", "StatefulSet", "UnitedDeployment"].contains(&definition.kind);
+            let manifest = if is_protected && number == 1 {
+                manifest.label(PROTECTION, "Cascading").build()
+            } else {
+                manifest.build()
+            };
             let stored = wait_for("the loose schema to be in force", async || {
                 match create(client, manifest.clone(), "").await {
                     (201, object) => Ok(object),
@@ -179,14 +186,33 @@ async fn odd_objects_of_all_kinds_stop_nobody_else() {
     in_use(&server).await;
     crate::cloneset::asks(&server).await;
     sidecars_are_injected_and_updated(&server).await;
-    for stored in poisoned {
+    for stored in &poisoned {
         let (code, now) = stored.get().await;
         let generation = |object: &Value| object["metadata"]["generation"].clone();
         assert_eq!((code, generation(&now)), (200, generation(&stored.object)), "{}", stored.path);
     }
+    deletable(&poisoned).await;
     let log = product.log();
     assert!(!log.contains("panicked"), "{log}");
     assert_eq!((product.id(), product.readiness().await.unwrap().0), (id, 200));
+}
+
+/// All of them can be deleted; but of the kinds that are protected, what is labelled stays.
+async fn deletable(poisoned: &[Stored]) {
+    let (labelled, free): (Vec<_>, Vec<_>) =
+        poisoned.iter().partition(|stored| !stored.object["metadata"]["labels"].is_null());
+    assert_eq!(labelled.len(), 3);
+    for stored in labelled {
+        let refused = stored.delete().await;
+        let cannot = message(&refused).contains("=Cascading and what it holds cannot be read");
+        assert!(refused.0 == 403 && cannot, "{refused:#?}");
+    }
+    for stored in &free {
+        stored.deleted().await;
+    }
+    for stored in &free {
+        stored.gone().await;
+    }
 }
 
 /// Pods of a healthy CloneSet get the sidecar of a healthy SidecarSet; both are updated, but for one Pod in

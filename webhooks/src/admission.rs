@@ -1,15 +1,12 @@
 //! Review bytes in, review bytes out: what the HTTP server, `kutter review` and the fuzz tests call.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use api::SELF_CHECK_UID;
 use api::features::FeatureGates;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
-use futures::FutureExt;
 use planner::moment::Moment;
 use planner::pod::Pod;
 use planner::protection::Kind;
@@ -21,8 +18,9 @@ use tracing::{debug, error, info};
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
+use crate::panics::{Panicked, contained, contained_at_once};
 use crate::protection_log::ProtectionLog;
-use crate::review::{Reply, Request, Review};
+use crate::review::{Reply, Request, Review, Unreadable};
 use crate::{cloneset, pod, protection, sidecarset};
 
 /// What the operator settled for admission.
@@ -72,9 +70,17 @@ impl Admission {
     /// Answers an AdmissionReview sent to `endpoint`.
     ///
     /// # Guarantees
-    /// Any bytes get an answer; a review whose uid can be read is answered with that uid; a panic in a
-    /// rule refuses this review with code 500 and harms no other.
+    /// Any bytes get an answer; a review whose uid can be read is answered with that uid; a panic, be it in
+    /// a rule, in reading the review or in writing the answer, refuses this review with code 500 and harms
+    /// no other.
     pub async fn admit(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
+        match contained(self.read_and_answer(endpoint, review, deadline)).await {
+            Ok(reply) => reply,
+            Err(panicked) => self.answer_panic(endpoint, review, &panicked),
+        }
+    }
+
+    async fn read_and_answer(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
         if endpoint == Endpoint::MutatePod
             && let Ok(mut review) = Review::<Pod<'_>>::parse(review)
             && let Some(pod) = review.request.object.take()
@@ -102,7 +108,7 @@ impl Admission {
         review: &Review<'_, O>,
         decision: impl Future<Output = Verdict>,
     ) -> Reply {
-        let verdict = self.contained(decision).await;
+        let verdict = decision.await;
         report(endpoint, &review.request, &verdict);
         let uid = &*review.request.uid;
         let reply = Reply::new(Some(review.version), uid, &verdict);
@@ -115,7 +121,10 @@ impl Admission {
     /// What the rules behind `endpoint` say to an AdmissionReview, without the form of an answer.
     pub async fn verdict(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Verdict {
         match Review::<&RawValue>::parse(review) {
-            Ok(review) => self.contained(self.decide(endpoint, &review.request, deadline)).await,
+            Ok(review) => {
+                let verdict = contained(self.decide(endpoint, &review.request, deadline)).await;
+                verdict.unwrap_or_else(|panicked| self.note_panic(endpoint, &review.request.uid, &panicked))
+            }
             Err(unreadable) => unreadable.denial.into(),
         }
     }
@@ -136,13 +145,22 @@ impl Admission {
         }
     }
 
-    async fn contained(&self, decision: impl Future<Output = Verdict>) -> Verdict {
-        AssertUnwindSafe(decision).catch_unwind().await.unwrap_or_else(|payload| {
-            self.metrics.panics.inc();
-            let message = panic_message(&*payload);
-            error!(message, "a rule panicked; the review is refused");
-            Verdict::deny(500, format!("panic: {message} [recovered]"))
-        })
+    /// The answer to a review that panicked, with its uid if that can still be read.
+    fn answer_panic(&self, endpoint: Endpoint, review: &[u8], panicked: &Panicked) -> Reply {
+        // Reading may be what panicked.
+        let (version, uid) = contained_at_once(|| Unreadable::sender(review)).unwrap_or_default();
+        let verdict = self.note_panic(endpoint, &uid, panicked);
+        let reply = Reply::new(version, &uid, &verdict);
+        if uid != SELF_CHECK_UID {
+            self.metrics.count_review(endpoint.path(), reply.code);
+        }
+        reply
+    }
+
+    fn note_panic(&self, endpoint: Endpoint, uid: &str, Panicked { message, place }: &Panicked) -> Verdict {
+        self.metrics.panics.inc();
+        error!(webhook = endpoint.path(), uid, message, place, "a review panicked and is refused");
+        Verdict::deny(500, format!("panic: {message} [recovered]"))
     }
 }
 
@@ -155,11 +173,6 @@ pub(crate) fn not_loaded(kind: Watched, state: &CacheState) -> Verdict {
         CacheState::Pending | CacheState::Synced => "the first list is under way",
     };
     Verdict::deny(503, format!("{kind} objects are not loaded: {reason}; try again"))
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
@@ -183,36 +196,5 @@ fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
             message = denial.message,
             "refused"
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future;
-
-    use cluster::files::Objects;
-    use planner::world::World;
-
-    use super::*;
-
-    fn admission() -> Admission {
-        Admission {
-            gates: FeatureGates::default(),
-            index: Arc::new(Index::fixed(World::new(api::DEFAULT_NAMESPACE))),
-            lookup: Lookup::files(Objects::default()),
-            settings: Settings::default(),
-            metrics: Metrics::new().unwrap(),
-            protection_log: ProtectionLog::disabled(),
-            clock: Arc::new(|| Moment { now: jiff::Timestamp::UNIX_EPOCH, seed: 1 }),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_panic_refuses_its_own_review_only() {
-        let admission = admission();
-        let verdict = admission.contained(async { panic!("boom {}", 1) }).await;
-        assert_eq!(verdict, Verdict::deny(500, "panic: boom 1 [recovered]"));
-        assert_eq!(admission.contained(future::ready(Verdict::allow())).await, Verdict::allow());
-        assert_eq!(admission.metrics.panics.get(), 1);
     }
 }

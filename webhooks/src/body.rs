@@ -1,36 +1,73 @@
 //! Request bodies: collected whole, bounded in bytes and in time.
 
 use std::error::Error;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::poll;
 use http_body_util::BodyExt;
-use hyper::body::Body;
+use hyper::body::{Body, SizeHint};
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::deadline::{Deadline, Slow};
 
-/// Bodies up to this size are bounded in number by the connections and their streams alone; larger ones
-/// also need one of few slots, so that they cannot fill the memory together.
+/// Bodies above this size need one of few slots.
 const SMALL: usize = 256 * 1024;
 /// Above this size a body needs the only slot there is for the largest.
 const HUGE: usize = 4 * 1024 * 1024;
 /// Time for a caller to send its body, and again after each wait for a slot. The API server sends at once
 /// what it has in memory.
 const READING: Duration = Duration::from_secs(10);
+/// What an unfinished body costs at least: its call, its task, and the buffer that its bytes lie in.
+const LEAST: usize = 16 * 1024;
+/// What a body may occupy while it waits for memory: the window of its stream.
+const WAITING: usize = 64 * 1024;
+const KIBIBYTE: usize = 1024;
 
-/// The slots of one kind of request.
+/// Memory for small bodies of all kinds that are not there at once. Each takes what it may need before it
+/// waits for more bytes, so that none waits for memory with some in hand. A body that is there at once
+/// takes nothing.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    kibibytes: Semaphore,
+    /// Places in the line of those that wait for it.
+    line: Semaphore,
+}
+
+impl Memory {
+    /// So many bytes, and as many for the bodies that wait.
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+        let kibibytes = Semaphore::new(bytes / KIBIBYTE);
+        Arc::new(Self { kibibytes, line: Semaphore::new(bytes / WAITING) })
+    }
+
+    /// Waits until `deadline` for `bytes`.
+    async fn take(&self, bytes: usize, deadline: Deadline) -> Result<SemaphorePermit<'_>, BodyError> {
+        let kibibytes = u32::try_from(bytes.div_ceil(KIBIBYTE)).unwrap_or(u32::MAX);
+        if let Ok(permit) = self.kibibytes.try_acquire_many(kibibytes) {
+            return Ok(permit);
+        }
+        let _place = self.line.try_acquire().map_err(|_| BodyError::NoMemory)?;
+        let acquired = deadline.within("waiting for memory", self.kibibytes.acquire_many(kibibytes)).await;
+        acquired.map_err(|_| BodyError::NoMemory)?.map_err(|_| BodyError::Stopping)
+    }
+}
+
+/// The memory and the slots of one kind of request.
 #[derive(Debug)]
 pub(crate) struct Room {
+    memory: Arc<Memory>,
     large: Semaphore,
     huge: Semaphore,
 }
 
 impl Room {
-    /// Room for so many large bodies besides one of the largest.
-    pub(crate) fn new(large: usize) -> Self {
-        Self { large: Semaphore::new(large), huge: Semaphore::new(1) }
+    /// Room for so many large bodies besides one of the largest, and for small ones in `memory`.
+    pub(crate) fn new(memory: Arc<Memory>, large: usize) -> Self {
+        Self { memory, large: Semaphore::new(large), huge: Semaphore::new(1) }
     }
 
     /// The slots for a body of this size, and the size up to which they serve.
@@ -43,10 +80,10 @@ impl Room {
     }
 }
 
-/// A body in memory, with the slot that a large one holds.
+/// A body in memory, with its memory or the slot that a large one holds.
 pub(crate) struct Collected<'a> {
     pub(crate) bytes: Bytes,
-    _slot: Option<SemaphorePermit<'a>>,
+    _hold: Hold<'a>,
 }
 
 /// Why a body could not be collected.
@@ -58,8 +95,56 @@ pub(crate) enum BodyError {
     Broken(Box<dyn Error + Send + Sync>),
     #[error(transparent)]
     Slow(#[from] Slow),
+    #[error("too many requests are being received")]
+    NoMemory,
     #[error("the server is stopping")]
     Stopping,
+}
+
+/// What a body holds while it is received and answered.
+struct Hold<'a> {
+    room: &'a Room,
+    memory: Option<SemaphorePermit<'a>>,
+    slot: Option<SemaphorePermit<'a>>,
+    /// Bytes that it may have.
+    covered: usize,
+    deadline: Deadline,
+    /// Runs once something has been waited for.
+    reading: Option<Deadline>,
+}
+
+impl<'a> Hold<'a> {
+    fn new(room: &'a Room, deadline: Deadline) -> Self {
+        Self { room, memory: None, slot: None, covered: SMALL, deadline, reading: None }
+    }
+
+    /// Takes the memory of a small body, before anything is waited for.
+    async fn settle(&mut self, announced: &SizeHint) -> Result<(), BodyError> {
+        if self.memory.is_none() && self.slot.is_none() {
+            let exact = announced.exact().and_then(|length| usize::try_from(length).ok());
+            let needed = exact.unwrap_or(SMALL).clamp(LEAST, SMALL);
+            self.memory = Some(self.room.memory.take(needed, self.deadline.at_most(READING)).await?);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that `length` bytes may be held.
+    async fn cover(&mut self, length: usize, announced: &SizeHint) -> Result<(), BodyError> {
+        if length > self.covered
+            && let Some((slots, up_to)) = self.room.tier(length)
+        {
+            self.settle(announced).await?;
+            let acquire = self.deadline.within("waiting for room for a large request", slots.acquire());
+            self.slot = Some(acquire.await?.map_err(|_| BodyError::Stopping)?);
+            (self.memory, self.covered, self.reading) = (None, up_to, None);
+        }
+        Ok(())
+    }
+
+    /// Until when the caller may send.
+    fn reading(&mut self) -> Deadline {
+        *self.reading.get_or_insert_with(|| self.deadline.at_most(READING))
+    }
 }
 
 /// Reads `body`, at most `limit` bytes, until `deadline` or until the caller took too long to send it. A
@@ -73,32 +158,29 @@ pub(crate) async fn collect<B>(
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
 {
-    let expected = body.size_hint().lower();
+    let announced = body.size_hint();
+    let expected = announced.lower();
     if expected > limit as u64 {
         return Err(BodyError::TooLarge(limit));
     }
-    let mut slot = None;
-    // Bytes that may be held with the slot at hand.
-    let mut covered = SMALL;
-    let mut reading = deadline.at_most(READING);
+    let mut hold = Hold::new(room, deadline);
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
     while !body.is_end_stream() {
-        let frame = reading.within("reading the request", body.frame()).await?;
+        let frame = match poll!(body.frame()) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                hold.settle(&announced).await?;
+                hold.reading().within("reading the request", body.frame()).await?
+            }
+        };
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|error| BodyError::Broken(error.into()))?.into_data() else { continue };
         let length = first.len() + whole.len() + data.len();
         if length > limit {
             return Err(BodyError::TooLarge(limit));
         }
-        if length > covered
-            && let Some((slots, up_to)) = room.tier(length)
-        {
-            let acquire = deadline.within("waiting for room for a large request", slots.acquire());
-            slot = Some(acquire.await?.map_err(|_| BodyError::Stopping)?);
-            covered = up_to;
-            reading = deadline.at_most(READING);
-        }
+        hold.cover(length, &announced).await?;
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;
@@ -106,12 +188,12 @@ where
         if whole.is_empty() {
             // Room for what was announced, but no more than is covered.
             let announced = usize::try_from(expected).unwrap_or(limit);
-            whole.reserve(announced.min(covered).max(length));
+            whole.reserve(announced.min(hold.covered).max(length));
             whole.extend_from_slice(&first);
             first = Bytes::new();
         }
         whole.extend_from_slice(&data);
     }
     let bytes = if whole.is_empty() { first } else { whole.freeze() };
-    Ok(Collected { bytes, _slot: slot })
+    Ok(Collected { bytes, _hold: hold })
 }

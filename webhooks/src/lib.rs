@@ -15,10 +15,11 @@
 //! Invariants:
 //! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
 //! 2. A path without rules is not served; nothing is allowed because nobody looked.
-//! 3. What a request may cost is bounded: bytes by the body limit, time by the caller's deadline,
-//!    number by load shedding. A client that stops half way holds a part of its own connection until a
-//!    timeout, and no place among the calls being answered.
-//! 4. Nothing waits for the disk: the protection log is written by a thread of its own.
+//! 3. What a request may cost is bounded: bytes by the body limit and by one memory for all that are not
+//!    finished, time by the caller's deadline, number by load shedding. A client that stops half way holds a
+//!    part of its own connection until a timeout, and no place among the calls being answered.
+//! 4. Who sends nothing, or does not read, loses its connection; idle ones make room where places run out.
+//! 5. Nothing waits for the disk: the protection log is written by a thread of its own.
 
 pub mod admission;
 pub mod deadline;
@@ -33,6 +34,7 @@ pub mod server;
 mod body;
 mod cloneset;
 mod convert;
+mod panics;
 mod pod;
 mod protection;
 mod sidecarset;

@@ -23,6 +23,7 @@ pub struct Metrics {
     pub(crate) handshake_failures: IntCounterVec,
     pub(crate) connections: IntGauge,
     pub(crate) connections_refused: IntCounter,
+    pub(crate) connections_displaced: IntCounter,
     pub(crate) log_lines_dropped: IntCounter,
     pub(crate) namespaces_kept: IntCounterVec,
     pub(crate) definitions_kept: IntCounterVec,
@@ -82,11 +83,11 @@ impl Metrics {
             )?,
             panics: counter(
                 "kutter_admission_panics",
-                "Reviews whose rules panicked; they were refused with code 500.",
+                "Calls whose answer panicked; they were refused with code 500.",
             )?,
             overloads: counter(
                 "kutter_admission_overloads",
-                "Calls turned away because too many were in flight.",
+                "Calls turned away because too many were in flight, or there was no memory for their bodies.",
             )?,
             handshake_failures: counters(
                 "kutter_tls_handshake_failures",
@@ -97,6 +98,10 @@ impl Metrics {
             connections_refused: counter(
                 "kutter_connections_refused",
                 "Connections closed at once because their peer had too many.",
+            )?,
+            connections_displaced: counter(
+                "kutter_connections_displaced",
+                "Idle connections closed because their place was needed.",
             )?,
             log_lines_dropped: counter(
                 "kutter_protection_log_lines_dropped",

@@ -173,17 +173,21 @@ impl Unreadable {
 
     /// Finds out who asked, where the rest does not parse.
     fn with_header(text: &str, message: String) -> Self {
-        let denial = Denial { code: 400, message };
-        let Ok(header) = json::from_str::<Header<'_>>(text) else {
-            return Self { version: None, uid: String::new(), denial };
+        let (version, uid) = Self::sender(text.as_bytes());
+        Self { version, uid, denial: Denial { code: 400, message } }
+    }
+
+    /// Version and uid of what should be a review, as far as they can be read.
+    pub(crate) fn sender(body: &[u8]) -> (Option<ReviewVersion>, String) {
+        let Some(header) =
+            std::str::from_utf8(body).ok().and_then(|text| json::from_str::<Header<'_>>(text).ok())
+        else {
+            return (None, String::new());
         };
         let api_version = header.api_version.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let request = header.request.and_then(|raw| serde_json::from_str::<RequestHeader>(raw.get()).ok());
-        Self {
-            version: api_version.as_deref().and_then(ReviewVersion::parse),
-            uid: request.map(|request| request.uid).unwrap_or_default(),
-            denial,
-        }
+        let version = api_version.as_deref().and_then(ReviewVersion::parse);
+        (version, request.map(|request| request.uid).unwrap_or_default())
     }
 }
 

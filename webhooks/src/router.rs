@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::debug;
 
 use crate::admission::Admission;
-use crate::body::{BodyError, Room, collect};
+use crate::body::{BodyError, Memory, Room, collect};
 use crate::convert::convert;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
@@ -31,6 +31,9 @@ pub const CONVERT_PATH: &str = "/convert";
 /// Where callers ask whether the server answers at all.
 const HEALTH_PATH: &str = "/healthz";
 
+/// When a caller that was turned away may come again.
+const RETRY_SECONDS: u16 = 1;
+const TOO_MANY_BODIES: Overloaded = Overloaded("too many requests are being received");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What calls may cost at most.
@@ -40,10 +43,14 @@ pub struct Limits {
     pub review_bytes: usize,
     /// Bytes of one ConversionReview, which holds a whole list.
     pub conversion_bytes: usize,
-    /// Calls being answered, their bodies read before; more are turned away with status 503, to which the
-    /// API server applies the registration's failure policy. A caller that is slow to send its body takes
-    /// none of these places.
+    /// Calls being answered, their bodies read before; more are turned away with status 503. The API server
+    /// tries again after a second, and applies the registration's failure policy when its time is over. A
+    /// caller that is slow to send its body takes none of these places.
     pub calls: usize,
+    /// Memory for requests up to 256 KiB that are not there at once, reviews and conversions together. As
+    /// much again is left to those that wait for it; more, and those that waited in vain, are turned away
+    /// like calls.
+    pub unfinished_bytes: usize,
     /// Requests above 256 KiB held in memory at the same time, for reviews and for conversions each. One
     /// above 4 MiB is held besides.
     pub large_requests: usize,
@@ -51,7 +58,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { review_bytes: 7 << 20, conversion_bytes: 64 << 20, calls: 1024, large_requests: 4 }
+        Self {
+            review_bytes: 7 << 20,
+            conversion_bytes: 64 << 20,
+            calls: 1024,
+            unfinished_bytes: 64 << 20,
+            large_requests: 4,
+        }
     }
 }
 
@@ -68,8 +81,8 @@ struct Shared {
     conversions: Room,
 }
 
-/// More calls came than are answered at the same time.
-struct Overloaded;
+/// More calls came than can be received or answered at the same time.
+struct Overloaded(&'static str);
 
 struct Route {
     path: &'static str,
@@ -94,11 +107,12 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     }
     let metrics = admission.metrics.path(CONVERT_PATH);
     routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics });
+    let memory = Memory::new(limits.unfinished_bytes);
     Router(Arc::new(Shared {
         routes,
         calls: Semaphore::new(limits.calls),
-        reviews: Room::new(limits.large_requests),
-        conversions: Room::new(limits.large_requests),
+        reviews: Room::new(memory.clone(), limits.large_requests),
+        conversions: Room::new(memory, limits.large_requests),
         admission,
         limits,
     }))
@@ -149,9 +163,9 @@ impl Shared {
             Target::Admit(endpoint) => self.admit(endpoint, request).await,
             Target::Convert => Box::pin(self.convert(request)).await,
         };
-        let response = answer.unwrap_or_else(|Overloaded| {
+        let response = answer.unwrap_or_else(|Overloaded(reason)| {
             self.admission.metrics.overloads.inc();
-            plain(StatusCode::SERVICE_UNAVAILABLE, "too many calls in flight")
+            overloaded(reason)
         });
         drop(in_flight);
         route.metrics.finish(response.status().as_u16(), started.elapsed());
@@ -160,7 +174,7 @@ impl Shared {
 
     /// A place for a call whose body is there.
     fn enter(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
-        self.calls.try_acquire().map_err(|_| Overloaded)
+        self.calls.try_acquire().map_err(|_| Overloaded("too many calls in flight"))
     }
 
     async fn admit<B>(
@@ -181,6 +195,7 @@ impl Shared {
                     let reply = self.admission.admit(endpoint, &collected.bytes, deadline).await;
                     return Ok(json(StatusCode::OK, reply.body));
                 }
+                Err(BodyError::NoMemory) => return Err(TOO_MANY_BODIES),
                 Err(error) => Reply::anonymous(review_code(&error), error.to_string()),
             },
         };
@@ -201,11 +216,14 @@ impl Shared {
                 let (status, body) = convert(&self.admission.metrics, collected.bytes.clone()).await;
                 json(status, body)
             }
+            Err(BodyError::NoMemory) => return Err(TOO_MANY_BODIES),
             Err(error) => {
                 let status = match error {
                     BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
                     BodyError::Broken(_) => StatusCode::BAD_REQUEST,
-                    BodyError::Slow(_) | BodyError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+                    BodyError::Slow(_) | BodyError::NoMemory | BodyError::Stopping => {
+                        StatusCode::SERVICE_UNAVAILABLE
+                    }
                 };
                 plain(status, error.to_string())
             }
@@ -232,8 +250,20 @@ fn review_code(error: &BodyError) -> u16 {
         BodyError::TooLarge(_) => 413,
         BodyError::Broken(_) => 400,
         BodyError::Slow(_) => 504,
-        BodyError::Stopping => 503,
+        BodyError::NoMemory | BodyError::Stopping => 503,
     }
+}
+
+/// A `Status` as Kubernetes answers an overload. The header makes the API server try again in its time.
+fn overloaded(reason: &str) -> Response<Full<Bytes>> {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("{reason}, try again later"), "reason": "ServiceUnavailable",
+        "details": {"retryAfterSeconds": RETRY_SECONDS}, "code": 503,
+    });
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, status.to_string().into_bytes());
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+    response
 }
 
 fn json(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {

@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +35,11 @@ use crate::metrics::Metrics;
 
 mod batch;
 mod connection;
+mod patience;
 mod places;
 
 use connection::{Http, HttpVersion, Phase};
+use patience::Patience;
 use places::{Place, Places};
 
 const BACKLOG: i32 = 1024;
@@ -48,16 +51,24 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What connections may cost at most.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Open connections; more wait in the kernel's queue. Over HTTP/1.1 an API server opens one for each
-    /// call that is under way.
+    /// Open connections; for one more the longest idle are closed, and if none is idle it waits. Over
+    /// HTTP/1.1 an API server opens one for each call that is under way.
     pub connections: usize,
-    /// Open connections from one address; more are closed at once.
+    /// Open connections from one address; more are closed at once, and its longest idle one with them.
     pub per_peer: usize,
+    /// A connection is left alone for this long after it was opened or had a call, even where places run out.
+    pub settled: Duration,
     /// Time for a TLS handshake.
     pub handshake: Duration,
+    /// Time for the first request over HTTP/2. A caller opens a connection because it has one.
+    pub first: Duration,
     /// Time for the head of a request over HTTP/1.1, idle time before it included. Longer than callers
     /// keep idle connections (an API server: 90 s): one that sends while we close loses its call.
     pub head: Duration,
+    /// Time for one call over HTTP/2, until the caller has taken its answer. Longer than any review may take.
+    pub call: Duration,
+    /// Time for a caller to take anything of what is sent to it.
+    pub write: Duration,
     /// Concurrent requests per HTTP/2 connection.
     pub streams: u32,
     /// An HTTP/2 connection that is silent for this long is asked whether it is alive.
@@ -71,8 +82,12 @@ impl Default for ConnectionLimits {
         Self {
             connections: 2048,
             per_peer: 1024,
+            settled: Duration::from_secs(1),
             handshake: Duration::from_secs(10),
+            first: Duration::from_secs(30),
             head: Duration::from_secs(120),
+            call: Duration::from_secs(60),
+            write: Duration::from_secs(30),
             streams: 128,
             idle: Duration::from_secs(30),
             ping: Duration::from_secs(15),
@@ -82,8 +97,8 @@ impl Default for ConnectionLimits {
 
 /// What a server answers with.
 pub trait Serve: Clone + Send + Sync + 'static {
-    /// The body of its answers.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+    /// The body of its answers; the default one is empty.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
 
     /// Answers a request.
     fn serve(
@@ -195,9 +210,9 @@ impl Server {
         let phase = watch::Sender::new(Phase::Serving);
         let acceptor = Acceptor {
             tls,
-            http: Http::new(service, &limits),
+            http: Http::new(service, &limits, metrics),
             places: Places::new(&limits, metrics),
-            handshake: limits.handshake,
+            limits,
             metrics: metrics.clone(),
             phase: phase.subscribe(),
         };
@@ -234,7 +249,7 @@ struct Acceptor<S> {
     tls: Option<TlsAcceptor>,
     http: Http<S>,
     places: Arc<Places>,
-    handshake: Duration,
+    limits: ConnectionLimits,
     metrics: Metrics,
     phase: watch::Receiver<Phase>,
 }
@@ -243,13 +258,20 @@ impl<S: Serve> Acceptor<S> {
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         let mut phase = self.phase.clone();
-        loop {
-            tokio::select! {
-                biased;
-                _ = phase.wait_for(|phase| *phase == Phase::Stopping) => break,
-                Some(_) = connections.join_next() => {}
-                Some((stream, place)) = self.accept(&listener) => {
-                    connections.spawn(self.clone().serve(stream, place));
+        {
+            // Kept while connections end: what it has accepted may be waiting for a place.
+            let mut accepting = pin!(self.accept(&listener));
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = phase.wait_for(|phase| *phase == Phase::Stopping) => break,
+                    Some(_) = connections.join_next() => {}
+                    accepted = accepting.as_mut() => {
+                        accepting.set(self.accept(&listener));
+                        if let Some((stream, place)) = accepted {
+                            connections.spawn(self.clone().serve(stream, place));
+                        }
+                    }
                 }
             }
         }
@@ -259,9 +281,8 @@ impl<S: Serve> Acceptor<S> {
 
     /// `None` where accepting failed or the peer has enough; the next call tries again.
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Place)> {
-        let free = self.places.free().await?;
         match listener.accept().await {
-            Ok((stream, peer)) => Some((stream, free.take(peer.ip())?)),
+            Ok((stream, peer)) => Some((stream, self.places.take(peer.ip()).await?)),
             Err(error) => {
                 warn!(%error, "can't accept a connection");
                 sleep(ACCEPT_PAUSE).await;
@@ -270,19 +291,26 @@ impl<S: Serve> Acceptor<S> {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, _place: Place) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, place: Place) {
         // Without it small answers wait for acknowledgements.
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "can't switch off delays");
         }
+        let (stream, occupant) = (Patience::new(stream, self.limits.write), place.occupant());
         let Some(tls) = &self.tls else {
-            return self.http.serve(stream, HttpVersion::One, self.phase.clone()).await;
+            return self.http.serve(stream, HttpVersion::One, self.phase.clone(), occupant).await;
         };
         let stream = BufReader::with_capacity(READ_BUFFER, stream);
-        match timeout(self.handshake, tls.accept(stream)).await {
+        let handshake = timeout(self.limits.handshake, tls.accept(stream));
+        let shaken = tokio::select! {
+            biased;
+            shaken = handshake => shaken,
+            () = occupant.displaced() => return self.count_handshake_failure("displaced", "its place is needed"),
+        };
+        match shaken {
             Ok(Ok(stream)) => {
                 let version = HttpVersion::negotiated(stream.get_ref().1.alpn_protocol());
-                self.http.serve(stream, version, self.phase.clone()).await;
+                self.http.serve(stream, version, self.phase.clone(), occupant).await;
             }
             Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
             Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),

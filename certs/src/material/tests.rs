@@ -1,4 +1,4 @@
-use planner::rotation::{DEFAULT_RENEW_BEFORE, Observation, next};
+use planner::rotation::{DEFAULT_RENEW_BEFORE, Observation, Timing, UPTAKE, next};
 
 use super::*;
 
@@ -12,11 +12,14 @@ fn created() -> Material {
     carry_out(&Step::Create { bundle: vec![] }, &Material::default(), &[], NAME, now()).unwrap()
 }
 
+const TIMING: Timing = Timing { renew_before: DEFAULT_RENEW_BEFORE, uptake: UPTAKE };
+
 fn next_step(material: &Material, published: bool) -> Step {
     let stored = material.facts(NAME);
+    let published = published.then(|| now() - UPTAKE);
     let observation =
         Observation { stored: Some(&stored), remembered: None, served: None, authorities: &[], published };
-    next(&observation, DEFAULT_RENEW_BEFORE, now())
+    next(&observation, TIMING, now())
 }
 
 #[test]
@@ -176,11 +179,11 @@ fn an_authority_made_by_other_tools_signs_our_leaf() {
         remembered: None,
         served: None,
         authorities: &[],
-        published: true,
+        published: Some(now()),
     };
     let today =
         authority(&certificates(&adopted.authorities)[0]).unwrap().not_before + SignedDuration::from_hours(1);
-    assert_eq!(next(&stored, DEFAULT_RENEW_BEFORE, today), Step::Keep);
+    assert_eq!(next(&stored, TIMING, today), Step::Keep);
 
     let renewed = carry_out(&Step::SignLeaf, &adopted, &[], NAME, today).unwrap();
     assert_eq!(renewed.authorities, adopted.authorities);

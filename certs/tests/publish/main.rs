@@ -8,12 +8,13 @@
     reason = "tests: a failure is a test failure"
 )]
 
+mod rotation;
 mod testbed;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
@@ -150,14 +151,14 @@ async fn scenarios_3_and_4_renewal_keeps_the_authority() {
     let old = carry_out(&Step::SignLeaf, &young, &[], HOST, signed).unwrap();
     bed.store(&old).await;
     let mut settings = bed.settings();
-    settings.renew_before = parse_renew_before(Some("10d"));
+    settings.timing.renew_before = parse_renew_before(Some("10d"));
     let mut patient = bed.replica(settings);
     patient.registered().await;
     assert_eq!(text(&bed.secret().await, "tls.crt"), old.certificate, "10 days are enough");
     drop(patient);
 
     let mut settings = bed.settings();
-    settings.renew_before = parse_renew_before(Some("2x"));
+    settings.timing.renew_before = parse_renew_before(Some("2x"));
     let mut replica = bed.replica(settings);
     replica.registered().await;
     let renewed = bed.secret().await;
@@ -171,60 +172,6 @@ async fn scenarios_3_and_4_renewal_keeps_the_authority() {
     late.registered().await;
     let bundle = bed.bundle().await;
     assert!(bundle.ends_with(&old.authorities) && bundle.len() > old.authorities.len());
-    bed.assert_published(&bundle).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_fails_no_handshake_and_closes_no_connection() {
-    let bed = Testbed::start().await;
-    // Five years old: usable, and by a long time of renewal due together with its authority.
-    let old = aged(YEAR * 5);
-    bed.store(&old).await;
-    let mut replicas = [(); 2].map(|()| bed.replica(bed.settings()));
-    let mut addresses = Vec::new();
-    for replica in &mut replicas {
-        replica.registered().await;
-        addresses.push(replica.listen().await);
-    }
-    let mut open = connect(addresses[0], &old.authorities).await.unwrap();
-
-    // Somebody who trusts only what is published at the moment calls all the time.
-    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let caller = {
-        let (stop, calls, addresses, client) =
-            (stop.clone(), calls.clone(), addresses.clone(), bed.client.clone());
-        tokio::spawn(async move {
-            let configurations = Api::<MutatingWebhookConfiguration>::all(client);
-            while !stop.load(Ordering::Relaxed) {
-                let live = json!(configurations.get(MUTATING).await.unwrap());
-                for webhook in live["webhooks"].as_array().unwrap() {
-                    let bundle = decode(&webhook["clientConfig"]["caBundle"]);
-                    for address in &addresses {
-                        connect(*address, &bundle)
-                            .await
-                            .expect("the published bundle accepts the served leaf");
-                        calls.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            }
-        })
-    };
-
-    // One replica with a longer time of renewal starts the rotation for all.
-    let mut settings = bed.settings();
-    settings.renew_before = YEAR * 6;
-    let mut writer = bed.replica(settings);
-    writer.registered().await;
-    let bundle = bed.bundle().await;
-    assert_eq!(certs::certificates(&bundle).len(), 2);
-    let new_only = bundle.strip_suffix(&old.authorities).expect("the old authority comes last");
-    for address in &addresses {
-        wait_for("the new leaf", async || connect(*address, new_only).await.map(drop)).await;
-    }
-    stop.store(true, Ordering::Relaxed);
-    caller.await.unwrap();
-    assert!(calls.load(Ordering::Relaxed) > 20);
-    assert!(echoes(&mut open).await, "a connection from before the rotation still works");
     bed.assert_published(&bundle).await;
 }
 

@@ -30,6 +30,8 @@ pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 pub(crate) const VALIDATING: &str = "kruise-validating-webhook-configuration";
 pub(crate) const SECRET: &str = "kruise-webhook-certs";
 pub(crate) const HOST: &str = "kruise-webhook-service.kruise-system.svc";
+/// The time of uptake in these tests.
+pub(crate) const UPTAKE: SignedDuration = SignedDuration::from_secs(3);
 /// The paths that the server of these tests answers.
 pub(crate) const SERVED: [&str; 5] = [
     "/mutate-pod",
@@ -65,7 +67,9 @@ impl Testbed {
     pub(crate) fn settings(&self) -> Settings {
         let served = SERVED.map(str::to_owned).into_iter().collect::<BTreeSet<_>>();
         let gates = FeatureGates::default().with(Feature::ResourcesDeletionProtection, true);
-        Settings::from_environment(|_| None, gates, served).unwrap()
+        let mut settings = Settings::from_environment(|_| None, gates, served).unwrap();
+        settings.timing.uptake = UPTAKE;
+        settings
     }
 
     /// A replica that reaches its Service at once.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use planner::cloneset::{Action, Claim, Refusal, WriteReason};
+use planner::cloneset::{Action, Claim, Refusal};
 use planner::pause::doubled;
 use tokio::time::Instant;
 
@@ -96,11 +96,7 @@ impl Pauses {
         let key = key(action);
         self.failed(&key, error);
         if let Some(pause) = self.pauses.get_mut(&*key)
-            && let Action::WritePod {
-                pod,
-                reason: WriteReason::UpdateInPlace | WriteReason::PrepareUpdate | WriteReason::Recreate,
-                ..
-            } = action
+            && let Some(pod) = action.updated_pod()
         {
             pause.pod = Some(pod.uid.as_str().into());
         }
@@ -170,7 +166,7 @@ pub(super) fn key(action: &Action) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::cloneset::Seen;
+    use planner::cloneset::{Seen, WriteReason};
     use tokio::time::advance;
 
     fn deletion() -> Action {

@@ -1,6 +1,6 @@
 //! What the controller knows beside the Pods: CloneSets, their claims and their ControllerRevisions.
 
-use cluster::watched::{Key, WatchedObject};
+use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::cloneset::Claim;
@@ -15,8 +15,12 @@ use crate::store::{Kept, Store};
 impl Kept for CloneSet {
     type Group = ();
 
-    fn key(&self) -> Key {
-        (self.metadata.namespace.clone(), self.metadata.name.clone())
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
     }
 
     fn uid(&self) -> &str {
@@ -42,8 +46,12 @@ impl Kept for Claim {
     /// The UID of an owner.
     type Group = Box<str>;
 
-    fn key(&self) -> Key {
-        (self.metadata.namespace.to_string(), self.metadata.name.to_string())
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
     }
 
     fn uid(&self) -> &str {

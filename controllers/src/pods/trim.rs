@@ -16,6 +16,7 @@ pub(super) fn trim(pod: &mut ObservedPod) {
     if annotations.get(LAST_APPLIED).is_some() {
         *annotations = annotations.iter().filter(|(key, _)| *key != LAST_APPLIED).collect();
     }
+    pod.take_times_out();
     let conditions = take(&mut pod.status.conditions).into_iter();
     pod.status.conditions = conditions.filter(|condition| !UNREAD.contains(&&*condition.kind)).collect();
     // Resources are changed in place only by the workloads that manage a Pod.

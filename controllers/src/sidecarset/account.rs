@@ -20,17 +20,20 @@ use kube::Client;
 use planner::json_patch::string;
 use planner::observed_pod::{ObservedPod, Pool};
 use planner::pause::doubled;
-use planner::registration::ConfigurationKind;
 use planner::sidecarset::account::eviction::Evictions;
-use planner::sidecarset::account::{Account, Case, Findings, PodRecord, Reason, Scope, Uid, event_name};
+use planner::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
+use planner::sidecarset::index::Entry;
 use planner::sidecarset::rollout::{Plan, RolloutSet};
 use planner::world::{Watched, World};
 use tokio::time::{Instant, sleep};
-use tracing::{debug, info, warn};
+use tracing::{error, info, warn};
 
-use super::{Controller, NAME, key};
+use super::{Controller, NAME, key, reference};
 use crate::metrics::Metrics;
 use crate::now;
+use crate::panics::{caught, tell};
+
+pub(super) mod reviewed;
 
 #[cfg(test)]
 mod tests;
@@ -49,8 +52,6 @@ const SETS: usize = 20;
 const REST_FACTOR: u32 = 20;
 /// How long the first plan of a SidecarSet is waited for, which tells why Pods are not updated.
 const FIRST_PLAN: Duration = Duration::from_secs(30);
-/// How old the registration may be that tells which Pods are reviewed.
-const REGISTRATION: Duration = Duration::from_secs(60);
 /// Events that may be written at once, and how long one more takes to be allowed.
 const EVENTS: (u32, Duration) = (60, Duration::from_secs(1));
 
@@ -102,7 +103,6 @@ pub(super) struct Keeper<'c> {
     /// For evictions.
     client: Client,
     scope: Scope,
-    scope_read: Option<Instant>,
     /// The world that was looked at last; held weakly, so that it can go.
     world: Weak<World>,
     next_pass: Instant,
@@ -117,6 +117,8 @@ pub(super) struct Keeper<'c> {
 struct OfSet {
     /// Not looked at before this time.
     rests: Instant,
+    /// Since when it selects its Pods, and its UID.
+    since: Option<(Box<str>, Since)>,
     /// Writes that failed in a row.
     failures: u32,
     missed: usize,
@@ -147,7 +149,6 @@ impl<'c> Keeper<'c> {
             metrics,
             client,
             scope: Scope::of_installation(install_namespace),
-            scope_read: None,
             world: Weak::new(),
             next_pass: began,
             began,
@@ -160,7 +161,10 @@ impl<'c> Keeper<'c> {
     /// Keeps them for ever.
     pub(super) async fn run(mut self) {
         loop {
-            self.round().await;
+            if let Err(panic) = caught(self.round()).await {
+                self.metrics.panicked(NAME);
+                error!(panic, "the accounts of SidecarSets wait for the next round");
+            }
             let evicting =
                 self.sets.values().any(|set| set.evictions.as_ref().is_some_and(Evictions::is_under_way));
             sleep(if evicting { EVICTING } else { ROUND }).await;
@@ -173,38 +177,45 @@ impl<'c> Keeper<'c> {
             return;
         }
         let world = index.world();
-        self.read_scope(&world).await;
+        self.read_scope(&world);
         self.follow(&world);
         let now = Instant::now();
-        let due = self.due.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone());
-        for name in due.take(SETS).collect::<Vec<_>>() {
+        let due = self.due.iter().filter(|(_, time)| **time <= now);
+        let mut due: Vec<(Instant, Box<str>)> = due.map(|(name, time)| (*time, name.clone())).collect();
+        // Who has waited longest comes first, or some would have no turn where many change all the time.
+        due.sort_unstable();
+        for (_, name) in due.into_iter().take(SETS) {
             self.due.remove(&name);
-            self.look_at(&world, &name).await;
+            let looked = caught(self.look_at(&world, &name)).await;
+            self.set_aside(&name, looked).await;
         }
         let missing: Vec<Box<str>> =
             self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
         for name in missing {
-            self.evict(&world, &name).await;
+            let tried = caught(self.evict(&world, &name)).await;
+            self.set_aside(&name, tried).await;
+        }
+    }
+
+    /// Leaves a SidecarSet alone for long where work on it panicked: the others go on.
+    async fn set_aside(&mut self, name: &str, outcome: Result<(), String>) {
+        let Err(panic) = outcome else { return };
+        self.metrics.panicked(NAME);
+        self.sets.remove(name);
+        self.due.insert(name.into(), Instant::now() + FAILED.1);
+        if let Some(set) = self.controller.sets.get(&key(name)) {
+            tell(&self.controller.recorder, &reference(&set), NAME, &panic).await;
         }
     }
 
     /// Reads which Pods are reviewed. Where nothing is registered that we wait for, what is known stays.
-    async fn read_scope(&mut self, world: &World) {
-        if self.scope_read.is_some_and(|read| read.elapsed() < REGISTRATION) {
+    fn read_scope(&mut self, world: &World) {
+        let registered = self.controller.reviewed.get(&reviewed::key());
+        let Some(scope) = registered.as_ref().and_then(|registered| registered.scope.as_ref()) else {
             return;
-        }
-        self.scope_read = Some(Instant::now());
-        let kind = ConfigurationKind::Mutating;
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{}", kind.plural(), kind.name());
-        let scope = match write::get(&self.controller.client, &path).await {
-            Ok(text) => text.and_then(|text| Scope::of_configuration(&text)),
-            Err(error) => {
-                debug!(error = cluster::client::message(&error), "the registration can't be read");
-                None
-            }
         };
-        if let Some(scope) = scope.filter(|scope| *scope != self.scope) {
-            self.scope = scope;
+        if *scope != self.scope {
+            self.scope = scope.clone();
             for entry in world.sidecar_sets().iter() {
                 self.wake(entry.name());
             }
@@ -259,16 +270,17 @@ impl<'c> Keeper<'c> {
             return;
         }
         let began = Instant::now();
-        let case = Case::new(entry, &set.subject, world, &self.scope, now().now);
+        let case = self.case(&self.scope, entry, &set, world);
         let (mut account, missed) = {
             let ledger = self.controller.pods.ledger();
-            let account = Account::of(&case, ledger.members(name).map(|(_, pod)| pod));
+            let account = ledger.account(&case);
             let missed = if account.missed == 0 { Vec::new() } else { missed(&case, ledger.members(name)) };
             (account, missed)
         };
         let rest = WRITES.max(began.elapsed().saturating_mul(REST_FACTOR));
         let of_set = self.sets.entry(name.into()).or_insert_with(OfSet::new);
         (of_set.missed, of_set.rests) = (account.missed, began + rest);
+        of_set.since = Some((set.uid.clone(), account.since()));
         self.metrics.count_sidecar_set(name, [account.matched, account.injected, account.missed]);
         account.findings.extend(&rollout.unwrap_or_default());
         account.findings.extend(&of_set.findings);
@@ -288,6 +300,17 @@ impl<'c> Keeper<'c> {
             }
         }
         self.tell(&set, missed).await;
+    }
+
+    /// The case of a SidecarSet as far as is known here.
+    fn case<'a>(&self, scope: &'a Scope, entry: &'a Entry, set: &RolloutSet, world: &'a World) -> Case<'a> {
+        let known = self.sets.get(&set.name).and_then(|of_set| of_set.since.as_ref());
+        let known = known.filter(|(uid, _)| *uid == set.uid).map(|(_, since)| since);
+        let registered = self.controller.reviewed.get(&reviewed::key());
+        let now = now().now;
+        Case::new(entry, &set.subject, world, scope, now)
+            .remembering(known, &set.subject, now)
+            .registered(registered.is_some_and(|registered| registered.scope.is_some()))
     }
 
     /// Writes the annotation, where it says something else.
@@ -350,34 +373,71 @@ impl<'c> Keeper<'c> {
         };
         let Some(of_set) = self.sets.get_mut(name) else { return };
         let Some(limit) = set.subject.evict else {
-            (of_set.evictions, of_set.findings) = (None, Findings::default());
+            of_set.evictions = None;
+            self.found(name, Findings::default());
             return;
         };
         let now = now().now;
-        let case = Case::new(entry, &set.subject, world, &self.scope, now);
-        let evictions = of_set.evictions.get_or_insert_with(|| Evictions::new(now));
-        let pods = &self.controller.pods;
+        // Out of the others while the case looks at them.
+        let mut evictions = of_set.evictions.take().unwrap_or_else(|| Evictions::new(now));
+        let (pods, scope) = (self.controller.pods.clone(), self.scope.clone());
+        let case = self.case(&scope, entry, &set, world);
         let decision = evictions.decide(limit, &case, pods.ledger().members(name), now);
+        if !decision.evict.is_empty() {
+            self.look_around();
+        }
         for uid in decision.evict {
             let Some(pod) = pods.ledger().get(uid).cloned() else { continue };
             let Some(owner) = pod.owner() else { continue };
-            match evict(&self.client, &case, uid, &pod).await {
+            if self.others(uid).any(|evictions| evictions.is_full()) {
+                continue;
+            }
+            let certain = match evict(&self.client, &case, uid, &pod).await {
                 Ok(true) => {
                     info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
-                    evictions.evicted(uid, owner, now);
+                    true
                 }
-                Ok(false) => {}
+                Ok(false) => continue,
                 Err(error) if is_answer(&error) => {
                     evictions.refused(uid, &cluster::client::message(&error), now);
+                    continue;
                 }
                 // It may have been evicted all the same.
-                Err(_) => evictions.evicted(uid, owner, now),
+                Err(_) => false,
+            };
+            evictions.evicted(uid, owner, now, certain);
+            self.others(uid).for_each(|evictions| evictions.evicted(uid, owner, now, certain));
+        }
+        let Some(of_set) = self.sets.get_mut(name) else { return };
+        of_set.evictions = Some(evictions);
+        self.found(name, decision.findings);
+    }
+
+    /// Takes in why missed Pods are not evicted.
+    fn found(&mut self, name: &str, findings: Findings) {
+        let Some(of_set) = self.sets.get_mut(name).filter(|of_set| of_set.findings != findings) else {
+            return;
+        };
+        of_set.findings = findings;
+        self.wake(name);
+    }
+
+    /// Notes for the other SidecarSets which Pods are there before some go.
+    fn look_around(&mut self) {
+        let ledger = self.controller.pods.ledger();
+        for (name, of_set) in &mut self.sets {
+            if let Some(evictions) = &mut of_set.evictions {
+                evictions.look(ledger.members(name));
             }
         }
-        if of_set.findings != decision.findings {
-            of_set.findings = decision.findings;
-            self.wake(name);
-        }
+    }
+
+    /// What is remembered of evictions for the other SidecarSets that a Pod belongs to: if it goes, it is away
+    /// for each of them.
+    fn others(&mut self, pod: Uid) -> impl Iterator<Item = &mut Evictions> {
+        let ledger = self.controller.pods.ledger();
+        let others = self.sets.iter_mut().filter(move |(name, _)| ledger.has_member(name, pod));
+        others.filter_map(|(_, of_set)| of_set.evictions.as_mut())
     }
 }
 
@@ -385,6 +445,7 @@ impl OfSet {
     fn new() -> Self {
         Self {
             rests: Instant::now(),
+            since: None,
             failures: 0,
             missed: 0,
             told: BTreeSet::new(),
@@ -394,7 +455,10 @@ impl OfSet {
     }
 
     fn may_evict(&self) -> bool {
-        self.missed > 0 || self.evictions.as_ref().is_some_and(Evictions::is_under_way)
+        // What was found is true until the next decision.
+        self.missed > 0
+            || self.findings != Findings::default()
+            || self.evictions.as_ref().is_some_and(Evictions::is_under_way)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::labels::SIDECARSET_NAME;
+use cluster::Index;
 use cluster::list::List;
 use cluster::watched::WatchedObject;
 use cluster::write::{self, PatchKind};
@@ -18,8 +19,8 @@ use planner::sidecarset::rollout::RolloutSet;
 
 use crate::ReconcileError;
 use crate::controller_revisions::Group;
-use crate::store::follow::{follow, resource};
-use crate::store::{Change, Store};
+use crate::store::follow::{Sink, follow, readable, resource};
+use crate::store::{Change, Kept, Store};
 
 /// Names that are tried when others have them. Each try that fails is due to a hash of 32 bits.
 const NAMES: usize = 5;
@@ -36,18 +37,44 @@ pub(super) struct Revisions {
     pub(super) stored: Store<StoredRevision>,
     client: Client,
     namespace: String,
+    index: Arc<Index>,
+}
+
+/// Admission knows the revisions too: their data is kept once for both.
+impl Sink for Revisions {
+    fn list_begins(&self) {
+        self.stored.list_begins();
+    }
+
+    fn see(&self, object: WatchedObject) {
+        let Some(mut revision) = readable(&object, StoredRevision::read) else { return self.gone(&object) };
+        let world = self.index.world();
+        let known = world.revision(&revision.metadata.name).filter(|known| known.data == revision.data);
+        if let Some(known) = known {
+            revision.data = known.data.clone();
+        }
+        self.stored.apply(revision);
+    }
+
+    fn gone(&self, object: &WatchedObject) {
+        self.stored.delete(&object.key(), object.resource_version());
+    }
+
+    fn list_ends(&self) {
+        self.stored.list_ends();
+    }
 }
 
 impl Revisions {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
-        Self { stored: Store::default(), client, namespace: namespace.to_owned() }
+    pub(super) fn new(client: Client, namespace: &str, index: Arc<Index>) -> Self {
+        Self { stored: Store::default(), client, namespace: namespace.to_owned(), index }
     }
 
     /// Keeps them current. Ends never.
     pub(super) async fn follow(&self) {
         let kind = resource("apps", "v1", "ControllerRevision", "controllerrevisions");
         let api: Api<WatchedObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
-        follow(api, Config::default().labels(SIDECARSET_NAME), &self.stored).await;
+        follow(api, Config::default().labels(SIDECARSET_NAME), self).await;
     }
 
     /// Those of a SidecarSet.

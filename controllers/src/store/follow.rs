@@ -10,8 +10,9 @@ use tracing::{debug, warn};
 
 use super::{Kept, Store};
 
-/// Objects per page of a list: each page is dropped as soon as it is taken in.
-const PAGE: u32 = 100;
+/// Objects per page of a list: each page is dropped as soon as it is taken in. Small, since the memory is used
+/// most while a page is in it several times.
+const PAGE: u32 = 50;
 
 /// Where a watch leads to.
 pub(crate) trait Sink: Sync {

@@ -12,8 +12,12 @@ struct Thing {
 impl Kept for Thing {
     type Group = &'static str;
 
-    fn key(&self) -> Key {
-        (String::new(), self.name.to_owned())
+    fn namespace(&self) -> &str {
+        ""
+    }
+
+    fn name(&self) -> &str {
+        self.name
     }
 
     fn uid(&self) -> &str {

@@ -158,6 +158,18 @@ impl Action {
         }
     }
 
+    /// The Pod whose update it begins.
+    pub fn updated_pod(&self) -> Option<&Seen> {
+        match self {
+            Self::WritePod {
+                pod,
+                reason: WriteReason::UpdateInPlace | WriteReason::PrepareUpdate | WriteReason::Recreate,
+                ..
+            } => Some(pod),
+            _ => None,
+        }
+    }
+
     /// The Event to record once it is done (spec 31 §13).
     pub fn success(&self) -> Option<Event> {
         match self {

@@ -4,6 +4,7 @@
 use api::features::{Feature, FeatureGates};
 use serde_json::Value;
 
+use super::validation::leaves_unreadable_spec;
 use crate::json_patch::{Patch, Pointer};
 use crate::podtemplate::place::Place;
 use crate::podtemplate::{default_claim_template, default_template};
@@ -36,6 +37,9 @@ pub fn default(
         return Err(refused("a CloneSet must be a JSON object".to_owned()));
     }
     let mut patch = Patch::default();
+    if leaves_unreadable_spec(object, old) {
+        return Ok(patch);
+    }
     let root = Place::new(&value, Pointer::root());
     let Some(spec) = root.child("spec") else { return Ok(patch) };
     spec.default_json("replicas", "1", &mut patch);

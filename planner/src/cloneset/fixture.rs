@@ -121,6 +121,15 @@ impl Fleet {
     }
 
     pub(super) fn plan(&self) -> Plan {
+        self.planned(plan)
+    }
+
+    /// The plan of one who knows of refusals what the status tells.
+    pub(super) fn plan_as_told(&self) -> Plan {
+        self.planned(plan_as_told)
+    }
+
+    fn planned(&self, plan: impl Fn(&Snapshot<'_>, Moment) -> Plan) -> Plan {
         let set = self.set();
         let snapshot = Snapshot {
             set: &set,

@@ -170,7 +170,7 @@ impl StatusPlan {
 }
 
 /// A selector in text form, as Kubernetes prints it: sorted by key.
-fn selector_text(selector: &LabelSelector) -> String {
+pub fn selector_text(selector: &LabelSelector) -> String {
     let mut terms: Vec<(&str, String)> = Vec::new();
     for (key, value) in selector.match_labels.iter().flatten() {
         terms.push((key, format!("{key}={value}")));

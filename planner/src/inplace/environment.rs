@@ -1,6 +1,8 @@
 //! Environment variables that show labels or annotations of their Pod: they change only when the container
 //! restarts (spec 30 §3 and §8.3).
 
+use std::cell::OnceCell;
+
 use api::environment::{SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
 use serde_json::Value;
 
@@ -45,6 +47,7 @@ pub(super) fn sources(container: &Value) -> impl Iterator<Item = Source<'_>> {
 /// The hash of the values that the variables of a container should show now (spec 30 §8.3); `None` where
 /// it has no such variable.
 pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<u32> {
+    let whole = OnceCell::new();
     let mut variables: Vec<(&str, Option<&str>)> = container
         .env
         .iter()
@@ -53,7 +56,7 @@ pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<
             let field_path = field.map(|field| &*field.field_path);
             let value = match Source::of_variable(&variable.name, &variable.value, field_path)? {
                 Source::Label(key) => pod.label(key),
-                Source::Annotation(key) => pod.annotation(key),
+                Source::Annotation(key) => whole.get_or_init(|| pod.whole()).annotation(key),
             };
             Some((&*variable.name, value))
         })

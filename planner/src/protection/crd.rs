@@ -31,27 +31,27 @@ struct Names {
 
 /// Refused while objects of the kind exist. A definition that was never established, or that serves no
 /// version, has no objects that anybody could reach (sharp edge 3).
-pub(super) fn cascading(mut object: Object<Spec>, gates: &FeatureGates) -> Assessment {
+pub(super) fn cascading(object: &Object<'_>, gates: &FeatureGates) -> Result<Assessment, serde_json::Error> {
     if !gates.enabled(Feature::DeletionProtectionForCRDCascadingGate) {
         let gate = Feature::DeletionProtectionForCRDCascadingGate;
-        return object.refuse(format!("feature-gate {gate} is not enabled"));
+        return Ok(object.refuse(format!("feature-gate {gate} is not enabled")));
     }
-    if !is_established(&object) {
-        return Assessment::Allowed;
+    if !is_established(object)? {
+        return Ok(Assessment::Allowed);
     }
-    let Some(resources) = object.spec.take().and_then(Spec::into_resources) else {
-        return Assessment::Allowed;
+    let spec: Option<Spec> = object.spec()?;
+    let Some(resources) = spec.and_then(Spec::into_resources) else {
+        return Ok(Assessment::Allowed);
     };
-    let (namespace, name) = object.into_key();
-    Assessment::Undecided(Question { namespace, name, need: Need::CustomResources(resources) })
+    let (namespace, name) = object.key();
+    Ok(Assessment::Undecided(Question { namespace, name, need: Need::CustomResources(resources) }))
 }
 
-fn is_established(object: &Object<Spec>) -> bool {
-    let conditions =
-        object.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| {
+fn is_established(object: &Object<'_>) -> Result<bool, serde_json::Error> {
+    let conditions = object.status()?.and_then(|status| status.conditions).unwrap_or_default();
+    Ok(conditions.iter().any(|condition| {
         condition.kind.as_deref() == Some("Established") && condition.status.as_deref() == Some("True")
-    })
+    }))
 }
 
 impl Spec {

@@ -277,27 +277,57 @@ fn a_missing_object_is_allowed() {
 
 #[test]
 fn what_cannot_be_read_is_invalid() {
-    let mut text_for_a_number = workload("Cascading", None);
-    text_for_a_number["spec"]["replicas"] = json!("three");
-    let mut too_large = workload("Cascading", None);
-    too_large["spec"]["replicas"] = json!(3_000_000_000_u64);
     let mut other_kind = labelled("Always");
     other_kind["kind"] = json!("Secret");
-    let objects = [
-        json!("text"),
-        json!([]),
-        json!(7),
-        json!({"metadata": []}),
-        text_for_a_number,
-        too_large,
-        other_kind,
-    ];
-    for object in objects {
+    for object in [json!("text"), json!([]), json!(7), json!({"metadata": []}), other_kind] {
         let decided = ask(Kind::Deployment, "v1", &object);
         assert!(
             matches!(&decided, Assessment::Invalid(denial) if denial.code == 400),
             "{object}: {decided:?}"
         );
+    }
+}
+
+/// Specs that nobody can read.
+fn odd_specs() -> [serde_json::Value; 5] {
+    [
+        json!("odd"),
+        json!({"replicas": "three"}),
+        json!({"replicas": 3_000_000_000_u64}),
+        json!(7),
+        json!({"group": 7, "versions": "odd", "replicas": {}}),
+    ]
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_matters_only_with_cascading() {
+    for kind in Kind::ALL {
+        let version = if kind.is_kruise_workload() { "v1beta1" } else { "v1" };
+        for spec in odd_specs() {
+            let decided = |value: Option<&str>| {
+                let mut object = json!({"metadata": {"name": "shop"}});
+                if let Some(value) = value {
+                    object = labelled(value);
+                }
+                object["spec"] = spec.clone();
+                object["status"] = json!("odd");
+                ask(*kind, version, &object)
+            };
+            assert_eq!(decided(None), Assessment::Allowed, "{kind:?} {spec}");
+            assert_eq!(decided(Some("always")), Assessment::Allowed, "{kind:?} {spec}");
+            assert!(message(decided(Some("Always"))).ends_with("=Always"), "{kind:?} {spec}");
+            if matches!(kind, Kind::Namespace | Kind::Service | Kind::Ingress) {
+                assert!(!matches!(decided(Some("Cascading")), Assessment::Refused(_)), "{kind:?} {spec}");
+                continue;
+            }
+            let text = message(decided(Some("Cascading")));
+            assert!(
+                text.starts_with("forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading and ")
+                    && text.contains("cannot be read")
+                    && text.ends_with("correct the object, or remove the label to delete it as it is"),
+                "{kind:?} {spec}: {text}"
+            );
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use api::features::FeatureGates;
 use api::labels::DELETE_PROTECTION;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{Assessment, Kind, Object, assess};
@@ -48,13 +47,13 @@ pub const NAMESPACED: [Namespaced; 8] = [
 
 /// The object's own name: that of the request is empty in a collection delete.
 pub fn name(object: &RawValue) -> Option<String> {
-    let object: Object<IgnoredAny> = serde_json::from_str(object.get()).ok()?;
+    let object: Object<'_> = serde_json::from_str(object.get()).ok()?;
     object.metadata?.name
 }
 
 /// Says so where the object has the label with a value that means nothing (sharp edge 10).
 pub fn unknown_value(object: &RawValue) -> Option<String> {
-    let object: Object<IgnoredAny> = serde_json::from_str(object.get()).ok()?;
+    let object: Object<'_> = serde_json::from_str(object.get()).ok()?;
     let value = object.metadata?.labels?.protection?;
     (!matches!(value.as_str(), "Always" | "Cascading"))
         .then(|| format!("label {DELETE_PROTECTION}={value} protects nothing: write Always or Cascading"))

@@ -14,6 +14,7 @@ use api::labels::CONTROLLER_HASH;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::object::Nameless;
 use super::{Author, MAX_OWNER_NAME};
 use crate::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::hash::{deep_hash, fnv1_32, safe_encode};
@@ -311,7 +312,7 @@ pub struct NewRevision {
     workload: String,
     revision: TemplateRevision,
     owner_uid: String,
-    object: String,
+    object: Nameless,
 }
 
 impl NewRevision {
@@ -324,7 +325,8 @@ impl NewRevision {
         if let Some(hash) = &workload.claims_hash {
             annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), hash.clone());
         }
-        let object = object(&metadata.namespace, &labels, &annotations, workload, &revision, number);
+        let owner = Owner::of(workload.api_version, workload.kind, metadata);
+        let object = Nameless::new(&metadata.namespace, &labels, &annotations, owner, &revision.data, number);
         Self {
             name: revision.name(&metadata.name, workload.collision_count),
             collision_count: workload.collision_count,
@@ -337,12 +339,7 @@ impl NewRevision {
 
     /// The object to create.
     pub fn to_json(&self) -> String {
-        // All but the name stays when a name is taken.
-        let name = crate::json_patch::string(&self.name);
-        format!(
-            r#"{{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{{"name":{name},{}"#,
-            self.object
-        )
+        self.object.named(&self.name)
     }
 
     /// What to do when the name is taken: `None` if the one that has it is just this revision, else this
@@ -357,30 +354,6 @@ impl NewRevision {
         let name = self.revision.name(&self.workload, collision_count);
         Some(Self { name, collision_count, ..self.clone() })
     }
-}
-
-/// The JSON of a ControllerRevision, from behind the name on.
-fn object(
-    namespace: &str,
-    labels: &BTreeMap<String, String>,
-    annotations: &BTreeMap<String, String>,
-    workload: &Workload<'_>,
-    revision: &TemplateRevision,
-    number: i64,
-) -> String {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata<'a> {
-        namespace: &'a str,
-        labels: &'a BTreeMap<String, String>,
-        annotations: &'a BTreeMap<String, String>,
-        owner_references: [Owner<'a>; 1],
-    }
-    let owner = Owner::of(workload.api_version, workload.kind, workload.metadata);
-    let metadata = Metadata { namespace, labels, annotations, owner_references: [owner] };
-    let metadata = serde_json::to_string(&metadata).unwrap_or_default();
-    let members = metadata.strip_prefix('{').unwrap_or_default();
-    format!(r#"{members},"data":{},"revision":{number}}}"#, revision.data)
 }
 
 /// An owner reference that makes the owner the controller.

@@ -1,9 +1,10 @@
-//! A model of replicas that share one store and publish to several objects, run through all
-//! interleavings of their reads and writes, with restarts, a deleted store and the passing of time.
+//! A model of replicas that share one store and publish to several objects, and of an API server that sees
+//! what is published only after a while, run through all interleavings of their reads and writes, with
+//! restarts, a deleted store and the passing of time.
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::tests::apply;
+use super::tests::{TIMING, apply};
 use super::*;
 
 const OBJECTS: usize = 2;
@@ -20,6 +21,25 @@ struct Replica {
     memory: Option<Stored>,
     /// The Service routes to it: it has seen its certificate published once.
     ready: bool,
+    /// The API server has accepted its certificate since.
+    accepted: bool,
+    /// The bundle that it saw published everywhere, and whether the API server has seen that too. The time of
+    /// uptake is over then at the earliest.
+    published: Option<(Bundle, bool)>,
+}
+
+impl Replica {
+    const NEW: Self =
+        Self { at: At::Start, served: None, memory: None, ready: false, accepted: false, published: None };
+
+    /// Since when it sees `bundle` published everywhere.
+    fn published_since(&mut self, bundle: &Bundle, seen: bool, now: Timestamp) -> Timestamp {
+        if self.published.as_ref().is_none_or(|(known, _)| known != bundle) {
+            self.published = Some((bundle.clone(), seen));
+        }
+        let over = self.published.as_ref().is_some_and(|(_, seen)| *seen);
+        if over { after(now, -UPTAKE) } else { now }
+    }
 }
 
 /// Where a replica is in its pass. What it read is a snapshot, and may be old when it writes.
@@ -37,24 +57,29 @@ enum At {
 struct State {
     store: Option<Stored>,
     objects: Vec<Bundle>,
+    /// What the API server last saw of the object that is written last.
+    believed: Bundle,
     replicas: Vec<Replica>,
     epoch: usize,
     deletions: u8,
     restarts: u8,
     made: u8,
+    /// The time that replicas leave for the uptake of a publication.
+    uptake: SignedDuration,
 }
 
 impl State {
     fn new(replicas: usize, deletions: u8, restarts: u8) -> Self {
-        let replica = Replica { at: At::Start, served: None, memory: None, ready: false };
         Self {
             store: None,
             objects: vec![vec![]; OBJECTS],
-            replicas: vec![replica; replicas],
+            believed: vec![],
+            replicas: vec![Replica::NEW; replicas],
             epoch: 0,
             deletions,
             restarts,
             made: 0,
+            uptake: UPTAKE,
         }
     }
 
@@ -62,9 +87,15 @@ impl State {
         after(Timestamp::UNIX_EPOCH, EPOCHS[self.epoch])
     }
 
+    fn timing(&self) -> Timing {
+        Timing { uptake: self.uptake, ..TIMING }
+    }
+
     fn successors(&self) -> Vec<State> {
         let mut all: Vec<State> = (0..self.replicas.len()).map(|number| self.advance(number)).collect();
-        // Years pass only once every replica knows and serves what is stored, which takes it minutes.
+        all.push(self.seen_by_the_api_server());
+        // Years pass only once every replica knows and serves what is stored, and the API server sees what is
+        // published, which takes minutes.
         let leaf = self.store.as_ref().and_then(|stored| stored.leaf);
         let current = |replica: &Replica| {
             let read = match &replica.at {
@@ -73,7 +104,7 @@ impl State {
             };
             read == leaf && (replica.served.is_none() || replica.served == leaf)
         };
-        if self.replicas.iter().all(current) && self.epoch + 1 < EPOCHS.len() {
+        if self.is_seen() && self.replicas.iter().all(current) && self.epoch + 1 < EPOCHS.len() {
             all.push(State { epoch: self.epoch + 1, ..self.clone() });
         }
         // Nothing guards a creation but absence. So a replica that stalls in the middle of its pass
@@ -91,11 +122,41 @@ impl State {
         if self.restarts > 0 {
             for number in 0..self.replicas.len() {
                 let mut next = State { restarts: self.restarts - 1, ..self.clone() };
-                next.replicas[number] = Replica { at: At::Start, served: None, memory: None, ready: false };
+                next.replicas[number] = Replica::NEW;
                 all.push(next);
             }
         }
         all
+    }
+
+    /// Whether the API server has seen every change.
+    fn is_seen(&self) -> bool {
+        self.believed == self.objects[OBJECTS - 1]
+    }
+
+    /// The API server takes in every change.
+    fn seen_by_the_api_server(&self) -> State {
+        let mut next = State { believed: self.objects[OBJECTS - 1].clone(), ..self.clone() };
+        for (_, seen) in next.replicas.iter_mut().filter_map(|replica| replica.published.as_mut()) {
+            *seen = true;
+        }
+        next.note_accepted();
+        next
+    }
+
+    /// Whether the API server accepts the replica's certificate if it knows any bundle.
+    fn accepts(&self, replica: &Replica) -> bool {
+        let issuer = replica.served.and_then(|leaf| leaf.issuer).expect("a ready replica serves");
+        self.believed.is_empty() || self.believed.contains(&issuer)
+    }
+
+    fn note_accepted(&mut self) {
+        let known = !self.believed.is_empty();
+        for number in 0..self.replicas.len() {
+            let replica = &self.replicas[number];
+            let accepted = replica.accepted || known && replica.ready && self.accepts(replica);
+            self.replicas[number].accepted = accepted;
+        }
     }
 
     /// One atomic step of one replica: one read or one write.
@@ -134,19 +195,27 @@ impl State {
                 }
             }
             At::Serve(stored) => {
-                replica.served = stored.leaf;
+                let since = replica.published_since(&stored.authorities, self.is_seen(), now);
+                let from = serves_from(replica.served.as_ref(), &stored, Some(since), self.timing(), now);
+                if from.is_some_and(|from| from <= now) {
+                    replica.served = stored.leaf;
+                }
                 replica.ready = true;
                 replica.memory = Some(stored);
                 replica.at = At::Start;
             }
         }
+        next.note_accepted();
         next
     }
 
     fn decide(&mut self, number: usize, seen: Vec<Bundle>, stored: Option<Stored>, now: Timestamp) {
+        let everywhere =
+            stored.as_ref().filter(|stored| seen.iter().all(|bundle| *bundle == stored.authorities));
+        let all_seen = self.is_seen();
+        let published = everywhere
+            .map(|stored| self.replicas[number].published_since(&stored.authorities, all_seen, now));
         let replica = self.replicas[number].clone();
-        let published =
-            stored.as_ref().is_some_and(|stored| seen.iter().all(|bundle| *bundle == stored.authorities));
         let mut known: Vec<Authority> = seen.concat();
         let observation = Observation {
             stored: stored.as_ref(),
@@ -155,9 +224,9 @@ impl State {
             authorities: &known,
             published,
         };
-        let step = next(&observation, DEFAULT_RENEW_BEFORE, now);
+        let step = next(&observation, self.timing(), now);
         let at = match (&step, stored) {
-            (Step::Keep, Some(stored)) if published => At::Serve(stored),
+            (Step::Keep | Step::AwaitUptake { .. }, Some(stored)) if published.is_some() => At::Serve(stored),
             (Step::Keep | Step::AwaitPublication, Some(stored)) => At::Publish(seen, stored, 0),
             (_, stored) => {
                 if self.store == stored {
@@ -179,6 +248,7 @@ impl State {
             for bundle in &self.objects {
                 assert!(bundle.contains(&issuer), "a served leaf is outside a published bundle: {self:?}");
             }
+            assert!(!replica.accepted || self.accepts(replica), "the API server refuses a replica: {self:?}");
         }
     }
 
@@ -208,6 +278,10 @@ fn settle(mut state: State) -> State {
     for turn in 0..1000 {
         state = state.advance(turn % state.replicas.len());
         state.assert_sound();
+        if turn % 7 == 0 {
+            state = state.seen_by_the_api_server();
+            state.assert_sound();
+        }
     }
     state
 }
@@ -218,9 +292,19 @@ fn no_interleaving_of_two_replicas_serves_outside_the_published_bundle() {
 }
 
 #[test]
-fn neither_a_deleted_store_nor_a_restart_leads_outside_the_published_bundle() {
+fn a_deleted_store_does_not_lead_outside_the_published_bundle() {
     assert!(explore(State::new(2, 1, 0)) > 1_000);
+}
+
+#[test]
+fn a_restart_does_not_lead_outside_the_published_bundle() {
     assert!(explore(State::new(2, 0, 1)) > 1_000);
+}
+
+#[test]
+#[should_panic(expected = "the API server refuses a replica")]
+fn a_leaf_that_follows_its_authority_at_once_is_refused_for_a_moment() {
+    explore(State { uptake: SignedDuration::ZERO, ..State::new(2, 0, 0) });
 }
 
 #[test]
@@ -230,8 +314,8 @@ fn three_replicas_in_any_random_order_stay_inside_the_published_bundle() {
         let mut state = State::new(3, 1, 2);
         for _ in 0..400 {
             let mut successors = state.successors();
-            // Replicas make the first three; the rest are rare events.
-            let choices = if random.next_fraction() < 0.02 { successors.len() } else { 3 };
+            // Replicas make the first three; the rest are rare events, such as that the API server sees a change.
+            let choices = if random.next_fraction() < 0.1 { successors.len() } else { 3 };
             let choice = (random.next_u64() % choices as u64) as usize;
             state = successors.swap_remove(choice);
             state.assert_sound();

@@ -53,6 +53,8 @@ const REASONS: usize = 16;
 const NAMES: usize = 8192;
 /// How much of a Pod's name goes into that of an Event.
 const NAME: usize = 230;
+/// How much is told of a reason, in bytes.
+const MESSAGE: usize = 1000;
 /// The most Pods that may be away for evictions.
 const MOST_AWAY: u32 = 1000;
 
@@ -118,6 +120,13 @@ pub(crate) fn eviction_limit(text: &str) -> Result<u32, String> {
     })
 }
 
+/// Since when a SidecarSet selects the Pods that it does, as an account found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Since {
+    second: i64,
+    selection: String,
+}
+
 /// The name of the Event that tells of a missed Pod: always the same one, so that it is told once, whoever
 /// leads.
 pub fn event_name(pod: &str, uid: Uid, sidecar_set: &str) -> String {
@@ -166,6 +175,8 @@ pub struct Case<'a> {
     scope: &'a Scope,
     since: i64,
     selection: String,
+    /// New Pods come to admission at all.
+    registered: bool,
 }
 
 impl<'a> Case<'a> {
@@ -186,7 +197,35 @@ impl<'a> Case<'a> {
             entry,
             world,
             scope,
+            registered: true,
         }
+    }
+
+    /// With what an account found earlier: others may take the annotation away, or it could not be written.
+    #[must_use]
+    pub fn remembering(mut self, known: Option<&Since>, subject: &Subject, now: Timestamp) -> Self {
+        if let Some(known) = known {
+            let same = known.selection == self.selection;
+            self.since = if same { known.second.max(subject.created) } else { now.as_second() };
+        }
+        self
+    }
+
+    /// With the knowledge of whether admission is registered for Pods.
+    #[must_use]
+    pub fn registered(mut self, registered: bool) -> Self {
+        self.registered = registered;
+        self
+    }
+
+    /// The name of the SidecarSet.
+    pub fn name(&self) -> &str {
+        self.entry.name()
+    }
+
+    /// True if Pods that it would be meant for in another Namespace are told of, where it is meant for none.
+    fn looks_elsewhere(&self) -> bool {
+        !self.entry.is_scoped()
     }
 
     /// What the SidecarSet is to a Pod.
@@ -269,6 +308,7 @@ impl Account {
             findings: hints::of(&case.entry.object, case.world, case.scope).into_iter().collect(),
             ..Self::default()
         };
+        let mut elsewhere = Findings::default();
         for pod in pods.into_iter().filter(|pod| !pod.is_leaving()) {
             let (selected, reason) = match case.judge(pod) {
                 Relation::Injected => {
@@ -280,6 +320,10 @@ impl Account {
                 Relation::Unselected(Reason::Admission(
                     explanation::Reason::OtherLabels | explanation::Reason::EmptySelector,
                 )) => (false, None),
+                Relation::Unselected(reason @ Reason::Admission(explanation::Reason::OtherNamespace)) => {
+                    elsewhere.add(&reason, &pod.namespace, &pod.name);
+                    (false, None)
+                }
                 Relation::Unselected(reason) => (false, Some(reason)),
             };
             account.matched = account.matched.saturating_add(usize::from(selected));
@@ -288,7 +332,16 @@ impl Account {
                 account.findings.add(&reason, &pod.namespace, &pod.name);
             }
         }
+        // Whoever selects Namespaces leaves others out on purpose; of one that has no Pods it may be the cause.
+        if account.matched == 0 && case.looks_elsewhere() {
+            account.findings.extend(&elsewhere);
+        }
         account
+    }
+
+    /// Since when its SidecarSet selects these Pods.
+    pub fn since(&self) -> Since {
+        Since { second: self.since, selection: self.selection.clone() }
     }
 
     /// The annotation that tells of it.
@@ -345,6 +398,12 @@ struct Told<'a> {
     pods: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because_of: Vec<String>,
+}
+
+/// Others put their own words into some reasons.
+fn shortened(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE));
+    message
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -459,7 +518,7 @@ impl Findings {
         };
         let told = self.sorted().into_iter().take(REASONS).map(|finding| Told {
             reason: finding.reason.word(),
-            message: finding.reason.to_string(),
+            message: shortened(finding.reason.to_string()),
             count: finding.count,
             pods: fitting(&mut finding.pods()),
             because_of: fitting(&mut finding.because_of()),

@@ -15,6 +15,7 @@ use super::rollout::{RolloutSet, record};
 use crate::canonical::CanonicalError;
 use crate::observed_pod::ObservedPod;
 use crate::revision::SidecarSetRevision;
+use crate::revision::object::Nameless;
 use crate::revision::workload::{Owner, StoredRevision};
 
 /// How many revisions are kept where the SidecarSet does not say.
@@ -84,8 +85,7 @@ pub struct NewRevision {
     pub collision_count: i32,
     set: Box<str>,
     revision: SidecarSetRevision,
-    /// The object's JSON text from behind the name on.
-    object: String,
+    object: Nameless,
 }
 
 impl NewRevision {
@@ -102,24 +102,14 @@ impl NewRevision {
         annotations.remove(LAST_APPLIED);
         annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
         let owner = Owner::new(api::sidecarset::API_VERSION, api::sidecarset::KIND, &set.name, &set.uid);
-        let metadata =
-            Metadata { namespace, labels: &labels, annotations: &annotations, owner_references: [owner] };
-        // Texts in maps with text keys only: writing them as JSON cannot fail.
-        let metadata = serde_json::to_string(&metadata).unwrap_or_default();
-        let members = metadata.strip_prefix('{').unwrap_or_default();
-        let object = format!(r#"{members},"data":{},"revision":{number}}}"#, revision.data());
+        let object = Nameless::new(namespace, &labels, &annotations, owner, revision.data(), number);
         let name = revision.name(&set.name, collision_count);
         Self { name, collision_count, set: set.name.clone(), revision, object }
     }
 
     /// The object to create.
     pub fn to_json(&self) -> String {
-        // All but the name stays when a name is taken.
-        let name = crate::json_patch::string(&self.name);
-        format!(
-            r#"{{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{{"name":{name},{}"#,
-            self.object
-        )
+        self.object.named(&self.name)
     }
 
     /// What to do when the name is taken: `None` if the one that has it means the same and is used, else
@@ -133,15 +123,6 @@ impl NewRevision {
         let name = self.revision.name(&self.set, collision_count);
         Some(Self { name, collision_count, ..self.clone() })
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    namespace: &'a str,
-    labels: &'a BTreeMap<String, String>,
-    annotations: &'a BTreeMap<String, String>,
-    owner_references: [Owner<'a>; 1],
 }
 
 /// Plans the registration of the present sidecars. `stored` are the ControllerRevisions of `namespace`,

@@ -20,6 +20,9 @@ use crate::pod_write::PodWrite;
 use crate::revision::workload::NewRevision;
 
 mod calls;
+mod holds;
+
+use holds::Holds;
 
 /// The shortest and the longest pause after failures.
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
@@ -104,6 +107,7 @@ pub(super) struct Controller {
     task: Option<Task>,
     failures: u32,
     refused: BTreeSet<String>,
+    holds: Holds,
     collision_count: Option<i32>,
     /// An answer was lost: the objects are to be read before the next plan.
     is_unsure: bool,
@@ -167,6 +171,7 @@ impl Cluster<'_> {
             }
         }
         let Some(set) = self.controller.cache.set() else { return };
+        self.controller.holds.review(set.metadata.generation);
         let (plan, view) = self.plan(&set);
         let controller = &mut self.controller;
         controller.explanation = plan.explanation.clone();
@@ -175,6 +180,9 @@ impl Cluster<'_> {
         if let Some(delay) = again {
             let delay = Milliseconds::try_from(delay.as_millis()).unwrap_or(Milliseconds::MAX);
             self.wake(delay.max(1));
+        }
+        if let Some(delay) = self.controller.holds.next(now) {
+            self.wake(delay);
         }
         self.controller.task = Some(Task::new(plan, view));
         self.next_call();
@@ -189,6 +197,7 @@ impl Cluster<'_> {
         let owned =
             |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
+        let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {
             set,
             pods: &pods,
@@ -196,12 +205,16 @@ impl Cluster<'_> {
             revisions: &controller.cache.revisions(),
             nodes: &nodes,
             refused: &controller.refused,
-            held: &std::collections::BTreeMap::new(),
+            held: &held,
             collision_count: controller.collision_count,
             gates: &self.settings.gates,
             settings: Settings::default(),
         };
-        let plan = (self.planner)(&snapshot, moment);
+        let mut plan = (self.planner)(&snapshot, moment);
+        // Updates that are held up are not in the plan; the trouble is the same.
+        if let Some(refusal) = held.values().next() {
+            plan.problems.update.get_or_insert(refusal.message.to_string());
+        }
         let status = plan.status.as_ref().map(crate::cloneset::StatusPlan::status);
         let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
         let prepared_is_new = self.settings.gates.enabled(Feature::PreparingUpdateAsUpdate);
@@ -263,6 +276,12 @@ impl Cluster<'_> {
         {
             let view = task.view.clone();
             let result = self.perform(&view, errand, call);
+            let (now, time) = (self.agenda.now(), self.now());
+            match (result, errand.action.as_ref().and_then(Action::updated_pod)) {
+                (Err(Refusal::Denied), Some(pod)) => self.controller.holds.refused(&pod.uid, now, time),
+                (Ok(()), Some(pod)) if errand.calls.is_empty() => self.controller.holds.succeeded(&pod.uid),
+                _ => {}
+            }
             task.note(position, result, &mut self.controller);
         }
         self.controller.task = Some(task);

@@ -28,6 +28,8 @@ pub(super) enum Refusal {
     Invalid,
     /// The write did not arrive.
     Unavailable,
+    /// Some policy does not allow it.
+    Denied,
 }
 
 /// An object of one of the kinds that the controller watches; each kind has a watch of its own.
@@ -87,6 +89,8 @@ pub(super) struct Server {
     /// Identities of Pods whose containers have stopped for good: what their objects still wait for are
     /// finalizers.
     stopped: BTreeSet<Box<str>>,
+    /// Identities of Pods that the controller may neither change nor delete: some policy guards them.
+    pub(super) refusing: BTreeSet<Box<str>>,
     news: Vec<News>,
 }
 
@@ -252,6 +256,23 @@ impl Server {
         self.stopped.remove(&metadata.uid);
         self.tell(Kind::Pod, &metadata.name, None);
         self.release_claims(pod);
+    }
+
+    // --- marks ------------------------------------------------------------------------------------
+
+    /// Removes annotations with this prefix from revisions and claims.
+    pub(super) fn forget_marks(&mut self, prefix: &str) {
+        let revisions: Vec<_> = self.revisions.values().map(|revision| (**revision).clone()).collect();
+        for mut revision in revisions {
+            revision.metadata.annotations.retain(|key, _| !key.starts_with(prefix));
+            self.put_revision(revision);
+        }
+        let claims: Vec<_> = self.claims.values().map(|claim| (**claim).clone()).collect();
+        for mut claim in claims {
+            let kept = claim.metadata.annotations.iter().filter(|(key, _)| !key.starts_with(prefix));
+            claim.metadata.annotations = kept.collect();
+            self.put_claim(claim);
+        }
     }
 
     // --- claims -----------------------------------------------------------------------------------

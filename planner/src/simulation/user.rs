@@ -38,6 +38,12 @@ pub enum Step {
     FailNode(usize, Option<Milliseconds>),
     /// The controller crashes.
     Crash,
+    /// Some policy lets the controller neither change nor delete a Pod, its status left out: until a time has
+    /// passed if there is one, and no longer than there are faults.
+    Refuse(PodNumber, Option<Milliseconds>),
+    /// Kutter takes over what OpenKruise leaves at this moment; what is there is as a very old version leaves
+    /// it where that is true.
+    TakeOver(bool),
     /// A watch breaks and begins anew after a time.
     LoseWatch(usize, Milliseconds),
 }
@@ -47,7 +53,8 @@ const ACCIDENTS: Milliseconds = 4_000;
 
 impl Cluster<'_> {
     /// Lets chance act for `duration` from now, as often as the rate of faults says: calls fail, containers
-    /// die, Pods are evicted, nodes fall silent for a while, watches break, the controller crashes.
+    /// die, Pods are evicted, nodes fall silent for a while, watches break, changes of Pods are refused, the
+    /// controller crashes.
     pub fn disturb(&mut self, duration: Milliseconds) {
         let rate = self.settings.fault_rate.clamp(0.0, 1.0);
         if rate == 0.0 {
@@ -58,11 +65,12 @@ impl Cluster<'_> {
         let mut time = self.below(2 * pause);
         while time < duration {
             let number = usize::try_from(self.below(1_000)).unwrap_or(0);
-            let step = match self.below(8) {
+            let step = match self.below(9) {
                 0..=2 => Step::Kill(number),
                 3 => Step::Evict(number),
                 4 => Step::FailNode(number, Some(self.between(1_000, 30_000))),
                 5 => Step::Crash,
+                6 => Step::Refuse(number, Some(self.between(1_000, 30_000))),
                 _ => Step::LoseWatch(number, self.between(500, 10_000)),
             };
             self.add(time, step);
@@ -136,6 +144,8 @@ impl Cluster<'_> {
             }
             Step::FailNode(index, recovers_after) => self.lose_node(index, recovers_after),
             Step::Crash => self.crash(),
+            Step::Refuse(number, relents_after) => self.guard(number, relents_after),
+            Step::TakeOver(is_old) => self.take_over(is_old),
             Step::LoseWatch(index, pause) => {
                 if let Some(kind) = Kind::ALL.get(index % Kind::ALL.len()) {
                     self.tell(Actor::Fault, format!("the watch of {kind:?} breaks"));
@@ -179,6 +189,17 @@ impl Cluster<'_> {
         self.change(Actor::User, &pod, |pod| write.apply(pod));
     }
 
+    /// Has changes of a Pod refused.
+    fn guard(&mut self, number: PodNumber, relents_after: Option<Milliseconds>) {
+        let Some(pod) = self.chosen(number) else { return };
+        let uid = pod.metadata.uid.clone();
+        self.tell(Actor::Fault, format!("changes of Pod {} are refused", pod.metadata.name));
+        self.server.refusing.insert(uid.clone());
+        if let Some(pause) = relents_after {
+            self.agenda.add(pause, Event::Relent { uid });
+        }
+    }
+
     fn lose_node(&mut self, index: usize, recovers_after: Option<Milliseconds>) {
         let alive = self.nodes.iter().filter(|node| node.is_alive).count();
         let Some(index) = index.checked_rem(self.nodes.len()) else { return };
@@ -190,9 +211,10 @@ impl Cluster<'_> {
         }
     }
 
-    /// Ends what disturbs: nodes come back, watches begin anew, no call fails any more.
+    /// Ends what disturbs: nodes come back, watches begin anew, no call fails or is refused any more.
     pub(super) fn calm_down(&mut self) {
         self.is_calm = true;
+        self.server.refusing.clear();
         for index in 0..self.nodes.len() {
             self.recover_node(index);
         }

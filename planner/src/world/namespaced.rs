@@ -32,6 +32,11 @@ impl<T> Namespaced<T> {
         }
         self.0.get(namespace).map_or(&[], |entries| entries.as_slice())
     }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(|entries| entries.len()).sum()
+    }
 }
 
 impl<T: Entry> Namespaced<T> {

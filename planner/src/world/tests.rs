@@ -146,7 +146,7 @@ fn revisions_are_found_by_set_and_custom_version() {
     assert_eq!(names(world.revisions_of("s", Some("v1"))), ["s-b", "s-a"]);
     world.remove(Watched::ControllerRevision, "kruise-system", "s-a");
     assert_eq!(names(world.revisions_of("s", Some("v1"))), ["s-b"]);
-    assert!(world.revision("s-a").is_none() && world.revision_count() == 2);
+    assert!(world.revision("s-a").is_none() && world.count(Watched::ControllerRevision) == 2);
     world.apply(Watched::ControllerRevision, &revision("s-b", 2, "kruise-system", json!({}))).unwrap();
     assert!(world.revision("s-b").is_none());
 }

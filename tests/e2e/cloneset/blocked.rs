@@ -3,22 +3,13 @@
 use std::time::Duration;
 
 use kit::wait_within;
-use kit::{ApiServer, Output};
 use serde_json::json;
 
 use super::{Fleet, NEW, OLD, condition, image, in_place, is_available, name, with_image};
-use crate::product;
 use crate::support::KeptImages;
 
 const BLOCKED: &str = "kutter.io/Blocked";
 const FAILED: &str = "FailedUpdate";
-
-/// What `kutter explain` prints about the CloneSet, on this server.
-async fn explained(server: &ApiServer, fleet: &Fleet) -> Output {
-    let kubeconfig = format!("--kubeconfig={}", server.kubeconfig().display());
-    let words = ["explain", "cloneset", "web", "-n", &fleet.shop.namespace, &kubeconfig];
-    product::run(&words).await
-}
 
 /// An administrator's policy refuses the update of one Pod: the others go on, and everybody can see which Pod
 /// it is, and why.
@@ -54,11 +45,17 @@ async fn an_update_that_is_refused_is_told_of_and_holds_no_other() {
     assert_eq!((&blocked["status"], &blocked["reason"]), (&json!("True"), &json!("Refused")));
     let told = blocked["message"].as_str().unwrap();
     assert!(told.contains(&why) && told.contains(kept.as_str()), "{told}");
-    let server = super::asked().await;
-    let output = explained(server, &fleet).await;
+    let output = fleet.explained().await;
     assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
-    let head = format!("CloneSet {}/web: ", fleet.shop.namespace);
-    assert!(output.stdout.starts_with(&head) && output.stdout.contains(kept.as_str()), "{}", output.stdout);
+    let told = output.stdout;
+    assert!(told.starts_with(&format!("CloneSet {}/web: waiting\n", fleet.shop.namespace)), "{told}");
+    for line in [
+        format!("  waits: Pod {kept} is not updated: the API server refuses it: "),
+        "  status: FailedUpdate, since ".to_owned(),
+        "  status: kutter.io/Blocked, since ".to_owned(),
+    ] {
+        assert!(told.lines().any(|known| known.starts_with(&line) && known.contains(&why)), "{line}: {told}");
+    }
     policy.lift().await;
     fleet.change(json!({"minReadySeconds": 0})).await;
     let status = fleet.complete().await;

@@ -1,11 +1,13 @@
 //! ControllerRevisions (spec 30 §22).
 
-use kit::builders::workload;
+use futures::{StreamExt, stream};
+use kit::builders::{object, workload};
 use kit::fake_nodes;
 use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, OLD, REVISION, asked, in_place, label, name, restarts, uids, with_image};
+use crate::support::Stored;
 
 /// Scenario 13: name, data and labels as a running reference wrote them.
 #[tokio::test]
@@ -72,4 +74,25 @@ async fn old_revisions_are_removed() {
     })
     .await;
     assert_eq!(numbers, [5, 6, 7]);
+}
+
+/// `kutter explain` reads in pages, and of a large namespace what the selector matches.
+#[tokio::test]
+async fn an_explanation_finds_what_comes_behind_the_first_page() {
+    const PAGE: usize = 500;
+    let fleet = Fleet::launch("cloneset-pages", |set| set.replicas(2)).await;
+    let stranger = object("v1", "ConfigMap", "stranger").in_namespace(&fleet.shop.namespace);
+    let stranger = Stored::create(&fleet.shop.client, stranger).await.object;
+    let revisions = (0..=PAGE).map(|number| {
+        object("apps/v1", "ControllerRevision", &format!("a-{number}"))
+            .in_namespace(&fleet.shop.namespace)
+            .label("app", "web")
+            .controlled_by(&stranger)
+            .with("/data", json!({}))
+            .with("/revision", 1)
+    });
+    let creations = revisions.map(|revision| Stored::create(&fleet.shop.client, revision));
+    stream::iter(creations).buffer_unordered(16).collect::<Vec<_>>().await;
+    let output = fleet.explained().await;
+    assert_eq!(output.status.code(), Some(0), "{}{}", output.stdout, output.stderr);
 }

@@ -68,6 +68,12 @@ async fn an_exceeded_quota_is_tried_less_and_less_often_and_holds_no_update() {
     let set = fleet.set.get().await.1;
     let told = condition(&set, "FailedScale")["message"].as_str().unwrap().to_owned();
     assert!(told.contains("exceeded quota"), "{told}");
+    let output = fleet.explained().await;
+    assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
+    let begin = format!("CloneSet {}/web: waiting\n", fleet.shop.namespace);
+    assert!(output.stdout.starts_with(&begin), "{}", output.stdout);
+    let waits = "waits: 2 Pods are not created: the API server refuses it: ";
+    assert!(output.stdout.contains(waits) && output.stdout.contains("exceeded quota"), "{}", output.stdout);
 
     allow(&quota, "9").await;
     fleet.complete().await;

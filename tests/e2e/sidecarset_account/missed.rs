@@ -184,3 +184,55 @@ async fn fewest(client: Client, namespace: String, ended: Arc<AtomicBool>) -> us
     }
     fewest
 }
+
+/// Two SidecarSets that miss the same Pods: each allows another number of them to be away, and the smaller one
+/// holds for both. Pods from before them stay, and so does one that belongs to nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn evictions_for_two_sidecarsets_add_up() {
+    const PODS: usize = 6;
+    let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
+    product::install(&server).await;
+    let (product, endpoint) = start(&server).await;
+    in_use(&server).await;
+    let shop = Shop::open_on(&server, "two").await;
+    let nodes = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
+    let _nodes = FakeNodes::start(server.client(), nodes).await;
+    let earlier = shop.admit(shop.pod("earlier")).await;
+    let log = Stored::create(&shop.client, sidecar(shop.sidecar_set("log"))).await;
+    let mesh = shop.sidecar_set("mesh").container("mesh", "busybox:1.36");
+    let mesh = Stored::create(&shop.client, mesh).await;
+    shop.settle().await;
+    // Times of creation are whole seconds.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+
+    endpoint.leave().await;
+    assert!(product.stop().await.success());
+    let web =
+        deployment("web").in_namespace(&shop.namespace).matching("app", "web").with("/spec/replicas", PODS);
+    Stored::create(&shop.client, web.container("main", "nginx:1.25")).await;
+    let alone = shop.admit(shop.pod("alone")).await;
+    serving(&shop.client, &shop.namespace, "all Pods to be ready", PODS + 2).await;
+
+    let (_product, _endpoint) = start(&server).await;
+    for set in [&log, &mesh] {
+        super::told(set, "the missed Pods", |told| told["missed"] == PODS + 1).await;
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let watcher = tokio::spawn(fewest(shop.client.clone(), shop.namespace.clone(), ended.clone()));
+    for (set, limit) in [(&log, "1"), (&mesh, "4")] {
+        set.patch(&json!({"metadata": {"annotations": {EVICT: limit}}})).await;
+    }
+    for set in [&log, &mesh] {
+        let what = "all others to be replaced";
+        let told = super::told(set, what, |told| told["injected"] == PODS && told["missed"] == 1).await;
+        let stays = |word: &str| reason(&told, word).unwrap()["pods"].clone();
+        assert_eq!(stays("NotReplaced"), json!([format!("{}/alone", shop.namespace)]));
+        assert_eq!(stays("CreatedBefore"), json!([format!("{}/earlier", shop.namespace)]));
+    }
+    ended.store(true, Ordering::SeqCst);
+    assert_eq!(watcher.await.unwrap(), PODS + 1, "Pods that served at the worst time");
+    let left = pods(&shop.client, &shop.namespace).await;
+    for pod in [earlier, alone] {
+        assert!(left.iter().any(|other| other["metadata"]["uid"] == pod["metadata"]["uid"]), "{pod:#}");
+    }
+}

@@ -5,7 +5,7 @@ use kit::builders::{deployment, pod};
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, account, explain, reason, sidecar, told};
-use crate::support::{Shop, Stored, shared};
+use crate::support::{KeptImages, Shop, Stored, shared};
 
 /// Changes the sidecar, and more of the `spec`.
 async fn roll(fleet: &Fleet, change: Value, strategy: Value) {
@@ -192,6 +192,39 @@ async fn a_strategy_that_holds_pods_back() {
         roll(&fleet, json!({"image": NEW}), strategy).await;
         fleet.agree(word, "web").await;
     }
+}
+
+/// Labels that keep a Pod out of admission.
+#[tokio::test]
+async fn a_pod_that_admission_is_not_asked_about() {
+    let fleet = Fleet::open("out", |set| set).await;
+    let pod = fleet.shop.pod("helper").label("kutter.io/component", "helper");
+    let pod = fleet.shop.admit(pod).await;
+    assert_eq!(pod["spec"]["containers"].as_array().unwrap().len(), 1);
+    let message = fleet.agree("OptedOut", "helper").await;
+    assert_eq!(message, "not injected: the labels of the Pod exclude it from admission");
+    let told = account(&fleet.set.get().await.1);
+    assert_eq!((&told["matched"], &told["injected"], &told["missed"]), (&json!(1), &json!(0), &json!(0)));
+    assert_eq!(fleet.explain(&["pod", "helper"]).await.status.code(), Some(0), "that is what was asked for");
+}
+
+/// Others follow; whoever decided about the Pod is quoted.
+#[tokio::test]
+async fn an_update_that_a_policy_refuses() {
+    let fleet = Fleet::open("refused", |set| set).await;
+    for name in ["web-0", "web-1"] {
+        fleet.shop.admit(fleet.shop.pod(name)).await;
+    }
+    fleet.told("the Pods", |told| told["injected"] == 2).await;
+    let policy = KeptImages::of(&fleet.shop, "web-0").await;
+    roll(&fleet, json!({"image": NEW}), json!({})).await;
+    let refused = fleet.reason("UpdateRefused").await;
+    assert_eq!(refused["pods"], json!([format!("{}/web-0", fleet.shop.namespace)]));
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("not updated: ") && message.contains("web-0 keeps its images"), "{message}");
+    policy.lift().await;
+    roll(&fleet, json!({"image": NEW}), json!({"maxUnavailable": 2})).await;
+    fleet.told("no refusal", |told| told["injected"] == 2 && reason(told, "UpdateRefused").is_none()).await;
 }
 
 /// The labels are those of the workload, not those of its Pods; only the command looks at workloads.

@@ -22,9 +22,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use hyper::rt::Executor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 use tracing::error;
 
 /// Bytes of answers that are sent without waiting for more: two of the largest TLS records.
@@ -65,8 +67,12 @@ where
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The new calls of a connection.
-#[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
+#[derive(Clone)]
+pub(super) struct Calls {
+    new: Arc<Mutex<Vec<Call>>>,
+    /// Time for one of them, its answer taken by the caller.
+    limit: Duration,
+}
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
     fn execute(&self, call: F) {
@@ -75,8 +81,12 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Calls {
 }
 
 impl Calls {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { new: Arc::default(), limit }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the new calls; false where there are none.
@@ -87,7 +97,8 @@ impl Calls {
             // What a call breaks is its own: dropped, it resets its stream and no other.
             match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
                 Ok(Poll::Ready(())) => {}
-                Ok(Poll::Pending) => drop(tokio::spawn(call)),
+                // Given up, it resets its stream.
+                Ok(Poll::Pending) => drop(tokio::spawn(timeout(self.limit, call))),
                 Err(_) => error!("a call panicked; its stream is reset"),
             }
         }

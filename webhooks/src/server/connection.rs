@@ -4,20 +4,26 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::Request;
 use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::IntCounter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
-use tracing::debug;
+use tokio::time::timeout;
+use tracing::{debug, error};
 
 use super::batch::{Calls, Held, drive};
+use super::places::Occupant;
 use super::{ConnectionLimits, Serve};
+use crate::metrics::Metrics;
+use crate::panics::contained;
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;
@@ -27,6 +33,8 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 knows.
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const HEADERS: u32 = 16 * 1024;
+/// Time to leave for a connection that lost its place: enough for a call that crosses the request to go.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a connection ended before its time.
 type Broken = Box<dyn Error + Send + Sync>;
@@ -57,13 +65,36 @@ pub(super) struct Http<S> {
     service: S,
     one: http1::Builder,
     limits: ConnectionLimits,
+    panics: IntCounter,
+}
+
+/// What the calls of one connection share.
+struct Answering<S> {
+    service: S,
+    occupant: Arc<Occupant>,
+    panics: IntCounter,
+}
+
+impl<S: Serve> Answering<S> {
+    /// Answers a call; one that panics too.
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<S::Body> {
+        let _call = self.occupant.enter();
+        let answer = contained(async { self.service.serve(request).await }).await;
+        answer.unwrap_or_else(|panicked| {
+            self.panics.inc();
+            error!(panicked.message, panicked.place, "a call panicked; it is answered with status 500");
+            let mut response = Response::new(S::Body::default());
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        })
+    }
 }
 
 impl<S: Serve> Http<S> {
-    pub(super) fn new(service: S, limits: &ConnectionLimits) -> Self {
+    pub(super) fn new(service: S, limits: &ConnectionLimits, metrics: &Metrics) -> Self {
         let mut one = http1::Builder::new();
         one.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
-        Self { service, one, limits: *limits }
+        Self { service, one, limits: *limits, panics: metrics.panics.clone() }
     }
 
     fn two(&self, calls: Calls) -> http2::Builder<Calls> {
@@ -79,14 +110,24 @@ impl<S: Serve> Http<S> {
         two
     }
 
-    /// Serves a connection to its end.
-    pub(super) async fn serve<I>(&self, stream: I, version: HttpVersion, phase: watch::Receiver<Phase>)
-    where
+    /// Serves the connection of `occupant` to its end.
+    pub(super) async fn serve<I>(
+        &self,
+        stream: I,
+        version: HttpVersion,
+        phase: watch::Receiver<Phase>,
+        occupant: &Arc<Occupant>,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let answering = Arc::new(Answering {
+            service: self.service.clone(),
+            occupant: occupant.clone(),
+            panics: self.panics.clone(),
+        });
         let result = match version {
-            HttpVersion::One => self.serve_one(TokioIo::new(stream), phase).await,
-            HttpVersion::Two => self.serve_two(Held::new(stream), phase).await,
+            HttpVersion::One => self.serve_one(TokioIo::new(stream), answering, phase).await,
+            HttpVersion::Two => self.serve_two(Held::new(stream), answering, phase).await,
         };
         if let Err(error) = result {
             debug!(%error, "a connection ended with an error");
@@ -95,14 +136,19 @@ impl<S: Serve> Http<S> {
 
     /// HTTP/1.1 is left by a header on the next answer. Closing an idle connection at once would race
     /// with a request on its way, so that waits for the stop.
-    async fn serve_one<I>(&self, io: I, mut phase: watch::Receiver<Phase>) -> Result<(), Broken>
+    async fn serve_one<I>(
+        &self,
+        io: I,
+        answering: Arc<Answering<S>>,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Result<(), Broken>
     where
         I: Read + Write + Unpin + Send + 'static,
     {
-        let served = self.service.clone();
+        let occupant = answering.occupant.clone();
         let leaving = phase.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = served.serve(request);
+            let answer = answering.clone().answer(request);
             let leaving = leaving.clone();
             async move {
                 let mut response = answer.await;
@@ -115,6 +161,10 @@ impl<S: Serve> Http<S> {
         let mut connection = pin!(self.one.serve_connection(io, service));
         tokio::select! {
             result = connection.as_mut() => return Ok(result?),
+            () = occupant.displaced() => {
+                connection.as_mut().graceful_shutdown();
+                return timeout(FAREWELL, connection).await.map_or(Ok(()), |end| Ok(end?));
+            }
             () = reached(&mut phase, Phase::Stopping) => connection.as_mut().graceful_shutdown(),
         }
         Ok(connection.await?)
@@ -122,11 +172,16 @@ impl<S: Serve> Http<S> {
 
     /// HTTP/2 is left by GOAWAY, which loses nothing: requests that cross it are still answered. A caller
     /// that connects while we drain gets its first request through before it is told.
-    async fn serve_two<I>(&self, stream: Held<I>, mut phase: watch::Receiver<Phase>) -> Result<(), Broken>
+    async fn serve_two<I>(
+        &self,
+        stream: Held<I>,
+        answering: Arc<Answering<S>>,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Result<(), Broken>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let served = self.service.clone();
+        let occupant = answering.occupant.clone();
         let came_late = *phase.borrow() != Phase::Serving;
         let first = Arc::new(Notify::new());
         let notify = came_late.then(|| first.clone());
@@ -134,20 +189,24 @@ impl<S: Serve> Http<S> {
             if let Some(first) = &notify {
                 first.notify_one();
             }
-            let answer = served.serve(request);
+            let answer = answering.clone().answer(request);
             async { Ok::<_, Infallible>(answer.await) }
         });
-        let calls = Calls::default();
+        let calls = Calls::new(self.limits.call);
         let two = self.two(calls.clone());
         let mut connection = pin!(two.serve_connection(TokioIo::new(stream.clone()), service));
         let leave = if came_late { Phase::Stopping } else { Phase::Draining };
-        tokio::select! {
+        let hurried = tokio::select! {
             result = drive(connection.as_mut(), &calls, &stream) => return Ok(result??),
-            () = reached(&mut phase, leave) => {}
-            () = first.notified() => {}
-        }
+            () = reached(&mut phase, leave) => false,
+            () = first.notified() => false,
+            () = occupant.displaced() => true,
+            () = occupant.unused(self.limits.first) => true,
+        };
         connection.as_mut().graceful_shutdown();
-        Ok(drive(connection, &calls, &stream).await??)
+        let rest = drive(connection, &calls, &stream);
+        let end = if hurried { timeout(FAREWELL, rest).await.unwrap_or(Ok(Ok(()))) } else { rest.await };
+        Ok(end??)
     }
 }
 

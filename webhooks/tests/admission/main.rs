@@ -1,8 +1,11 @@
 //! Admission as its callers meet it: over HTTP, over TLS, and with anything at all in the body.
 #![cfg(test)]
 
+mod bodies;
+mod connections;
 mod fuzz;
 mod http_contract;
+mod panics;
 mod pod_steps;
 mod pods;
 mod protection;

@@ -34,8 +34,8 @@ use crate::support::{admission, create_pod, review};
 
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-const H2: &[u8] = b"h2";
-const HTTP1: &[u8] = b"http/1.1";
+pub(crate) const H2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// A certificate that can be replaced while connections are open.
 #[derive(Debug)]
@@ -56,16 +56,16 @@ fn certificate() -> (CertificateDer<'static>, Arc<sign::CertifiedKey>) {
 }
 
 /// A server with its client's trust.
-struct World {
+pub(crate) struct World {
     server: Server,
-    metrics: Metrics,
+    pub(crate) metrics: Metrics,
     certificates: Arc<Swap>,
     trusted: Vec<CertificateDer<'static>>,
     address: SocketAddr,
 }
 
 impl World {
-    fn start(service: impl Serve, limits: ConnectionLimits) -> Self {
+    pub(crate) fn start(service: impl Serve, limits: ConnectionLimits) -> Self {
         let (trusted, key) = certificate();
         let certificates = Arc::new(Swap(Mutex::new(key)));
         let metrics = Metrics::new().unwrap();
@@ -75,19 +75,19 @@ impl World {
         Self { server, metrics, certificates, trusted: vec![trusted], address }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client { trusted: self.trusted.clone(), address: self.address }
     }
 }
 
 #[derive(Clone)]
-struct Client {
+pub(crate) struct Client {
     trusted: Vec<CertificateDer<'static>>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Client {
-    async fn tls(&self, protocol: &[u8]) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn tls(&self, protocol: &[u8]) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(self.trusted.iter().cloned());
         let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -101,7 +101,7 @@ impl Client {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
-    async fn http2(&self) -> Http2 {
+    pub(crate) async fn http2(&self) -> Http2 {
         let stream = self.tls(H2).await.unwrap();
         let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
         let (sender, connection) =
@@ -109,7 +109,7 @@ impl Client {
         Http2 { sender, certificate, ended: tokio::spawn(connection) }
     }
 
-    async fn http1(&self) -> http1::SendRequest<Full<Bytes>> {
+    pub(crate) async fn http1(&self) -> http1::SendRequest<Full<Bytes>> {
         let stream = self.tls(HTTP1).await.unwrap();
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
@@ -117,28 +117,28 @@ impl Client {
     }
 }
 
-struct Http2 {
-    sender: http2::SendRequest<Full<Bytes>>,
+pub(crate) struct Http2 {
+    pub(crate) sender: http2::SendRequest<Full<Bytes>>,
     certificate: CertificateDer<'static>,
     ended: JoinHandle<hyper::Result<()>>,
 }
 
 impl Http2 {
-    async fn get(&mut self, path: &str) -> StatusCode {
+    pub(crate) async fn get(&mut self, path: &str) -> StatusCode {
         patiently(self.sender.send_request(request(path))).await.unwrap().status()
     }
 
     /// Waits until the server has closed the connection.
-    async fn closed(self) {
+    pub(crate) async fn closed(self) {
         drop(patiently(self.ended).await.unwrap());
     }
 }
 
-async fn patiently<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("takes too long")
 }
 
-fn request(path: &str) -> Request<Full<Bytes>> {
+pub(crate) fn request(path: &str) -> Request<Full<Bytes>> {
     Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap()
 }
 
@@ -320,7 +320,7 @@ async fn idle_http1_connections_end_with_the_drain() {
 }
 
 /// Waits until the metrics hold `line`.
-async fn counted(metrics: &Metrics, line: &str) {
+pub(crate) async fn counted(metrics: &Metrics, line: &str) {
     patiently(async {
         while !metrics.render().unwrap().contains(line) {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -36,6 +36,31 @@ fn keeper<'c>(site: &'c Site, metrics: &'c Metrics) -> Keeper<'c> {
     Keeper::new(&site.controller, metrics, site.controller.client.clone(), "kruise-system")
 }
 
+/// Admission is registered for all Pods.
+fn register(site: &Site) {
+    register_for(site, "1", &json!({}));
+}
+
+fn register_for(site: &Site, version: &str, namespaces: &Value) {
+    let webhooks = json!([{"name": "mpod.kb.io", "namespaceSelector": namespaces}]);
+    let metadata = json!({"name": reviewed::key().1, "uid": "u", "resourceVersion": version});
+    let object = json!({"metadata": metadata, "webhooks": webhooks});
+    Sink::see(&site.controller.reviewed, serde_json::from_value(object).unwrap());
+}
+
+/// Evictions that have waited for what an earlier leader evicted.
+fn begin(keeper: &mut Keeper<'_>) {
+    for set in keeper.sets.values_mut().filter(|set| set.evictions.is_some()) {
+        set.evictions = Some(Evictions::new(now().now - jiff::SignedDuration::from_secs(20)));
+    }
+}
+
+/// Answers with Pods that are as they were.
+fn unchanged(request: &fake::Request<'_>) -> Option<(u16, String)> {
+    let of_pod = request.method == "GET" && request.path.starts_with("/api/v1/namespaces/shop/pods/");
+    of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
+}
+
 /// Rounds for this many seconds.
 async fn rounds(keeper: &mut Keeper<'_>, seconds: u64) {
     for _ in 0..seconds {
@@ -133,18 +158,14 @@ async fn a_write_that_is_refused_is_tried_again_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn missed_pods_are_evicted_only_where_that_is_wanted() {
     for (evict, expected) in [(None, 0), (Some("1"), 1), (Some("0"), 0)] {
-        let site = Site::open(&watched(evict), [missed_pod("a"), missed_pod("b")], |request| {
-            let of_pod = request.method == "GET" && request.path.starts_with("/api/v1/namespaces/shop/pods/");
-            of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
-        });
+        let site = Site::open(&watched(evict), [missed_pod("a"), missed_pod("b")], unchanged);
+        register(&site);
         site.reconcile().await.unwrap();
         let metrics = metrics();
         let mut keeper = keeper(&site, &metrics);
         rounds(&mut keeper, 3).await;
         // The clock of evictions is that of the world, of which this test sees only the first moment.
-        for set in keeper.sets.values_mut().filter(|set| set.evictions.is_some()) {
-            set.evictions = Some(Evictions::new(now().now - jiff::SignedDuration::from_secs(20)));
-        }
+        begin(&mut keeper);
         rounds(&mut keeper, 3).await;
         let evicted = site.with("/eviction ");
         assert_eq!(evicted.len(), expected, "{evict:?}: {evicted:#?}");
@@ -167,16 +188,14 @@ async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
         if request.path.ends_with("/pods/a/eviction") && refuse.load(Ordering::SeqCst) == 429 {
             return Some((429, fake::status(429).replace("refused", budget)));
         }
-        let of_pod = request.method == "GET" && request.path.starts_with("/api/v1/namespaces/shop/pods/");
-        of_pod.then(|| (200, missed_pod(request.path.rsplit('/').next().unwrap()).to_string()))
+        unchanged(request)
     });
+    register(&site);
     site.reconcile().await.unwrap();
     let metrics = metrics();
     let mut keeper = keeper(&site, &metrics);
     rounds(&mut keeper, 3).await;
-    for set in keeper.sets.values_mut() {
-        set.evictions = Some(Evictions::new(now().now - jiff::SignedDuration::from_secs(20)));
-    }
+    begin(&mut keeper);
     rounds(&mut keeper, 20).await;
     let evicted = site.with("/eviction ");
     let named =
@@ -202,4 +221,122 @@ async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
     assert_eq!(series(), 3);
     drop(keeper);
     assert_eq!(series(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_changes_counts_at_once_and_is_never_asked_for() {
+    let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    let mut missed = Vec::new();
+    for (version, selector) in [("1", json!({"matchLabels": {"tier": "web"}})), ("2", json!({}))] {
+        register_for(&site, version, &selector);
+        rounds(&mut keeper, 120).await;
+        missed.push(published(&site).last().unwrap()["missed"].clone());
+    }
+    assert_eq!(missed, [json!(0), json!(1)]);
+    assert!(site.with("GET ").is_empty(), "{:#?}", site.with("GET "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_evicted_while_admission_is_not_registered() {
+    let site = Site::open(&watched(Some("1")), [missed_pod("a")], unchanged);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 3).await;
+    begin(&mut keeper);
+    rounds(&mut keeper, 20).await;
+    assert!(site.with("/eviction ").is_empty());
+    assert_eq!(published(&site).last().unwrap()["reasons"][1]["reason"], "NotRegistered");
+    register(&site);
+    rounds(&mut keeper, 1).await;
+    assert_eq!(site.with("/eviction ").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
+    let mut site = Site::open(&watched(Some("1")), [missed_pod("a"), missed_pod("b")], unchanged);
+    let mut other = watched(Some("5"));
+    other["metadata"]["name"] = json!("mesh");
+    other["metadata"]["uid"] = json!("mesh");
+    let mut world = site.controller.index.world().as_ref().clone();
+    world.apply(Watched::SidecarSet, &other.to_string()).unwrap();
+    site.controller.index = Arc::new(cluster::Index::fixed(world));
+    site.controller.sets.apply(RolloutSet::read(&other.to_string()).unwrap());
+    register(&site);
+    for name in ["log", "mesh"] {
+        site.controller.reconcile(name).await.unwrap();
+    }
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 3).await;
+    begin(&mut keeper);
+    rounds(&mut keeper, 20).await;
+    assert_eq!(keeper.sets.len(), 2);
+    assert_eq!(site.with("/eviction ").len(), 1, "{:#?}", site.with("/eviction "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_waited_longest_is_looked_at_first() {
+    let site = Site::open(&watched(None), [missed_pod("a")], |_| None);
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    keeper.due.insert("z".into(), Instant::now());
+    advance(ROUND).await;
+    for number in 0..100 {
+        keeper.due.insert(format!("a{number}").into(), Instant::now());
+    }
+    keeper.round().await;
+    assert!(!keeper.due.contains_key("z"));
+}
+
+/// Somebody replaces a SidecarSet as a whole, without our annotation and with other selectors.
+#[tokio::test(start_paused = true)]
+async fn what_was_selected_before_is_remembered_where_the_annotation_is_lost() {
+    let mut set = watched(None);
+    set["spec"]["selector"]["matchLabels"]["app"] = json!("db");
+    let mut site = Site::open(&set, [missed_pod("a")], |_| None);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut before = keeper(&site, &metrics);
+    rounds(&mut before, 3).await;
+    let known = std::mem::take(&mut before.sets);
+    drop(before);
+    let mut world = site.controller.index.world().as_ref().clone();
+    world.apply(Watched::SidecarSet, &watched(None).to_string()).unwrap();
+    site.controller.index = Arc::new(cluster::Index::fixed(world));
+    let mut after = keeper(&site, &metrics);
+    after.sets = known;
+    advance(WRITES).await;
+    rounds(&mut after, 3).await;
+    let said = published(&site).last().unwrap().clone();
+    assert_eq!((&said["missed"], &said["reasons"][0]["reason"]), (&json!(0), &json!("CreatedBefore")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_a_pod_is_not_evicted_goes_with_the_pod_and_with_the_wish() {
+    for wish_ends in [false, true] {
+        let site = Site::open(&watched(Some("1")), [missed_pod("a")], |_| None);
+        site.reconcile().await.unwrap();
+        let metrics = metrics();
+        let mut keeper = keeper(&site, &metrics);
+        rounds(&mut keeper, 3).await;
+        begin(&mut keeper);
+        rounds(&mut keeper, 20).await;
+        let told = || published(&site).last().unwrap().to_string().contains("NotRegistered");
+        assert!(told());
+        if wish_ends {
+            let mut set = watched(None);
+            set["metadata"]["resourceVersion"] = json!("900");
+            site.controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
+        } else {
+            let mut gone = missed_pod("a");
+            gone["metadata"]["resourceVersion"] = json!("90");
+            site.controller.pods.gone(&serde_json::from_value(gone).unwrap());
+        }
+        rounds(&mut keeper, 20).await;
+        assert!(!told(), "{wish_ends}");
+    }
 }

@@ -376,3 +376,28 @@ fn a_claim_template_needs_a_name() {
         assert!(message.contains("spec.template.spec.volumes[0].name: Required value"), "{message}");
     }
 }
+
+#[test]
+fn labels_and_finalizers_of_an_unreadable_clone_set_can_be_changed_and_nothing_else() {
+    let stored = |version: &str, spec: &Value, finalizers: &Value| {
+        json!({"apiVersion": format!("apps.kruise.io/{version}"), "kind": "CloneSet",
+            "metadata": {"name": "web", "namespace": "shop", "finalizers": finalizers}, "spec": spec})
+        .to_string()
+    };
+    let gates = FeatureGates::default();
+    let odd =
+        [json!("odd"), json!({"replicas": "many"}), json!({"replicas": 99_999_999_999_u64, "selector": {}})];
+    for version in ["v1alpha1", "v1beta1"] {
+        for spec in &odd {
+            let old = stored(version, spec, &json!(["example.com/hold"]));
+            let new = stored(version, spec, &json!([]));
+            let edits = default(&new, Some(&old), version, &gates).unwrap();
+            assert!(edits.is_empty(), "{version} {spec}");
+            assert_eq!(refusal(&new, Some(&old)), "", "{version} {spec}");
+            let other = stored(version, &json!({"replicas": "several"}), &json!([]));
+            for (new, old) in [(&other, Some(old.as_str())), (&new, None)] {
+                assert!(matches!(answer(new, old, &gates), Verdict::Deny(_)), "{version} {spec}");
+            }
+        }
+    }
+}

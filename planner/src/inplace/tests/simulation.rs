@@ -301,8 +301,8 @@ impl World {
         };
         let index: usize = name[1..].parse().unwrap();
         let Some(priority) = case.containers[index].priority else { return };
-        if case.containers[index].shows_metadata {
-            // It may have joined an earlier batch.
+        if case.containers[index].shows_metadata || !affected(&case.containers[index]) {
+            // It may have joined an earlier batch; or it begins the next update, which has batches of its own.
             return;
         }
         for (index, other) in case.containers.iter().enumerate() {

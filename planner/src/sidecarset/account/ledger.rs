@@ -10,10 +10,10 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 
 use super::record::{PodRecord, Uid};
-use super::{digest, selection};
+use super::{Account, Case, digest, selection};
 use crate::sidecarset::explanation::Reason;
 use crate::sidecarset::index::Entry;
-use crate::sidecarset::matching::unselected;
+use crate::sidecarset::matching::{Open, unselected};
 use crate::world::World;
 
 /// The Pods, and where they belong.
@@ -28,7 +28,8 @@ pub struct Ledger {
     seen: Seen,
 }
 
-/// For each SidecarSet the Pods whose labels it selects.
+/// For each SidecarSet the Pods that it selects. Those that it would select in another Namespace are not kept:
+/// where each tenant has a SidecarSet, those would be all Pods for each of them.
 type Members = HashMap<Arc<str>, BTreeSet<Uid>>;
 
 /// What of the world decides which Pods a SidecarSet is meant for, in short.
@@ -107,37 +108,58 @@ impl Ledger {
         self.pods.is_empty()
     }
 
-    /// The Pods that a SidecarSet may be meant for, those in Namespaces that it does not select among them.
+    /// The Pods that a SidecarSet is meant for.
     pub fn members(&self, sidecar_set: &str) -> impl Iterator<Item = (Uid, &PodRecord)> {
         let members = self.members.get(sidecar_set).into_iter().flatten();
         members.filter_map(|uid| Some((*uid, self.get(*uid)?)))
+    }
+
+    /// Counts the Pods of a SidecarSet. Where it is meant for none, all Pods are looked at for those that it
+    /// would be meant for in another Namespace.
+    pub fn account(&self, case: &Case<'_>) -> Account {
+        let account = Account::of(case, self.members(case.name()).map(|(_, pod)| pod));
+        if account.matched == 0 && case.looks_elsewhere() {
+            return Account::of(case, self.pods.values().map(|pod| &**pod));
+        }
+        account
+    }
+
+    /// True if the SidecarSet is meant for a Pod, or was when the ledger was brought up to date.
+    pub fn has_member(&self, sidecar_set: &str, uid: Uid) -> bool {
+        self.members.get(sidecar_set).is_some_and(|members| members.contains(&uid))
     }
 
     /// Brings it up to date with changes of Pods; gives the SidecarSets whose account may change.
     pub fn follow(&mut self, world: &World) -> BTreeSet<Arc<str>> {
         let mut touched = BTreeSet::new();
         for (uid, old) in take(&mut self.changed) {
-            for entry in old.iter().flat_map(|old| meant_for(world, old)) {
-                if let Some((name, members)) = self.members.get_key_value(entry.name())
-                    && members.contains(&uid)
-                {
-                    touched.insert(name.clone());
-                }
-                if let Some(members) = self.members.get_mut(entry.name()) {
-                    members.remove(&uid);
+            for (entry, _) in old.iter().flat_map(|old| meant_for(world, old)) {
+                let (name, members) = self.members_of(entry);
+                // One that has no Pods tells of those in other Namespaces.
+                if members.remove(&uid) || members.is_empty() {
+                    touched.insert(name);
                 }
             }
             let Some(pod) = self.pods.get(&uid) else { continue };
-            for entry in meant_for(world, pod) {
-                let name: Arc<str> = match self.members.get_key_value(entry.name()) {
-                    Some((name, _)) => name.clone(),
-                    None => entry.name().into(),
-                };
-                self.members.entry(name.clone()).or_default().insert(uid);
-                touched.insert(name);
+            for (entry, selected) in meant_for(world, pod) {
+                let (name, members) = self.members_of(entry);
+                if selected || members.is_empty() {
+                    touched.insert(name);
+                }
+                if selected {
+                    members.insert(uid);
+                }
             }
         }
         touched
+    }
+
+    fn members_of(&mut self, entry: &Entry) -> (Arc<str>, &mut BTreeSet<Uid>) {
+        let name: Arc<str> = match self.members.get_key_value(entry.name()) {
+            Some((name, _)) => name.clone(),
+            None => entry.name().into(),
+        };
+        (name.clone(), self.members.entry(name).or_default())
     }
 
     /// Brings it up to date with all changes, by a pass over the Pods, where SidecarSets or Namespaces have
@@ -147,11 +169,11 @@ impl Ledger {
         if self.seen == seen {
             return BTreeSet::new();
         }
-        self.changed.clear();
+        let changed: Vec<Uid> = take(&mut self.changed).into_iter().map(|(uid, _)| uid).collect();
         let mut members: Members =
             seen.sidecar_sets.keys().map(|name| (name.clone(), BTreeSet::new())).collect();
         for (uid, pod) in &self.pods {
-            for entry in meant_for(world, pod) {
+            for (entry, _) in meant_for(world, pod).into_iter().filter(|(_, selected)| *selected) {
                 if let Some(members) = members.get_mut(entry.name()) {
                     members.insert(*uid);
                 }
@@ -163,22 +185,27 @@ impl Ledger {
             moved
                 || self.seen.sidecar_sets.get(*name) != seen.sidecar_sets.get(*name)
                 || self.members.get(*name) != Some(pods)
+                || pods.is_empty()
         });
-        let touched = touched.map(|(name, _)| name.clone()).collect();
+        let mut touched: BTreeSet<Arc<str>> = touched.map(|(name, _)| name.clone()).collect();
+        for pod in changed.iter().filter_map(|uid| self.get(*uid)) {
+            touched.extend(meant_for(world, pod).into_iter().map(|(entry, _)| entry.name().into()));
+        }
         (self.members, self.seen) = (members, seen);
         touched
     }
 }
 
-/// The SidecarSets that select the labels of a Pod: of those that name namespaces, the ones that name its
-/// own; of the others also those that select other Namespaces than its own.
-fn meant_for<'w>(world: &'w World, pod: &PodRecord) -> Vec<&'w Entry> {
+/// The SidecarSets that select the labels of a Pod, and whether they select its Namespace too: of those that
+/// name namespaces, the ones that name its own; of the others all.
+fn meant_for<'w>(world: &'w World, pod: &PodRecord) -> Vec<(&'w Entry, bool)> {
     let labels: Vec<(&str, &str)> = pod.labels.iter().collect();
-    let mut candidates = world.sidecar_sets().candidates(&pod.namespace, &labels);
     let namespace = world.namespace(&pod.namespace);
-    candidates.retain(|entry| {
-        let decided = unselected(entry, &pod.labels, || namespace);
-        !matches!(decided, Ok(Some(Reason::OtherLabels | Reason::EmptySelector)))
+    let candidates = world.sidecar_sets().candidates(&pod.namespace, &labels).into_iter();
+    let decided = candidates.filter_map(|entry| match unselected(entry, &pod.labels, || namespace) {
+        Ok(Some(Reason::OtherLabels | Reason::EmptySelector)) => None,
+        Ok(Some(Reason::OtherNamespace)) | Err(Open::Namespace) => Some((entry, false)),
+        Ok(_) | Err(Open::Selector(_)) => Some((entry, true)),
     });
-    candidates
+    decided.collect()
 }

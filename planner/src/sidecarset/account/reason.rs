@@ -34,6 +34,8 @@ pub enum Reason {
     },
     /// It was missed and is not evicted: a Pod that came for an evicted one was missed too.
     EvictionRests,
+    /// It was missed and is not evicted: admission is not registered for Pods.
+    NotRegistered,
     /// It was missed, and the API server refused its eviction with these words.
     EvictionRefused(String),
     /// It was missed and is not evicted: nobody would create it anew, or its end would count as a failure.
@@ -86,6 +88,7 @@ impl Reason {
             },
             Self::EvictionWaits { .. } => "EvictionWaits",
             Self::EvictionRests => "EvictionRests",
+            Self::NotRegistered => "NotRegistered",
             Self::EvictionRefused(_) => "EvictionRefused",
             Self::NotReplaced => "NotReplaced",
             Self::NeverMatches(_) => "NeverMatches",
@@ -124,11 +127,14 @@ impl fmt::Display for Reason {
             Self::EvictionRests => {
                 formatter.write_str("not evicted: a Pod that replaced an evicted one was not injected either")
             }
+            Self::NotRegistered => {
+                formatter.write_str("not evicted: admission is not registered for Pods; new ones would be missed")
+            }
             Self::EvictionRefused(message) => {
                 write!(formatter, "not evicted: the eviction was refused ({message})")
             }
             Self::NotReplaced => formatter
-                .write_str("not evicted: the Pod has no controller that would put another one in its place"),
+                .write_str("not evicted: the Pod has no controller that puts another one in its place"),
             Self::NeverMatches(key) => write!(
                 formatter,
                 "spec.selector can never match: no value of the label {key} meets all its requirements"

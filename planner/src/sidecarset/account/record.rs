@@ -84,7 +84,9 @@ impl PodRecord {
         };
         pool.share(&mut shared);
         let PodMetadata { namespace, labels, annotations, .. } = shared.metadata;
-        let owner = pod.controller().filter(|owner| !NOT_REPLACING.contains(&owner.kind.as_str()));
+        // Pods that run to an end are steps of something: their owners take an eviction for a failure.
+        let runs_on = matches!(&*pod.spec.restart_policy, "" | "Always");
+        let owner = pod.controller().filter(|owner| runs_on && !NOT_REPLACING.contains(&owner.kind.as_str()));
         let created = metadata.creation_timestamp.map_or(0, Timestamp::as_second);
         Some(Self {
             namespace,

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,6 +10,8 @@ use crate::observed_pod::Pool;
 use crate::pod::explanation::Explanation;
 use crate::pod::fixture::{Cluster, create};
 use crate::world::Watched;
+
+mod evictions;
 
 /// Seconds after which the SidecarSets of these tests were created.
 const CREATED: i64 = 1_000;
@@ -165,8 +166,9 @@ fn names_are_bounded_and_the_first_ones() {
             many.add(&reason, &"n".repeat(63), &format!("{}{number}", "p".repeat(250)));
         }
     }
+    many.add(&Reason::BrokenSelector("x".repeat(300_000)), "shop", "web");
     let annotation = Account { findings: many, ..counted }.annotation();
-    assert!(annotation.len() < 2 * NAMES, "{} bytes", annotation.len());
+    assert!(annotation.len() < 3 * NAMES, "{} bytes", annotation.len());
 }
 
 #[test]
@@ -193,9 +195,58 @@ fn pods_count_since_the_selectors_are_what_they_are() {
     let (said, widened) = published(&wide, 3_000, &[(SIDECARSET_PODS, first.clone())]);
     assert_eq!((said, since(&widened)), (false, 3_000));
     assert_eq!(published(&wide, 4_000, &[(SIDECARSET_PODS, widened.clone())]), (true, widened));
+    // Somebody takes the annotation away, and changes the selectors at the same time or later.
+    let remembered = |cluster: &Cluster, known: &Cluster, now: i64| {
+        let (scope, entry, known) = (scope(), set(cluster), set(known));
+        let earlier = Case::new(&known, &subject(), &cluster.world, &scope, at(2_500));
+        let known = Account { since: 2_000, ..Account::of(&earlier, []) }.since();
+        let case = Case::new(&entry, &subject(), &cluster.world, &scope, at(now));
+        Account::of(&case.remembering(Some(&known), &subject(), at(now)), []).since
+    };
+    assert_eq!(remembered(&wide, &wide, 3_000), 2_000);
+    assert_eq!(remembered(&wide, &narrow, 3_000), 3_000);
     // A copy of an older SidecarSet's annotation.
     let copied = first.replace("1970-01-01T00:16:40Z", "1970-01-01T00:00:00Z");
     assert_eq!(since(&published(&narrow, 4_000, &[(SIDECARSET_PODS, copied)]).1), CREATED);
+}
+
+/// Where each of many tenants has a SidecarSet for the same labels, each Pod belongs to one of them.
+#[test]
+fn pods_of_other_namespaces_are_told_of_only_where_there_are_no_others() {
+    let tenant = |name: &str| {
+        json!({"selector": {"matchLabels": {"app": "web"}}, "containers": sidecar(),
+        "namespaceSelector": {"matchLabels": {"tenant": name}}})
+    };
+    let mut cluster = Cluster::new();
+    for name in ["a", "b", "c"] {
+        cluster = cluster.namespace(name, &json!({"tenant": name})).set(name, tenant(name));
+    }
+    let mut ledger = Ledger::default();
+    let see = |ledger: &mut Ledger, name: &str, namespace: &str| {
+        let pod = pod(name, CREATED + 9, |pod| pod["metadata"]["namespace"] = json!(namespace));
+        ledger.see(uid(name), Some(record(&pod)));
+        let mut touched = ledger.pass(&cluster.world);
+        touched.append(&mut ledger.follow(&cluster.world));
+        touched.iter().map(ToString::to_string).collect::<String>()
+    };
+    assert_eq!(see(&mut ledger, "first", "a"), "abc");
+    assert_eq!(see(&mut ledger, "second", "b"), "bc", "nothing is new for a");
+    assert_eq!(see(&mut ledger, "third", "b"), "bc");
+    let held: Vec<usize> = ["a", "b", "c"].iter().map(|name| ledger.members(name).count()).collect();
+    assert_eq!(held, [1, 2, 0]);
+    let scope = scope();
+    let words = |name: &str| {
+        let entry = cluster.world.sidecar_sets().get(name).unwrap();
+        let account = ledger.account(&Case::new(entry, &subject(), &cluster.world, &scope, at(5_000)));
+        account
+            .findings
+            .sorted()
+            .iter()
+            .map(|finding| (finding.reason.word(), finding.count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words("b"), [("Missed", 2)]);
+    assert_eq!(words("c"), [("OtherNamespace", 3)]);
 }
 
 #[test]
@@ -364,7 +415,8 @@ proptest! {
         let (mut ledger, mut cluster) = (Ledger::default(), Cluster::new());
         let mut pods: BTreeMap<Uid, ObservedPod> = BTreeMap::new();
         let mut accounts: BTreeMap<String, Account> = BTreeMap::new();
-        for change in changes {
+        for change in changes.into_iter().chain([Change::Follow]) {
+            let follows = matches!(change, Change::Follow);
             match change {
                 Change::See(pod) => {
                     ledger.see(Uid::of(&pod.metadata.uid), Some(record(&pod)));
@@ -389,18 +441,19 @@ proptest! {
                 Change::World(next) => cluster = next,
                 Change::Follow => {}
             }
+            prop_assert_eq!(ledger.len(), pods.len());
+            if !follows {
+                continue;
+            }
             let world = &cluster.world;
             let mut touched = ledger.pass(world);
             touched.append(&mut ledger.follow(world));
-            prop_assert_eq!(ledger.len(), pods.len());
             let scope = scope();
             for entry in world.sidecar_sets().iter() {
                 let case = Case::new(entry, &subject(), world, &scope, at(5_000));
-                let found = Account::of(&case, ledger.members(entry.name()).map(|(_, pod)| pod));
+                let found = ledger.account(&case);
                 let all: Vec<PodRecord> = pods.values().map(record).collect();
-                let expected = Account::of(&case, all.iter().filter(|pod| {
-                    !entry.is_scoped() || matches!(case.judge(pod), Relation::Injected | Relation::Left(_))
-                }));
+                let expected = Account::of(&case, &all);
                 prop_assert_eq!(&found, &expected, "{}", entry.name());
                 let known = accounts.insert(entry.name().to_owned(), expected);
                 prop_assert!(known.as_ref() == Some(&found) || touched.contains(entry.name()), "{} is not told", entry.name());
@@ -447,7 +500,7 @@ proptest! {
             for evicted in decision.evict {
                 let (create, ready) = delays[done];
                 let pod = pods.remove(&evicted).unwrap();
-                evictions.evicted(evicted, pod.owner().unwrap(), at(now));
+                evictions.evicted(evicted, pod.owner().unwrap(), at(now), true);
                 coming.push((now + create, now + create + ready, format!("r{done}")));
                 done += 1;
             }
@@ -457,94 +510,4 @@ proptest! {
         prop_assert_eq!(done, 8);
         prop_assert!(!evictions.is_under_way());
     }
-}
-
-/// The Pods that are evicted now, and the words of why others are not.
-fn decide(
-    evictions: &mut Evictions,
-    limit: u32,
-    pods: &[ObservedPod],
-    now: i64,
-) -> (usize, Vec<&'static str>) {
-    let cluster = cluster(json!({}));
-    let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
-    let case = Case::new(entry, &subject(), &cluster.world, &scope, at(now));
-    let records: Vec<PodRecord> = pods.iter().map(record).collect();
-    let members = pods.iter().map(|pod| Uid::of(&pod.metadata.uid)).zip(&records);
-    let decision = evictions.decide(limit, &case, members, at(now));
-    for uid in &decision.evict {
-        evictions.evicted(*uid, Uid::of("rs"), at(now));
-    }
-    let words = decision.findings.sorted().iter().map(|finding| finding.reason.word()).collect();
-    (decision.evict.len(), words)
-}
-
-#[test]
-fn evictions_rest_where_a_new_pod_is_missed_again() {
-    let mut evictions = Evictions::new(at(2_000));
-    let mut pods = vec![pod("a", CREATED + 9, |_| {}), pod("b", CREATED + 9, |_| {})];
-    assert_eq!(
-        decide(&mut evictions, 1, &pods, 2_005),
-        (0, vec![]),
-        "an earlier leader may have evicted some"
-    );
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_010), (1, vec![]));
-    pods[0] = pod("c", 2_010, |_| {});
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_012), (0, vec!["EvictionRests"]));
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_071), (0, vec!["EvictionRests"]));
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_072), (1, vec![]));
-    pods[1] = pod("d", 2_073, |_| {});
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_074), (0, vec!["EvictionRests"]));
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_193), (0, vec!["EvictionRests"]), "for longer each time");
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_194).0, 1);
-}
-
-#[test]
-fn pods_that_do_not_work_hold_up_evictions() {
-    let broken = pod("broken", 1_500, |pod| {
-        injected(pod);
-        pod["status"] = json!({"phase": "Running"});
-    });
-    let mut evictions = Evictions::new(at(2_000));
-    let pods = [broken, pod("a", CREATED + 9, |_| {})];
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_020), (0, vec!["EvictionWaits"]));
-    assert_eq!(decide(&mut evictions, 2, &pods, 2_020), (1, vec![]));
-}
-
-#[test]
-fn who_would_not_come_back_is_not_evicted_and_who_is_not_ready_goes_first() {
-    let mut evictions = Evictions::new(at(2_000));
-    let pods = [
-        pod("alone", CREATED + 9, |pod| pod["metadata"]["ownerReferences"] = json!([])),
-        pod("job", CREATED + 9, |pod| pod["metadata"]["ownerReferences"][0]["kind"] = json!("Job")),
-    ];
-    assert_eq!(decide(&mut evictions, 5, &pods, 2_020), (0, vec!["NotReplaced"]));
-    let cluster = cluster(json!({}));
-    let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
-    let case = Case::new(entry, &subject(), &cluster.world, &scope, at(2_020));
-    let ready = record(&pod("a", CREATED + 9, |_| {}));
-    let unready = record(&pod("z", CREATED + 9, |pod| pod["status"] = json!({"phase": "Running"})));
-    let members = [(uid("a"), &ready), (uid("z"), &unready)];
-    assert_eq!(evictions.decide(1, &case, members, at(2_020)).evict, [uid("z")]);
-    evictions.refused(uid("z"), "budget", at(2_020));
-    let decision = evictions.decide(1, &case, members, at(2_021));
-    assert_eq!(decision.evict, [uid("a")]);
-    assert_eq!(
-        decision.findings.sorted()[0].reason.to_string(),
-        "not evicted: the eviction was refused (budget)"
-    );
-    let decision = evictions.decide(2, &case, members, at(2_051));
-    assert_eq!(decision.evict, [uid("a"), uid("z")], "who was refused is tried again, behind the others");
-    assert_eq!(decision.findings.sorted()[0].count, 1, "until that succeeds");
-}
-
-#[test]
-fn an_owner_that_makes_no_other_pod_is_not_waited_for_for_ever() {
-    let mut evictions = Evictions::new(at(2_000));
-    let pods = [pod("a", CREATED + 9, |_| {}), pod("b", CREATED + 9, |_| {})];
-    assert_eq!(decide(&mut evictions, 1, &pods, 2_020).0, 1);
-    let left = &pods[1..];
-    let patience = SignedDuration::from_mins(10).as_secs();
-    assert_eq!(decide(&mut evictions, 1, left, 2_020 + patience).0, 0);
-    assert_eq!(decide(&mut evictions, 1, left, 2_021 + patience).0, 1);
 }

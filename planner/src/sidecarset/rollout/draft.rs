@@ -35,6 +35,7 @@ pub(super) fn upgrade(
     latest_revision: &str,
     now: Timestamp,
 ) -> Result<PodWrite, String> {
+    let pod = &*pod.whole();
     let mut draft = Draft::new(set, pod, now);
     for sidecar in &set.sidecars {
         match &sidecar.empty_image {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Call, Errand, View};
-use crate::cloneset::Seen;
+use crate::cloneset::{Action, Seen};
 use crate::launch_priority::{barrier_key, barrier_name};
 use crate::observed_pod::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
 use crate::pod_write::{PodWrite, Target};
@@ -84,6 +84,9 @@ impl Cluster<'_> {
             },
             Call::CreatePod { json, id } => self.create(view, &json, &id),
             Call::DeletePod(pod) => {
+                if self.server.refusing.contains(pod.uid.as_str()) {
+                    return Err(Refusal::Denied);
+                }
                 let before = self.server.pods.get(pod.name.as_str()).cloned();
                 self.server.delete_pod(&pod.name, exactly(&pod), now)?;
                 let Some(before) = before else { return Ok(()) };
@@ -150,6 +153,12 @@ impl Cluster<'_> {
         let version = errand.version.as_deref().unwrap_or(&pod.resource_version);
         let precondition = Precondition { uid: &pod.uid, version };
         let before = self.server.pods.get(pod.name.as_str()).cloned().ok_or(Refusal::NotFound)?;
+        // Where updates were refused they are rehearsed, before a Pod leaves its service for one.
+        let rehearsed =
+            self.controller.holds.any() && errand.action.as_ref().and_then(Action::updated_pod).is_some();
+        if (rehearsed || write.target != Target::Status) && self.server.refusing.contains(pod.uid.as_str()) {
+            return Err(Refusal::Denied);
+        }
         let write = accepted(write);
         let after = self.server.change_pod(&pod.name, precondition, |pod| write.apply(pod))?;
         errand.version = Some(after.metadata.resource_version.to_string());

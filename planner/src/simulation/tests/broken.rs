@@ -9,6 +9,7 @@ use api::labels::SPECIFIED_DELETE;
 use super::*;
 use crate::cloneset::{Action, DeleteReason, Seen, WriteReason};
 use crate::pod_write::PodWrite;
+use crate::revision::Author;
 use crate::revision::workload::short_hash;
 
 /// Histories within which a broken planner must be noticed.
@@ -299,5 +300,14 @@ fn a_planner_that_plans_without_its_own_deletions_is_noticed() {
             })
             .collect();
         plan(&Snapshot { pods: &pods, ..*snapshot }, moment)
+    });
+}
+
+#[test]
+fn a_planner_that_does_not_know_the_revisions_of_open_kruise_is_noticed() {
+    noticed(&["Rest", "Partition"], &|snapshot, moment| {
+        let known = snapshot.revisions.iter().filter(|revision| revision.author() == Author::Kutter);
+        let revisions: Vec<_> = known.cloned().collect();
+        plan(&Snapshot { revisions: &revisions, ..*snapshot }, moment)
     });
 }

@@ -240,7 +240,7 @@ impl Author {
 
     /// Something that a user or chance does.
     fn step(&mut self) -> Step {
-        match self.dice.below(100) {
+        match self.dice.below(104) {
             0..=27 => self.template(),
             28..=34 => self.rollback(),
             35..=43 => {
@@ -275,6 +275,10 @@ impl Author {
                 return Step::FailNode(self.dice.number(3), recovers);
             }
             92..=95 => return Step::Crash,
+            100..=103 => {
+                let relents = self.dice.of(&[None, Some(2_000), Some(10_000), Some(60_000)]);
+                return Step::Refuse(self.dice.number(8), relents);
+            }
             _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
         }
         self.apply()
@@ -338,6 +342,9 @@ impl History {
         let mut author = Author::new(dice);
         let spec = author.spec.clone();
         let mut steps = Vec::new();
+        if author.dice.percent(8) {
+            steps.push((author.dice.below(40_000), Step::TakeOver(author.dice.percent(50))));
+        }
         for _ in 0..1 + author.dice.below(6) {
             let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
             let pause = author.dice.below(pause);

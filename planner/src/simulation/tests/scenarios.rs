@@ -57,6 +57,45 @@ fn an_image_that_cannot_be_pulled_stops_the_rollout_and_is_told() {
 }
 
 #[test]
+fn a_pod_whose_update_is_refused_holds_up_no_other_and_is_updated_when_it_may() {
+    let mut cluster = cluster(set(4, "app:v1"));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    let samples = cluster.timeline().samples.len();
+    cluster.add(0, Step::Refuse(0, None));
+    cluster.add(10, Step::Apply(Box::new(set(4, "app:v2").spec)));
+    cluster.run_until(cluster.elapsed() + 1_800_000);
+    let counts = cluster.counts();
+    assert_eq!((counts.old, counts.new, counts.available), (1, 3, 4));
+    assert!(cluster.blockers().iter().any(|line| line.contains("the API server refuses it")));
+    assert!(cluster.timeline().samples[samples..].iter().all(|(_, counts)| counts.available >= 3));
+    let refused = cluster.timeline().entries.iter().filter(|entry| entry.text.starts_with("is refused:"));
+    assert!((10..60).contains(&refused.count()), "it is tried after pauses that grow");
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    assert_eq!(cluster.timeline().tracks.len(), 4, "no Pod was recreated");
+}
+
+#[test]
+fn what_open_kruise_leaves_is_taken_over_untouched_and_can_be_updated() {
+    for is_old in [false, true] {
+        let mut cluster = cluster(set(3, "app:v1"));
+        for image in ["app:v1", "app:v2"] {
+            cluster.add(0, Step::Apply(Box::new(set(3, image).spec)));
+            assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+        }
+        let entries = cluster.timeline().entries.len();
+        cluster.add(0, Step::TakeOver(is_old));
+        assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+        let touched = cluster.timeline().entries[entries..].iter();
+        let touched: Vec<_> = touched.filter(|entry| entry.actor == Actor::Kutter).collect();
+        assert!(touched.is_empty(), "{touched:?}");
+        assert_eq!(cluster.server.revisions.len(), 2);
+        cluster.add(0, Step::Apply(Box::new(set(3, "app:v3").spec)));
+        assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+        assert_eq!(cluster.timeline().tracks.len(), 3, "no Pod was recreated");
+    }
+}
+
+#[test]
 fn what_faults_take_is_not_held_against_the_controller() {
     let mut cluster = cluster(set(4, "app:v1"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);

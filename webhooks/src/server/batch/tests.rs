@@ -62,7 +62,7 @@ fn connection(
 
 #[tokio::test]
 async fn answers_of_one_round_are_sent_in_one_write() {
-    let (pipe, calls, answered) = (Pipe::default(), Calls::default(), Arc::default());
+    let (pipe, calls, answered) = (Pipe::default(), Calls::new(Duration::MAX), Arc::default());
     let stream = Held::new(pipe.clone());
     let new: Vec<Call> = (0..5).map(|_| Box::pin(async {}) as Call).collect();
     let connection = pin!(connection(&stream, &calls, new, answered));
@@ -72,7 +72,8 @@ async fn answers_of_one_round_are_sent_in_one_write() {
 
 #[tokio::test]
 async fn a_call_that_waits_does_not_keep_its_connection() {
-    let (pipe, calls, answered) = (Pipe::default(), Calls::default(), Arc::<Mutex<usize>>::default());
+    let (pipe, calls, answered) =
+        (Pipe::default(), Calls::new(Duration::MAX), Arc::<Mutex<usize>>::default());
     let stream = Held::new(pipe.clone());
     let (go, gone) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (went, reached) = (go.clone(), gone.clone());
@@ -95,9 +96,23 @@ async fn a_call_that_waits_does_not_keep_its_connection() {
     assert_eq!(pipe.sizes(), [2, 2]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_answer_nobody_takes_is_given_up() {
+    let (calls, answered) = (Calls::new(Duration::from_secs(60)), Arc::default());
+    let stream = Held::new(Pipe::default());
+    let (held, dropped) = tokio::sync::oneshot::channel::<()>();
+    let never = Box::pin(async move {
+        std::future::pending::<()>().await;
+        drop(held);
+    });
+    let connection = pin!(connection(&stream, &calls, vec![never], answered));
+    assert!(poll!(pin!(drive(connection, &calls, &stream))).is_pending());
+    assert!(timeout(Duration::from_secs(61), dropped).await.unwrap().is_err());
+}
+
 #[tokio::test]
 async fn a_panic_ends_its_own_call_only() {
-    let (pipe, calls, answered) = (Pipe::default(), Calls::default(), Arc::default());
+    let (pipe, calls, answered) = (Pipe::default(), Calls::new(Duration::MAX), Arc::default());
     let stream = Held::new(pipe.clone());
     let new: Vec<Call> = vec![Box::pin(async { panic!("boom") }), Box::pin(async {})];
     let connection = pin!(connection(&stream, &calls, new, answered));

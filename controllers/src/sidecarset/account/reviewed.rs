@@ -1,0 +1,74 @@
+//! Which Pods the API server asks about now: a watch of the one registration, of which only that is kept.
+
+use cluster::watched::{Key, WatchedObject};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::registration::ConfigurationKind;
+use planner::sidecarset::account::Scope;
+use serde::Deserialize;
+
+use crate::store::follow::{Readable, follow, resource};
+use crate::store::{Kept, Store};
+
+const KIND: ConfigurationKind = ConfigurationKind::Mutating;
+
+/// What our MutatingWebhookConfiguration says.
+pub(in crate::sidecarset) struct Reviewed {
+    uid: Box<str>,
+    resource_version: Box<str>,
+    /// `None` where no Pods are registered.
+    pub(super) scope: Option<Scope>,
+}
+
+impl Kept for Reviewed {
+    type Group = ();
+
+    fn namespace(&self) -> &str {
+        ""
+    }
+
+    fn name(&self) -> &str {
+        KIND.name()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn groups(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+impl Readable for Reviewed {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            uid: Box<str>,
+            resource_version: Box<str>,
+        }
+        let Object { metadata: Metadata { uid, resource_version } } = serde_json::from_str(json)?;
+        Ok(Self { uid, resource_version, scope: Scope::of_configuration(json) })
+    }
+}
+
+/// Where it is.
+pub(super) fn key() -> Key {
+    (String::new(), KIND.name().to_owned())
+}
+
+/// Keeps it current. Ends never.
+pub(in crate::sidecarset) async fn keep_current(client: Client, reviewed: &Store<Reviewed>) {
+    let kind = resource("admissionregistration.k8s.io", "v1", KIND.kind(), KIND.plural());
+    let by_name = Config::default().fields(&format!("metadata.name={}", KIND.name()));
+    follow(Api::<WatchedObject>::all_with(client, &kind), by_name, reviewed).await;
+}

@@ -1,0 +1,161 @@
+//! Rollouts: partition, budgets, pauses, rollbacks (spec 31 §9, §17).
+
+use serde_json::json;
+
+use super::super::fixture::{Fleet, template};
+use super::super::*;
+use super::{in_place, names};
+
+#[test]
+fn scenario_6_a_partition_holds_pods_back() {
+    let mut fleet = Fleet::running(5, in_place(json!({"partition": 3, "maxUnavailable": 2})));
+    let old = fleet.status().update_revision;
+    let before = names(&fleet);
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!((fleet.with_image("nginx:2"), fleet.with_image("nginx:1")), (2, 3));
+    assert_eq!(names(&fleet), before, "in place");
+    let status = fleet.status();
+    assert_eq!((status.updated_replicas, status.expected_updated_replicas), (2, Some(2)));
+    assert_eq!(status.current_revision, old);
+    assert_ne!(status.update_revision, old);
+}
+
+#[test]
+fn scenario_7_percentages_of_the_partition() {
+    for (replicas, partition, updated) in [(5, "99%", 1), (5, "100%", 0), (1, "99%", 0)] {
+        let mut fleet = Fleet::running(replicas, in_place(json!({"partition": partition})));
+        fleet.image("nginx:2");
+        fleet.settle();
+        assert_eq!(fleet.with_image("nginx:2"), updated, "{partition} of {replicas}");
+    }
+}
+
+#[test]
+fn scenario_8_raising_the_partition_rolls_back_only_with_the_gate() {
+    for (gate, updated) in [(false, 2), (true, 0)] {
+        let mut fleet = Fleet::running(5, in_place(json!({"partition": 3, "maxUnavailable": 2})));
+        fleet.gates = FeatureGates::default().with(Feature::CloneSetPartitionRollback, gate);
+        let before = names(&fleet);
+        fleet.image("nginx:2");
+        fleet.settle();
+        fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 5}}}}));
+        fleet.settle();
+        assert_eq!(fleet.with_image("nginx:2"), updated);
+        assert_eq!(names(&fleet), before);
+    }
+}
+
+#[test]
+fn scenario_9_surge_alone_never_takes_a_pod_away() {
+    let mut fleet =
+        Fleet::running(5, Fleet::rolling("ReCreate", json!({"maxUnavailable": 0, "maxSurge": 1})));
+    fleet.image("nginx:2");
+    for _ in 0..200 {
+        fleet.step();
+        assert!(fleet.pods.len() <= 6 && fleet.available() >= 5, "{}", fleet.plan());
+        fleet.kubelet();
+    }
+    assert_eq!((fleet.pods.len(), fleet.with_image("nginx:2")), (5, 5));
+}
+
+#[test]
+fn scenario_10_percentages_of_max_unavailable() {
+    for (surge, most) in [(0, 3), (1, 2)] {
+        let rolling = json!({"maxUnavailable": "25%", "maxSurge": surge});
+        let mut fleet = Fleet::running(10, in_place(rolling));
+        fleet.image("nginx:2");
+        let mut worst = 0;
+        for _ in 0..100 {
+            fleet.step();
+            worst = worst.max(10_usize.saturating_sub(fleet.available()));
+            fleet.kubelet();
+        }
+        assert_eq!((worst, fleet.with_image("nginx:2")), (most, 10));
+    }
+}
+
+#[test]
+fn scenario_13_paused_scales_but_updates_nothing() {
+    let mut fleet = Fleet::running(3, in_place(json!({"paused": true})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 3);
+    fleet.edit(json!({"spec": {"replicas": 4}}));
+    fleet.settle();
+    assert_eq!(fleet.pods.len(), 4);
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"paused": false}}}}));
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:2"), 4);
+}
+
+#[test]
+fn scenario_14_on_delete_waits_for_people() {
+    let mut fleet = Fleet::running(3, json!({"updateStrategy": {"type": "OnDelete"}}));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 3);
+    let name = fleet.name(0);
+    fleet.remove(&name);
+    fleet.settle();
+    assert_eq!((fleet.with_image("nginx:1"), fleet.with_image("nginx:2")), (2, 1));
+}
+
+#[test]
+fn scenario_28_a_rollback_touches_only_what_was_changed() {
+    let mut fleet = Fleet::running(5, in_place(json!({"partition": 3, "maxUnavailable": 2})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    let (before, first) = (fleet.pods.clone(), fleet.revisions[0].name().to_owned());
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}, "template": template("nginx:1")}}));
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 5);
+    assert_eq!((fleet.status().update_revision, fleet.revisions.len()), (first, 2));
+    let untouched = |pod: &&Arc<ObservedPod>| &*pod.spec.containers[0].image == "nginx:1";
+    assert!(before.iter().filter(untouched).all(|pod| fleet.pods.contains(pod)));
+}
+
+#[test]
+fn sharp_edge_8_a_marked_pod_is_told_of_once() {
+    let mut fleet = Fleet::running(3, Fleet::rolling("ReCreate", json!({"maxUnavailable": 1})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    let told = fleet.reasons().iter().filter(|reason| **reason == "SuccessfulUpdatePodReCreate").count();
+    assert_eq!(told, 3, "{:?}", fleet.events);
+}
+
+#[test]
+fn sharp_edge_17_an_impossible_pod_stops_no_other() {
+    let mut fleet = Fleet::running(3, Fleet::rolling("InPlaceOnly", json!({"maxUnavailable": 3})));
+    // A Pod whose revision is not in the history.
+    let name = fleet.name(0);
+    let mut write = PodWrite::default();
+    write.set_label("controller-revision-hash", "web-gone");
+    write.apply(fleet.pod_mut(&name));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:2"), 2);
+    let status = fleet.status();
+    let failed = status.conditions.iter().find(|condition| condition.kind == "FailedUpdate").unwrap();
+    let expected = format!("find Pod {name} update strategy is InPlaceOnly but can not update in-place");
+    assert!(failed.message.starts_with(&expected), "{}", failed.message);
+    let blocked = status.conditions.iter().find(|condition| condition.kind == explanation::BLOCKED).unwrap();
+    assert!(blocked.message.contains(&name), "{}", blocked.message);
+}
+
+#[test]
+fn a_marked_pod_keeps_its_place_in_the_partition() {
+    // The marked Pod waits for surge; meanwhile the order of the others changes.
+    let rolling = json!({"partition": 4, "maxUnavailable": 0, "maxSurge": 1});
+    let mut fleet = Fleet::running(5, Fleet::rolling("ReCreate", rolling));
+    fleet.image("nginx:2");
+    for turn in 0..40 {
+        fleet.step();
+        let marked = |pod: &&Arc<ObservedPod>| pod.label("apps.kruise.io/specified-delete").is_some();
+        assert!(fleet.pods.iter().filter(marked).count() <= 1);
+        fleet.break_pod(turn % 3);
+        fleet.later(5);
+        fleet.kubelet();
+    }
+    assert_eq!((fleet.with_image("nginx:1"), fleet.with_image("nginx:2")), (4, 1));
+}

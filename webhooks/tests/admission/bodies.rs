@@ -1,0 +1,96 @@
+//! The memory that unfinished bodies share.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, SizeHint};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use webhooks::router::{Limits, Router, router};
+
+use crate::support::{admission, create_pod, review};
+
+/// Announces so many bytes and sends none; tells when it is asked for them.
+struct Stalled {
+    announced: u64,
+    asked: Arc<Notify>,
+}
+
+impl Body for Stalled {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.asked.notify_one();
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.announced)
+    }
+}
+
+fn post<B>(path: &str, body: B) -> Request<B> {
+    Request::post(path).header("content-type", "application/json").body(body).unwrap()
+}
+
+/// Begins a call that announces `bytes`; it has what it needs, or waits for it, when this returns.
+async fn begin(router: &Router, path: &str, announced: u64) -> JoinHandle<Response<Full<Bytes>>> {
+    let asked = Arc::new(Notify::new());
+    let call = router.clone().answer(post(path, Stalled { announced, asked: asked.clone() }));
+    let call = tokio::spawn(call);
+    asked.notified().await;
+    call
+}
+
+async fn assert_turned_away(response: Response<Full<Bytes>>) {
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()["retry-after"], "1");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let status: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((&status["kind"], &status["code"]), (&"Status".into(), &503.into()));
+    assert_eq!(status["message"], "too many requests are being received, try again later");
+}
+
+#[tokio::test]
+async fn unfinished_bodies_of_all_kinds_share_one_memory() {
+    let admission = Arc::new(admission("", ""));
+    let metrics = admission.metrics.clone();
+    // For four of the least, and one that waits.
+    let router = router(admission, Limits { unfinished_bytes: 64 << 10, ..Limits::default() });
+    let mut held = Vec::new();
+    for path in ["/mutate-pod", "/mutate-pod", "/convert", "/validate-namespace"] {
+        held.push(begin(&router, path, 1).await);
+    }
+    // What is there at once needs none.
+    let whole = post("/mutate-pod", Full::from(review(&create_pod(10))));
+    assert_eq!(router.clone().answer(whole).await.status(), StatusCode::OK);
+    for path in ["/mutate-pod?timeout=100ms", "/convert?timeout=100ms"] {
+        assert_turned_away(begin(&router, path, 1).await.await.unwrap()).await;
+    }
+    assert_eq!(metrics.overloads(), 2);
+    // One waits in line, more are turned away at once.
+    let waiting = begin(&router, "/mutate-pod?timeout=20s", 1).await;
+    let started = Instant::now();
+    assert_turned_away(begin(&router, "/mutate-pod?timeout=20s", 1).await.await.unwrap()).await;
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(!waiting.is_finished());
+    // What ends gives its memory back, to the one that waited first.
+    for call in held {
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+    }
+    let next = begin(&router, "/mutate-pod", 48 << 10).await;
+    assert!(!waiting.is_finished() && !next.is_finished());
+    assert_turned_away(begin(&router, "/mutate-pod?timeout=100ms", 1).await.await.unwrap()).await;
+}

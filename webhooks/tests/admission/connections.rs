@@ -1,0 +1,67 @@
+//! Who keeps a connection, and who loses it.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use webhooks::server::ConnectionLimits;
+
+use crate::tls::{H2, HTTP1, World, counted, patiently};
+
+const BRIEF: Duration = Duration::from_millis(100);
+
+fn quick() -> Router {
+    Router::new().route("/quick", get(|| async {})).route("/large", get(|| async { vec![b' '; 16 << 20] }))
+}
+
+#[tokio::test]
+async fn an_http2_connection_without_a_request_is_closed_and_an_idle_one_is_not() {
+    let world = World::start(quick(), ConnectionLimits { first: BRIEF, ..ConnectionLimits::default() });
+    let mut used = world.client().http2().await;
+    assert_eq!(used.get("/quick").await, StatusCode::OK);
+    world.client().http2().await.closed().await;
+    // One that does not even begin.
+    let mut silent = world.client().tls(H2).await.unwrap();
+    drop(patiently(silent.read_to_end(&mut Vec::new())).await);
+    counted(&world.metrics, "kutter_connections 1").await;
+    assert_eq!(used.get("/quick").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_caller_that_does_not_read_its_answer_loses_its_connection() {
+    let world = World::start(quick(), ConnectionLimits { write: BRIEF, ..ConnectionLimits::default() });
+    let mut deaf = world.client().tls(HTTP1).await.unwrap();
+    deaf.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    counted(&world.metrics, "kutter_connections 0").await;
+}
+
+#[tokio::test]
+async fn the_longest_idle_connection_makes_room_where_places_run_out() {
+    let limits = ConnectionLimits { connections: 2, settled: BRIEF, ..ConnectionLimits::default() };
+    let world = World::start(quick(), limits);
+    let mut first = world.client().http2().await;
+    let mut second = world.client().http2().await;
+    assert_eq!(first.get("/quick").await, StatusCode::OK);
+    tokio::time::sleep(BRIEF / 10).await;
+    assert_eq!(second.get("/quick").await, StatusCode::OK);
+    let mut third = patiently(world.client().http2()).await;
+    assert_eq!(third.get("/quick").await, StatusCode::OK);
+    first.closed().await;
+    counted(&world.metrics, "kutter_connections_displaced 1").await;
+    assert_eq!(second.get("/quick").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn places_held_by_half_open_connections_are_given_back() {
+    let limits = ConnectionLimits { connections: 1, settled: BRIEF, ..ConnectionLimits::default() };
+    let world = World::start(quick(), limits);
+    let client = world.client();
+    // Neither speaks: one not even TLS, the other no HTTP/1.1.
+    let _mute = tokio::net::TcpStream::connect(client.address).await.unwrap();
+    counted(&world.metrics, "kutter_connections 1").await;
+    let _silent = patiently(client.tls(HTTP1)).await.unwrap();
+    assert_eq!(patiently(client.http2()).await.get("/quick").await, StatusCode::OK);
+    counted(&world.metrics, "kutter_connections_displaced 2").await;
+}
