@@ -201,8 +201,8 @@ impl Found {
         Ok(found)
     }
 
-    /// Gathers what belongs to the CloneSet. Pods and revisions of others are left out by the API server:
-    /// there may be many.
+    /// Gathers what belongs to the CloneSet. Revisions of others are left out by the API server; a Pod whose
+    /// labels were changed is still its own, until it lets it go.
     async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
         let set = &self.set;
         let owns = |metadata: &PodMetadata| {
@@ -210,7 +210,7 @@ impl Found {
         };
         let core = format!("/api/v1/namespaces/{namespace}");
         let selected = labelled(&selector_text(&set.spec.selector));
-        list_all(client, &format!("{core}/pods?{selected}"), |pod: ObservedPod| {
+        list_all(client, &format!("{core}/pods"), |pod: ObservedPod| {
             if owns(&pod.metadata) {
                 self.pods.push(Arc::new(pod));
             }

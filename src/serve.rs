@@ -99,7 +99,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         protection_log: ProtectionLog::open(&settings.protection_log_path),
         clock: settings::clock(),
     });
-    let server = serve_webhooks(settings, state, &certificates, &metrics)?;
+    let mut server = serve_webhooks(settings, state, &certificates, &metrics)?;
     let readiness = Readiness::new(index.clone(), &certificates);
     let heartbeats = [
         Heartbeat::start("admission", admission.handle()),
@@ -131,7 +131,8 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
             error!(timeout = ?settings.initialize_timeout, reason = readiness.reason(), "not initialized in time");
             return Ok(ExitCode::FAILURE);
         }
-        // Both run for ever: if one ends, this replica would grow stale unseen.
+        // All run for ever: if one ends, this replica would be deaf or grow stale unseen.
+        () = server.ended() => return Err(anyhow::anyhow!("the webhook server ended")),
         end = &mut feeding => return Err(anyhow::anyhow!("the watches ended: {end:?}")),
         end = &mut certificates.task => return Err(anyhow::anyhow!("the publication of certificates ended: {end:?}")),
     }

@@ -15,6 +15,10 @@ use benches::report::{figure, median, megabytes, progress};
 
 const STARTS: usize = 7;
 const WRITERS: usize = 48;
+/// Reviews per second of the steady load, and its seconds.
+const STEADY: (u32, u32) = (500, 10);
+/// The longest that 99 of 100 reviews of the steady load may take, in microseconds (users' pain 6).
+const STEADY_P99: f64 = 10_000.0;
 /// How long the memory must stay as it is before we believe that it has peaked.
 const QUIET: Duration = Duration::from_secs(5);
 struct Bench<'a> {
@@ -135,7 +139,7 @@ impl<'a> Bench<'a> {
             .await;
     }
 
-    /// Peak memory of two fresh replicas, after each served a round of reviews.
+    /// Peak memory of two fresh replicas, after each served rounds of reviews and a steady load.
     async fn memory(&self) {
         progress("starting two replicas");
         let mut leader = self.kutter(Core::Server, self.stand.port, "leader");
@@ -157,6 +161,8 @@ impl<'a> Bench<'a> {
             for _ in 0..self.run.rounds {
                 contestant.play(self.run.requests);
             }
+            let mut steady = Generator::steady(directory, address, POD_PATH, &review::pod(), STEADY);
+            figure(&format!("{name}-steady-p99"), steady.round().p99, "us", Some(STEADY_P99));
             figure(&format!("{name}-memory-before-load"), started, "MB", None);
             figure(&format!("{name}-memory"), megabytes(contestant.peak_memory()), "MB", Some(goal));
             contestant.report_times();

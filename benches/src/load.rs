@@ -1,12 +1,13 @@
-//! The load generator: 8 connections with 10 streams each, in a closed loop: every stream sends its
-//! next review when it has the answer to the last.
+//! The load generator: 8 connections with 10 streams each. In a closed loop every stream sends its next
+//! review when it has the answer to the last; at a rate reviews are due at fixed times, and a review that has
+//! to wait for a free stream is late by that.
 
 use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -42,7 +43,7 @@ pub(crate) struct Round {
 
 /// The process: connects, says `ready`, plays a round for each line on its standard input and prints
 /// it as JSON.
-pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u32) {
+pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u32, rate: Option<u32>) {
     kit::install_crypto_provider();
     let template = Template::new(std::fs::read(body).expect("the body can be read"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -54,6 +55,7 @@ pub(crate) fn generate(address: SocketAddr, path: &str, body: &Path, requests: u
             template: Arc::new(template),
             request: Arc::new(request(address, path)),
             next: Arc::default(),
+            rate,
         };
         println!("ready");
         let mut lines = input();
@@ -90,16 +92,39 @@ struct Load {
     request: Arc<Request<()>>,
     /// Goes on through all rounds: no review comes twice.
     next: Arc<AtomicU32>,
+    /// Reviews per second; `None` for a closed loop.
+    rate: Option<u32>,
+}
+
+/// When reviews are due.
+#[derive(Clone, Copy)]
+struct Schedule {
+    first: u32,
+    start: Instant,
+    interval: Duration,
+}
+
+impl Schedule {
+    /// Waits until the review of this number is due; gives that time.
+    async fn due(self, number: u32) -> Instant {
+        let due = self.start + self.interval * (number - self.first);
+        tokio::time::sleep_until(due.into()).await;
+        due
+    }
 }
 
 impl Load {
     async fn round(&self, requests: u32) -> Round {
         let start = Instant::now();
-        let end = self.next.load(Ordering::Relaxed) + requests;
+        let first = self.next.load(Ordering::Relaxed);
+        let end = first + requests;
+        let schedule =
+            self.rate.map(|rate| Schedule { first, start, interval: Duration::from_secs(1) / rate });
         let mut streams = JoinSet::new();
         for sender in self.senders.iter().flat_map(|sender| std::iter::repeat_n(sender, STREAMS)) {
             let (sender, next) = (sender.clone(), self.next.clone());
-            streams.spawn(stream(sender, self.template.clone(), self.request.clone(), next, end));
+            let (template, request) = (self.template.clone(), self.request.clone());
+            streams.spawn(stream(sender, template, request, next, end, schedule));
         }
         let mut calls: Vec<(u64, usize)> = streams.join_all().await.concat();
         let seconds = start.elapsed().as_secs_f64();
@@ -124,6 +149,7 @@ async fn stream(
     request: Arc<Request<()>>,
     next: Arc<AtomicU32>,
     end: u32,
+    schedule: Option<Schedule>,
 ) -> Vec<(u64, usize)> {
     let mut calls = Vec::new();
     loop {
@@ -132,7 +158,10 @@ async fn stream(
             return calls;
         }
         let body = template.fill(number);
-        let start = Instant::now();
+        let start = match schedule {
+            Some(schedule) => schedule.due(number).await,
+            None => Instant::now(),
+        };
         let answer = exchange(sender.clone(), &request, body).await.expect("the server answers");
         let nanoseconds = start.elapsed().as_nanos().try_into().expect("less than 500 years");
         calls.push((nanoseconds, answer.iter().map(Bytes::len).sum()));

@@ -66,6 +66,9 @@ enum Command {
         body: PathBuf,
         #[arg(long)]
         requests: u32,
+        /// Reviews per second; without it, each stream sends its next when it has the answer to the last
+        #[arg(long)]
+        rate: Option<u32>,
     },
 }
 
@@ -107,14 +110,16 @@ enum Scenario {
     FirstReview,
     /// API calls for Pods whose owner is unknown
     OwnerUnknown,
-    /// Peak memory of leader and standby with a full cluster
+    /// Peak memory of leader and standby with a full cluster, and their answers to a steady load
     Memory,
 }
 
 fn main() {
     match Arguments::parse().command {
         Command::Echo { port, answer_bytes } => echo::serve(port, answer_bytes),
-        Command::Load { address, path, body, requests } => load::generate(address, &path, &body, requests),
+        Command::Load { address, path, body, requests, rate } => {
+            load::generate(address, &path, &body, requests, rate);
+        }
         Command::Run(run) => measure(&run),
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// Connects to `address`; each round sends `requests` reviews like `body` to `path`.
+    /// Connects to `address`; each round sends `requests` reviews like `body` to `path` in a closed loop.
     pub(crate) fn start(
         directory: &Path,
         address: SocketAddr,
@@ -130,11 +130,27 @@ impl Generator {
         body: &[u8],
         requests: u32,
     ) -> Self {
+        Self::connect(directory, address, path, body, &["--requests", &requests.to_string()])
+    }
+
+    /// Connects to `address`; a round sends `rate` reviews per second for so many `seconds`.
+    pub(crate) fn steady(
+        directory: &Path,
+        address: SocketAddr,
+        path: &str,
+        body: &[u8],
+        (rate, seconds): (u32, u32),
+    ) -> Self {
+        let (requests, rate) = ((rate * seconds).to_string(), rate.to_string());
+        Self::connect(directory, address, path, body, &["--requests", &requests, "--rate", &rate])
+    }
+
+    fn connect(directory: &Path, address: SocketAddr, path: &str, body: &[u8], load: &[&str]) -> Self {
         let file = directory.join(format!("body-{}.json", address.port()));
         fs::write(&file, body).expect("the body can be written");
         let mut command = ourselves();
         command.args(["load", "--address", &address.to_string(), "--path", path]);
-        command.args(["--requests", &requests.to_string(), "--body"]).arg(&file);
+        command.args(load).arg("--body").arg(&file);
         let mut process =
             Process::start(Core::Client, &command, &directory.join("load.log"), Some(Stdio::piped()));
         let go = process.child.stdin.take().expect("piped");

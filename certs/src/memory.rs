@@ -53,7 +53,10 @@ impl Memory {
             self.published = Some(bundle.to_owned());
             self.since = None;
         }
-        *self.since.get_or_insert(now)
+        // A clock that was set back begins anew: it must not make the wait longer.
+        let since = self.since.filter(|since| *since <= now).unwrap_or(now);
+        self.since = Some(since);
+        since
     }
 
     /// Notes that `object` was written for `bundle`: whoever reads it has yet to see that.
@@ -78,6 +81,7 @@ mod tests {
         assert_eq!([3, 4].map(|now| memory.published_since("new", at(now))), [at(3); 2]);
         memory.remember("object", "new");
         assert_eq!([5, 6].map(|now| memory.published_since("new", at(now))), [at(5); 2]);
+        assert_eq!([2, 3].map(|now| memory.published_since("new", at(now))), [at(2); 2], "a clock set back");
     }
 
     #[test]

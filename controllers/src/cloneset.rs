@@ -137,7 +137,11 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
             let (controller, containment) = (reconciled.clone(), containment.clone());
             async move {
                 let object = || controller.stores.sets.get(&key).map(|set| reference(&set));
-                containment.contain(object, controller.reconcile(&key)).await
+                let outcome = containment.contain(object, controller.reconcile(&key)).await;
+                if matches!(outcome, Err(ReconcileError::Panicked(_))) {
+                    controller.courses.failed(&course(&key));
+                }
+                outcome
             }
         })
         .await;

@@ -153,13 +153,17 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
             let (controller, containment) = (reconciled.clone(), containment.clone());
             async move {
                 let object = || controller.sets.get(&key(&name)).map(|set| reference(&set));
-                containment.contain(object, controller.reconcile(&name)).await
+                let outcome = containment.contain(object, controller.reconcile(&name)).await;
+                if matches!(outcome, Err(ReconcileError::Panicked(_))) {
+                    controller.courses.failed(&name);
+                }
+                outcome
             }
         })
         .await;
     };
     let accounts = async {
-        tokio::join!(controller.pods.synced(), controller.sets.synced());
+        tokio::join!(controller.pods.synced(), controller.sets.synced(), controller.reviewed.synced());
         Keeper::new(&controller, &context.metrics, context.evicting.clone(), namespace).run().await;
     };
     tokio::join!(

@@ -1,7 +1,9 @@
 //! Request bodies: collected whole, bounded in bytes and in time.
 
+use std::collections::HashMap;
 use std::error::Error;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -29,30 +31,75 @@ const KIBIBYTE: usize = 1024;
 
 /// Memory for small bodies of all kinds that are not there at once. Each takes what it may need before it
 /// waits for more bytes, so that none waits for memory with some in hand. A body that is there at once
-/// takes nothing.
+/// takes nothing. No peer gets more than its share, with what it waits for.
 #[derive(Debug)]
 pub(crate) struct Memory {
     kibibytes: Semaphore,
     /// Places in the line of those that wait for it.
     line: Semaphore,
+    share: usize,
+    /// What peers have or wait for, in bytes; one that has nothing is not in it.
+    peers: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// What a body of some peer has of the memory, or waits for.
+struct Share<'a> {
+    memory: &'a Memory,
+    peer: IpAddr,
+    bytes: usize,
+}
+
+/// Memory that a body has.
+struct Taken<'a> {
+    _permit: SemaphorePermit<'a>,
+    _share: Share<'a>,
 }
 
 impl Memory {
-    /// So many bytes, and as many for the bodies that wait.
-    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+    /// So many bytes, and as many for the bodies that wait; at most `share` of them for one peer.
+    pub(crate) fn new(bytes: usize, share: usize) -> Arc<Self> {
         let kibibytes = Semaphore::new(bytes / KIBIBYTE);
-        Arc::new(Self { kibibytes, line: Semaphore::new(bytes / WAITING) })
+        Arc::new(Self { kibibytes, line: Semaphore::new(bytes / WAITING), share, peers: Mutex::default() })
     }
 
     /// Waits until `deadline` for `bytes`.
-    async fn take(&self, bytes: usize, deadline: Deadline) -> Result<SemaphorePermit<'_>, BodyError> {
+    async fn take(&self, peer: IpAddr, bytes: usize, deadline: Deadline) -> Result<Taken<'_>, BodyError> {
+        let share = self.share(peer, bytes).ok_or(BodyError::NoMemory)?;
         let kibibytes = u32::try_from(bytes.div_ceil(KIBIBYTE)).unwrap_or(u32::MAX);
         if let Ok(permit) = self.kibibytes.try_acquire_many(kibibytes) {
-            return Ok(permit);
+            return Ok(Taken { _permit: permit, _share: share });
         }
         let _place = self.line.try_acquire().map_err(|_| BodyError::NoMemory)?;
         let acquired = deadline.within("waiting for memory", self.kibibytes.acquire_many(kibibytes)).await;
-        acquired.map_err(|_| BodyError::NoMemory)?.map_err(|_| BodyError::Stopping)
+        let permit = acquired.map_err(|_| BodyError::NoMemory)?.map_err(|_| BodyError::Stopping)?;
+        Ok(Taken { _permit: permit, _share: share })
+    }
+
+    /// `None` where the peer would have more than its share.
+    fn share(&self, peer: IpAddr, bytes: usize) -> Option<Share<'_>> {
+        let mut peers = self.peers();
+        let held = peers.get(&peer).copied().unwrap_or_default().saturating_add(bytes);
+        if held > self.share {
+            return None;
+        }
+        peers.insert(peer, held);
+        Some(Share { memory: self, peer, bytes })
+    }
+
+    // Held for single operations only, never over an await.
+    fn peers(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut peers = self.memory.peers();
+        let rest = peers.get(&self.peer).copied().unwrap_or_default().saturating_sub(self.bytes);
+        match rest {
+            0 => drop(peers.remove(&self.peer)),
+            rest => drop(peers.insert(self.peer, rest)),
+        }
     }
 }
 
@@ -104,7 +151,8 @@ pub(crate) enum BodyError {
 /// What a body holds while it is received and answered.
 struct Hold<'a> {
     room: &'a Room,
-    memory: Option<SemaphorePermit<'a>>,
+    peer: IpAddr,
+    memory: Option<Taken<'a>>,
     slot: Option<SemaphorePermit<'a>>,
     /// Bytes that it may have.
     covered: usize,
@@ -114,8 +162,8 @@ struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
-    fn new(room: &'a Room, deadline: Deadline) -> Self {
-        Self { room, memory: None, slot: None, covered: SMALL, deadline, reading: None }
+    fn new(room: &'a Room, peer: IpAddr, deadline: Deadline) -> Self {
+        Self { room, peer, memory: None, slot: None, covered: SMALL, deadline, reading: None }
     }
 
     /// Takes the memory of a small body, before anything is waited for.
@@ -123,7 +171,8 @@ impl<'a> Hold<'a> {
         if self.memory.is_none() && self.slot.is_none() {
             let exact = announced.exact().and_then(|length| usize::try_from(length).ok());
             let needed = exact.unwrap_or(SMALL).clamp(LEAST, SMALL);
-            self.memory = Some(self.room.memory.take(needed, self.deadline.at_most(READING)).await?);
+            self.memory =
+                Some(self.room.memory.take(self.peer, needed, self.deadline.at_most(READING)).await?);
         }
         Ok(())
     }
@@ -147,12 +196,13 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// Reads `body`, at most `limit` bytes, until `deadline` or until the caller took too long to send it. A
-/// body that arrives in one piece is not copied.
+/// Reads the `body` of a request of `peer`, at most `limit` bytes, until `deadline` or until the caller took
+/// too long to send it. A body that arrives in one piece is not copied.
 pub(crate) async fn collect<B>(
     mut body: B,
     limit: usize,
     room: &Room,
+    peer: IpAddr,
     deadline: Deadline,
 ) -> Result<Collected<'_>, BodyError>
 where
@@ -163,7 +213,7 @@ where
     if expected > limit as u64 {
         return Err(BodyError::TooLarge(limit));
     }
-    let mut hold = Hold::new(room, deadline);
+    let mut hold = Hold::new(room, peer, deadline);
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
     while !body.is_end_stream() {

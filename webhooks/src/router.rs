@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,6 +52,8 @@ pub struct Limits {
     /// much again is left to those that wait for it; more, and those that waited in vain, are turned away
     /// like calls.
     pub unfinished_bytes: usize,
+    /// What one peer may have of it, or wait for.
+    pub unfinished_bytes_per_peer: usize,
     /// Requests above 256 KiB held in memory at the same time, for reviews and for conversions each. One
     /// above 4 MiB is held besides.
     pub large_requests: usize,
@@ -62,7 +65,8 @@ impl Default for Limits {
             review_bytes: 7 << 20,
             conversion_bytes: 64 << 20,
             calls: 1024,
-            unfinished_bytes: 64 << 20,
+            unfinished_bytes: 32 << 20,
+            unfinished_bytes_per_peer: 16 << 20,
             large_requests: 4,
         }
     }
@@ -70,7 +74,11 @@ impl Default for Limits {
 
 /// The paths of the admission server and what their calls share. Cheap to clone.
 #[derive(Clone)]
-pub struct Router(Arc<Shared>);
+pub struct Router {
+    shared: Arc<Shared>,
+    /// Who calls.
+    peer: IpAddr,
+}
 
 struct Shared {
     routes: Vec<Route>,
@@ -107,20 +115,21 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     }
     let metrics = admission.metrics.path(CONVERT_PATH);
     routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics });
-    let memory = Memory::new(limits.unfinished_bytes);
-    Router(Arc::new(Shared {
+    let memory = Memory::new(limits.unfinished_bytes, limits.unfinished_bytes_per_peer);
+    let shared = Arc::new(Shared {
         routes,
         calls: Semaphore::new(limits.calls),
         reviews: Room::new(memory.clone(), limits.large_requests),
         conversions: Room::new(memory, limits.large_requests),
         admission,
         limits,
-    }))
+    });
+    Router { shared, peer: Ipv6Addr::UNSPECIFIED.into() }
 }
 
 impl fmt::Debug for Router {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.0.routes.iter().map(|route| route.path)).finish()
+        formatter.debug_list().entries(self.shared.routes.iter().map(|route| route.path)).finish()
     }
 }
 
@@ -132,8 +141,8 @@ impl Router {
     {
         let path = request.uri().path();
         // The table is short, and Pods come first in it.
-        match self.0.routes.iter().find(|route| route.path == path) {
-            Some(route) => self.0.answer(route, request).await,
+        match self.shared.routes.iter().find(|route| route.path == path) {
+            Some(route) => self.shared.answer(route, self.peer, request).await,
             None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
             None => plain(StatusCode::NOT_FOUND, ""),
         }
@@ -142,6 +151,10 @@ impl Router {
 
 impl Serve for Router {
     type Body = Full<Bytes>;
+
+    fn for_peer(&self, peer: IpAddr) -> Self {
+        Self { peer, ..self.clone() }
+    }
 
     fn serve(
         &self,
@@ -153,15 +166,15 @@ impl Serve for Router {
 }
 
 impl Shared {
-    async fn answer<B>(&self, route: &Route, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(&self, route: &Route, peer: IpAddr, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
         let started = Instant::now();
         let in_flight = route.metrics.enter();
         let answer = match route.target {
-            Target::Admit(endpoint) => self.admit(endpoint, request).await,
-            Target::Convert => Box::pin(self.convert(request)).await,
+            Target::Admit(endpoint) => self.admit(endpoint, peer, request).await,
+            Target::Convert => Box::pin(self.convert(peer, request)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded(reason)| {
             self.admission.metrics.overloads.inc();
@@ -180,6 +193,7 @@ impl Shared {
     async fn admit<B>(
         &self,
         endpoint: Endpoint,
+        peer: IpAddr,
         request: Request<B>,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
     where
@@ -189,7 +203,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         let reply = match refused_by_header(&parts.headers, &body) {
             Some(reply) => reply,
-            None => match collect(body, self.limits.review_bytes, &self.reviews, deadline).await {
+            None => match collect(body, self.limits.review_bytes, &self.reviews, peer, deadline).await {
                 Ok(collected) => {
                     let _place = self.enter()?;
                     let reply = self.admission.admit(endpoint, &collected.bytes, deadline).await;
@@ -204,13 +218,13 @@ impl Shared {
         Ok(json(StatusCode::OK, reply.body))
     }
 
-    async fn convert<B>(&self, request: Request<B>) -> Result<Response<Full<Bytes>>, Overloaded>
+    async fn convert<B>(&self, peer: IpAddr, request: Request<B>) -> Result<Response<Full<Bytes>>, Overloaded>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
         let deadline = Deadline::from_query(request.uri().query());
         let limit = self.limits.conversion_bytes;
-        Ok(match collect(request.into_body(), limit, &self.conversions, deadline).await {
+        Ok(match collect(request.into_body(), limit, &self.conversions, peer, deadline).await {
             Ok(collected) => {
                 let _place = self.enter()?;
                 let (status, body) = convert(&self.admission.metrics, collected.bytes.clone()).await;

@@ -9,7 +9,7 @@
 
 use std::error::Error;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +99,12 @@ impl Default for ConnectionLimits {
 pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of its answers; the default one is empty.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
+
+    /// What answers the calls of `peer`: by default it is the same for all.
+    fn for_peer(&self, peer: IpAddr) -> Self {
+        let _ = peer;
+        self.clone()
+    }
 
     /// Answers a request.
     fn serve(
@@ -223,6 +229,11 @@ impl Server {
     /// Where it listens.
     pub fn local_address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Waits until it serves no more, which without [`Self::drain`] is a defect of ours.
+    pub async fn ended(&mut self) {
+        drop((&mut self.accepting).await);
     }
 
     /// Stops gracefully; the caller has turned unready before. For the time `wait` it goes on accepting,

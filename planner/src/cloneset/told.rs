@@ -70,10 +70,22 @@ fn refused(plan: &Plan, failed: &CloneSetCondition, all: bool) -> BTreeMap<Box<s
     let since = failed.last_transition_time.as_ref().and_then(Time::timestamp).unwrap_or_default();
     let refusal = || Refusal { message: failed.message.as_str().into(), since };
     let begun = plan.update.iter().filter_map(Action::updated_pod);
-    let is_named = |pod: &Seen| failed.message.contains(&pod.name);
+    let is_named = |pod: &Seen| names(&failed.message, &pod.name);
     let any_named = !all && begun.clone().any(is_named);
     let refused = begun.filter(|pod| !any_named || is_named(pod));
     refused.map(|pod| (pod.uid.as_str().into(), refusal())).collect()
+}
+
+/// True if `message` has `name` in it as a whole, not as a part of a longer name.
+fn names(message: &str, name: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '-';
+    message.match_indices(name).any(|(start, _)| {
+        let (before, after) = (message.get(..start), message.get(start + name.len()..));
+        let part = |text: Option<&str>, character: fn(&str) -> Option<char>| {
+            text.and_then(character).is_some_and(is_part)
+        };
+        !part(before, |text| text.chars().next_back()) && !part(after, |text| text.chars().next())
+    })
 }
 
 /// What the scale step would do was refused.

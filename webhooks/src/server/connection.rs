@@ -16,7 +16,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::IntCounter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
 use tracing::{debug, error};
 
 use super::batch::{Calls, Held, drive};
@@ -33,7 +32,8 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 knows.
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const HEADERS: u32 = 16 * 1024;
-/// Time to leave for a connection that lost its place: enough for a call that crosses the request to go.
+/// Time to leave for a connection that lost its place: enough for a call that crosses the request to go to
+/// arrive. It is answered then.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a connection ended before its time.
@@ -121,7 +121,7 @@ impl<S: Serve> Http<S> {
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let answering = Arc::new(Answering {
-            service: self.service.clone(),
+            service: self.service.for_peer(occupant.peer()),
             occupant: occupant.clone(),
             panics: self.panics.clone(),
         });
@@ -163,7 +163,10 @@ impl<S: Serve> Http<S> {
             result = connection.as_mut() => return Ok(result?),
             () = occupant.displaced() => {
                 connection.as_mut().graceful_shutdown();
-                return timeout(FAREWELL, connection).await.map_or(Ok(()), |end| Ok(end?));
+                return tokio::select! {
+                    end = connection => Ok(end?),
+                    () = occupant.quiet(FAREWELL, self.limits.call) => Ok(()),
+                };
             }
             () = reached(&mut phase, Phase::Stopping) => connection.as_mut().graceful_shutdown(),
         }
@@ -205,8 +208,13 @@ impl<S: Serve> Http<S> {
         };
         connection.as_mut().graceful_shutdown();
         let rest = drive(connection, &calls, &stream);
-        let end = if hurried { timeout(FAREWELL, rest).await.unwrap_or(Ok(Ok(()))) } else { rest.await };
-        Ok(end??)
+        if !hurried {
+            return Ok(rest.await??);
+        }
+        tokio::select! {
+            end = rest => Ok(end??),
+            () = occupant.quiet(FAREWELL, self.limits.call) => Ok(()),
+        }
     }
 }
 

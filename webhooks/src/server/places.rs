@@ -134,7 +134,10 @@ impl Places {
             .values()
             .filter(|occupant| among(occupant) && occupant.may_leave(now, &self.limits))
             .collect();
-        idle.sort_by_key(|occupant| (Reverse(taken.peers.get(&occupant.peer)), occupant.last.load(Relaxed)));
+        // Calls go on meanwhile: each time is read once.
+        idle.sort_by_cached_key(|occupant| {
+            (Reverse(taken.peers.get(&occupant.peer)), occupant.last.load(Relaxed))
+        });
         for occupant in idle.into_iter().take(count) {
             debug!(peer = %occupant.peer, "an idle connection is closed: its place is needed");
             occupant.leaving.store(true, Relaxed);
@@ -177,6 +180,11 @@ impl Occupant {
         Call(self)
     }
 
+    /// Who opened it.
+    pub(super) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     /// Waits until the connection is asked to leave.
     pub(super) async fn displaced(&self) {
         self.leave.notified().await;
@@ -187,6 +195,17 @@ impl Occupant {
         sleep(limit).await;
         if self.used.load(Relaxed) {
             future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until no call is under way, for `least` and at most for `most`.
+    pub(super) async fn quiet(&self, least: Duration, most: Duration) {
+        let began = Instant::now();
+        loop {
+            sleep(least).await;
+            if self.calls.load(Relaxed) == 0 || began.elapsed() >= most {
+                return;
+            }
         }
     }
 
@@ -284,6 +303,43 @@ mod tests {
         assert!(timeout(AGAIN * 2, places.take(TWO)).await.is_err());
         assert!(!leaves(&first));
         assert_eq!(metrics.connections_displaced.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn calls_go_on_while_others_are_chosen_to_leave() {
+        let limits = ConnectionLimits { settled: Duration::ZERO, ..ConnectionLimits::default() };
+        let (places, metrics) = places(limits);
+        let mut own = Vec::new();
+        for _ in 0..200 {
+            own.push(places.take(ONE).await.unwrap());
+        }
+        let done = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let busy: Vec<_> = own.iter().map(|place| place.occupant().clone()).collect();
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    busy.iter().for_each(|occupant| drop(occupant.enter()));
+                }
+            });
+            for _ in 0..100 {
+                places.displace(1, |_| true);
+            }
+            done.store(true, Relaxed);
+        });
+        assert!((1..=100).contains(&metrics.connections_displaced.get()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_has_its_calls_answered_first() {
+        let (places, _) = places(ConnectionLimits::default());
+        let place = places.take(ONE).await.unwrap();
+        let (least, most) = (Duration::from_secs(2), Duration::from_secs(60));
+        let call = place.occupant().enter();
+        let quiet = place.occupant().quiet(least, most);
+        let mut quiet = std::pin::pin!(quiet);
+        assert!(timeout(least * 5, quiet.as_mut()).await.is_err());
+        drop(call);
+        assert!(timeout(least * 2, quiet).await.is_ok());
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use webhooks::router::{Limits, Router, router};
+use webhooks::server::Serve;
 
 use crate::support::{admission, create_pod, review};
 
@@ -51,6 +52,31 @@ async fn begin(router: &Router, path: &str, announced: u64) -> JoinHandle<Respon
     let call = tokio::spawn(call);
     asked.notified().await;
     call
+}
+
+#[tokio::test]
+async fn one_peer_does_not_take_all_memory() {
+    let share = 64 << 10;
+    let limits = Limits { unfinished_bytes_per_peer: share, ..Limits::default() };
+    let router = router(Arc::new(admission("", "")), limits);
+    let peer = |last: u8| router.for_peer([10, 0, 0, last].into());
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(begin(&peer(1), "/mutate-pod?timeout=20s", 1).await);
+    }
+    assert_turned_away(begin(&peer(1), "/mutate-pod?timeout=20s", 1).await.await.unwrap()).await;
+    let other = begin(&peer(2), "/mutate-pod?timeout=20s", 1).await;
+    tokio::task::yield_now().await;
+    assert!(!other.is_finished());
+    // What ends gives its share back.
+    held.pop().unwrap().abort();
+    while held.len() < 4 {
+        let call = begin(&peer(1), "/mutate-pod?timeout=20s", 1).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if !call.is_finished() {
+            held.push(call);
+        }
+    }
 }
 
 async fn assert_turned_away(response: Response<Full<Bytes>>) {

@@ -27,6 +27,17 @@ fn waiting(plan: &Plan) -> (Vec<&str>, bool) {
 }
 
 #[test]
+fn a_name_is_not_found_in_a_longer_one() {
+    for message in ["web-1", "pods \"web-1\" is forbidden", "no: web-1."] {
+        assert!(names(message, "web-1"), "{message}");
+    }
+    for message in ["web-10 is forbidden", "my-web-1", "web-1-a", ""] {
+        assert!(!names(message, "web-1"), "{message}");
+    }
+    assert!(names("web-10, web-1", "web-1"));
+}
+
+#[test]
 fn a_refused_pod_waits_and_another_one_is_updated_in_its_place() {
     let fleet = told_of(json!([]));
     let first = fleet.plan().update[0].object().to_owned();
