@@ -47,6 +47,10 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
 /// Carries steps out until the Pod has to wait. A write that finds another state than the one it was
 /// decided for fails (404, 409) and is decided anew.
 async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
+    if pod.waiting.is_empty() {
+        // It waits for its first condition.
+        return Ok(Next::Done);
+    }
     let collection = format!("/api/v1/namespaces/{}/configmaps", pod.namespace);
     let path = format!("{collection}/{}", barrier_name(&pod.name));
     let mut barrier = write::get(client, &path).await?.as_deref().map(Barrier::read).transpose()?;
@@ -128,6 +132,13 @@ mod tests {
                 format!("{path} {}", open_patch("p_1", "8"))
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_pod_without_priorities_costs_no_call() {
+        let (client, requests) = fake::api_server(|_| (404, fake::status(404)));
+        assert_eq!(advance(&client, &pod(&[])).await.unwrap(), Next::Done);
+        assert!(requests.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
