@@ -18,6 +18,7 @@ pub mod files;
 pub mod index;
 pub mod list;
 pub mod lookup;
+pub mod panics;
 pub mod requests;
 pub mod watched;
 pub mod write;

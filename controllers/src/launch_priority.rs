@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError, triggers, whole_pod_reference};
+use crate::{Context, ReconcileError, pod_reference, triggers};
 
 const SETTINGS: Settings = Settings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
@@ -32,7 +32,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
         let (client, pods, containment) = (client.clone(), pods.clone(), containment.clone());
         async move {
-            let object = || pods.waiting().get(&key).map(|pod| whole_pod_reference(&pod));
+            let object = || pods.waiting().get(&key).map(|pod| pod_reference(&*pod));
             containment.contain(object, reconcile(&client, &pods, &key)).await
         }
     });

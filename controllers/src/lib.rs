@@ -36,16 +36,16 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use cluster::Index;
 use cluster::election::Election;
-use cluster::watched::WatchedObject;
+use cluster::events::about;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Client, Resource};
-use planner::observed_pod::ObservedPod;
+use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
 use crate::metrics::Metrics;
 use crate::pods::Pods;
+use crate::store::Kept;
 
 /// Pause before controllers start again after one of them failed.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
@@ -202,27 +202,10 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks
 }
 
-/// A Pod as Events refer to it.
-fn pod_reference(pod: &ObservedPod) -> ObjectReference {
-    let metadata = &pod.metadata;
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(metadata.namespace.to_string()),
-        name: Some(metadata.name.to_string()),
-        uid: Some(metadata.uid.to_string()),
-        // No resource version: Events of all states are counted as one.
-        ..ObjectReference::default()
-    }
-}
-
-/// A Pod that is kept whole, as Events refer to it.
-fn whole_pod_reference(pod: &WatchedObject) -> ObjectReference {
-    let (namespace, name) = pod.key();
-    let uid = pod.meta().uid.clone();
-    let (api_version, kind) = (Some("v1".to_owned()), Some("Pod".to_owned()));
-    let (namespace, name) = (Some(namespace), Some(name));
-    ObjectReference { api_version, kind, namespace, name, uid, ..ObjectReference::default() }
+/// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.
+fn pod_reference(pod: &impl Kept) -> ObjectReference {
+    let namespace = Some(pod.namespace().to_owned());
+    ObjectReference { namespace, ..about("v1", "Pod", pod.name(), pod.uid()) }
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.

@@ -1,12 +1,10 @@
 //! Panics of reconciles (users' pain 9): defects of ours that one object brings out. It alone waits then, its
 //! Event and a counter tell of it, and all others go on.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cluster::events::{Recorder, Severity};
-use futures::FutureExt;
+use cluster::panics::{Panicked, contained, contained_at_once};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tracing::error;
@@ -32,15 +30,16 @@ impl Containment {
         object: impl FnOnce() -> Option<ObjectReference>,
         work: impl Future<Output = Result<T, ReconcileError>>,
     ) -> Result<T, ReconcileError> {
-        let panic = match caught(work).await {
+        // What the work left half done is in caches, whose locks do not mind, or is written anew.
+        let Panicked { message, .. } = match contained(work).await {
             Ok(result) => return result,
-            Err(panic) => panic,
+            Err(panicked) => panicked,
         };
         self.metrics.panicked(self.controller);
         if let Some(object) = object() {
-            tell(&self.recorder, &object, self.controller, &panic).await;
+            tell(&self.recorder, &object, self.controller, &message).await;
         }
-        Err(ReconcileError::Panicked(panic))
+        Err(ReconcileError::Panicked(message))
     }
 }
 
@@ -53,25 +52,10 @@ pub(crate) async fn tell(recorder: &Recorder, object: &ObjectReference, controll
     recorder.record(object, Severity::Warning, "Reconcile", "ReconcilePanicked", note).await;
 }
 
-/// Does some work.
-///
-/// # Errors
-/// It panicked: what the panic said.
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
-    // What the work left half done is in caches, whose locks do not mind, or is written anew.
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| message(&*payload).to_owned())
-}
-
 /// Does a piece of work about a change; where it panics, the change is passed over.
 pub(crate) fn passing_over<T>(work: impl FnOnce() -> T) -> Option<T> {
-    let outcome = catch_unwind(AssertUnwindSafe(work));
-    outcome.inspect_err(|payload| error!(panic = message(&**payload), "a change is passed over")).ok()
-}
-
-/// What a panic said.
-fn message(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+    let outcome = contained_at_once(work);
+    outcome.inspect_err(|panicked| error!(panic = panicked.message, "a change is passed over")).ok()
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let queue = queue::run(settings, &context.metrics, keys, move |key| {
         let (terminator, containment) = (terminator.clone(), containment.clone());
         async move {
-            let object = || terminator.pods.get(&key).map(|pod| pod_reference(&pod));
+            let object = || terminator.pods.get(&key).map(|pod| pod_reference(&*pod));
             containment.contain(object, terminator.reconcile(&key)).await
         }
     });

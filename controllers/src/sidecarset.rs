@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Index;
-use cluster::events::{Recorder, Severity};
+use cluster::events::{Recorder, Severity, about};
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind};
 use futures::{StreamExt, stream};
@@ -415,7 +415,7 @@ impl Controller {
             Err(error) => update.on_failure(&error.to_string()),
         };
         if let Some(event) = event {
-            self.tell(&pod_reference(&update.pod), &event).await;
+            self.tell(&pod_reference(&*update.pod), &event).await;
         }
         (&update.pod, outcome)
     }
@@ -449,11 +449,5 @@ impl Controller {
 }
 
 fn reference(set: &RolloutSet) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(api::sidecarset::API_VERSION.to_owned()),
-        kind: Some(api::sidecarset::KIND.to_owned()),
-        name: Some(set.name.to_string()),
-        uid: Some(set.uid.to_string()),
-        ..ObjectReference::default()
-    }
+    about(api::sidecarset::API_VERSION, api::sidecarset::KIND, &set.name, &set.uid)
 }

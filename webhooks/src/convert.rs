@@ -3,11 +3,11 @@
 
 use api::conversion::review;
 use bytes::Bytes;
+use cluster::panics::{Panicked, contained_at_once};
 use http::StatusCode;
 use tracing::error;
 
 use crate::metrics::Metrics;
-use crate::panics::{Panicked, contained_at_once};
 
 /// Above this many bytes a conversion leaves the threads that answer admission.
 const INLINE: usize = 256 * 1024;

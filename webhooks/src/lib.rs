@@ -34,7 +34,6 @@ pub mod server;
 mod body;
 mod cloneset;
 mod convert;
-mod panics;
 mod pod;
 mod protection;
 mod sidecarset;

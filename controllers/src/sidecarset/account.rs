@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use api::annotations::SIDECARSET_PODS;
 use cluster::events::Allowance;
+use cluster::panics::{Panicked, contained};
 use cluster::write::{self, PatchKind};
 use kube::Client;
 use planner::json_patch::string;
@@ -31,7 +32,7 @@ use tracing::{error, info, warn};
 use super::{Controller, NAME, key, reference};
 use crate::metrics::Metrics;
 use crate::now;
-use crate::panics::{caught, tell};
+use crate::panics::tell;
 
 pub(super) mod reviewed;
 
@@ -161,9 +162,9 @@ impl<'c> Keeper<'c> {
     /// Keeps them for ever.
     pub(super) async fn run(mut self) {
         loop {
-            if let Err(panic) = caught(self.round()).await {
+            if let Err(Panicked { message, .. }) = contained(self.round()).await {
                 self.metrics.panicked(NAME);
-                error!(panic, "the accounts of SidecarSets wait for the next round");
+                error!(panic = message, "the accounts of SidecarSets wait for the next round");
             }
             let evicting =
                 self.sets.values().any(|set| set.evictions.as_ref().is_some_and(Evictions::is_under_way));
@@ -186,25 +187,25 @@ impl<'c> Keeper<'c> {
         due.sort_unstable();
         for (_, name) in due.into_iter().take(SETS) {
             self.due.remove(&name);
-            let looked = caught(self.look_at(&world, &name)).await;
+            let looked = contained(self.look_at(&world, &name)).await;
             self.set_aside(&name, looked).await;
         }
         let missing: Vec<Box<str>> =
             self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
         for name in missing {
-            let tried = caught(self.evict(&world, &name)).await;
+            let tried = contained(self.evict(&world, &name)).await;
             self.set_aside(&name, tried).await;
         }
     }
 
     /// Leaves a SidecarSet alone for long where work on it panicked: the others go on.
-    async fn set_aside(&mut self, name: &str, outcome: Result<(), String>) {
-        let Err(panic) = outcome else { return };
+    async fn set_aside(&mut self, name: &str, outcome: Result<(), Panicked>) {
+        let Err(Panicked { message, .. }) = outcome else { return };
         self.metrics.panicked(NAME);
         self.sets.remove(name);
         self.due.insert(name.into(), Instant::now() + FAILED.1);
         if let Some(set) = self.controller.sets.get(&key(name)) {
-            tell(&self.controller.recorder, &reference(&set), NAME, &panic).await;
+            tell(&self.controller.recorder, &reference(&set), NAME, &message).await;
         }
     }
 

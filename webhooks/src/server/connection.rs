@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::panics::contained;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -22,7 +23,6 @@ use super::batch::{Calls, Held, drive};
 use super::places::Occupant;
 use super::{ConnectionLimits, Serve};
 use crate::metrics::Metrics;
-use crate::panics::contained;
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Panics end where they happen: in the answer to one call.
+//! Panics end where they happen: in the answer to one call, or at the one object that brought them out.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,11 +14,11 @@ thread_local! {
 
 /// A panic that was caught.
 #[derive(Debug, Default)]
-pub(crate) struct Panicked {
+pub struct Panicked {
     /// What it said.
-    pub(crate) message: String,
+    pub message: String,
     /// File, line and column.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 impl Panicked {
@@ -30,13 +30,13 @@ impl Panicked {
 }
 
 /// Does `work` to its end, or to its panic.
-pub(crate) async fn contained<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+pub async fn contained<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     note_places();
     AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| Panicked::new(&*payload))
 }
 
 /// [`contained`] for what waits for nothing.
-pub(crate) fn contained_at_once<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn contained_at_once<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     note_places();
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::new(&*payload))
 }
