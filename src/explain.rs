@@ -20,14 +20,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
-use planner::cloneset::{
+use planner::kinds::cloneset::{
     Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan_as_told, selector_text, trouble,
 };
-use planner::moment::{Moment, rfc3339};
-use planner::observed_pod::{ObservedPod, Pairs, PodMetadata};
-use planner::revision::workload::StoredRevision;
-use planner::selector::Selector;
-use planner::server_version::ServerVersion;
+use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
+use planner::text::moment::{Moment, rfc3339};
+use planner::text::selector::Selector;
+use planner::text::server_version::ServerVersion;
+use planner::workload::revision::workload::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use cluster::files::{Object, Objects};
-use planner::json_patch;
-use planner::sidecarset::defaulting;
-use planner::world::{Watched, World};
+use planner::kinds::sidecarset::defaulting;
+use planner::server::world::{Watched, World};
+use planner::text::json_patch;
 use tracing::warn;
 
 /// A world of `objects`. SidecarSets first pass conversion and defaulting, as on their way into a

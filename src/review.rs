@@ -18,7 +18,7 @@ use api::features::{Feature, FeatureGates};
 use clap::{Args, ValueEnum};
 use cluster::files::Objects;
 use cluster::{Index, Lookup};
-use planner::moment::Moment;
+use planner::text::moment::Moment;
 use webhooks::{Admission, Metrics, ProtectionLog, Settings};
 
 use crate::offline;

@@ -10,11 +10,11 @@ use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use clap::Args;
 use cluster::files::{Object, Objects};
-use planner::cloneset::validation::{self, NamedPod};
-use planner::cloneset::{defaulting, plan};
-use planner::json_patch;
+use planner::kinds::cloneset::validation::{self, NamedPod};
+use planner::kinds::cloneset::{defaulting, plan};
 use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Step, chart};
-use planner::verdict::Verdict;
+use planner::text::json_patch;
+use planner::text::verdict::Verdict;
 
 /// Exit code where the CloneSet does not come to what it asks for; 1 is an error, as everywhere.
 const NOT_CONVERGED: u8 = 4;

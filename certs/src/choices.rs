@@ -1,7 +1,7 @@
 //! What users choose about the webhook entries: taken in before each publication, and answered by Events.
 
 use cluster::events::Severity;
-use planner::registration::Choices;
+use planner::server::registration::Choices;
 use tracing::{info, warn};
 
 use crate::objects;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every replica runs one publisher; there is no leader. What it does next is decided by
-//! `planner::rotation` and `planner::registration`; this crate reads, writes and watches.
+//! `planner::server::rotation` and `planner::server::registration`; this crate reads, writes and watches.
 //!
 //! - [`start`] returns at once. A stored certificate is served a moment later, before anything is
 //!   published, so that nothing waits for caches: `/convert` answers from the first handshake.

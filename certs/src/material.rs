@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use planner::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
+use planner::server::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData, RsaKeySize,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use planner::registration::Choices;
-use planner::rotation::Leaf;
+use planner::server::registration::Choices;
+use planner::server::rotation::Leaf;
 
 use crate::material::Material;
 

@@ -8,10 +8,10 @@ use http::{Request, header};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference};
 use kube::Client;
 use kube::{Api, ResourceExt};
-use planner::json_patch::Patch;
-use planner::registration::{
+use planner::server::registration::{
     CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
 };
+use planner::text::json_patch::Patch;
 use thiserror::Error;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";

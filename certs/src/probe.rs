@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use planner::registration::Endpoint;
+use planner::server::registration::Endpoint;
 use serde::Deserialize;
 
 use crate::connection::{Address, CallError, Peer};

@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use cluster::events::{Recorder, Severity};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use planner::moment::Moment;
-use planner::pause::doubled;
-use planner::registration::{Configuration, ConfigurationKind, Owner, Plan, Waiting, Wanted};
-use planner::rotation::{self, Authority, Observation, Step};
+use planner::server::registration::{Configuration, ConfigurationKind, Owner, Plan, Waiting, Wanted};
+use planner::server::rotation::{self, Authority, Observation, Step};
+use planner::text::backoff::doubled;
+use planner::text::moment::Moment;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -190,7 +190,7 @@ impl Publisher {
         });
         let (mut owner, leaving) = namespace.map_or((None, false), |(owner, leaving)| (Some(owner), leaving));
         for _ in 0..ROUNDS {
-            // Objects are read before the store: see `planner::rotation`.
+            // Objects are read before the store: see `planner::server::rotation`.
             self.objects.refresh(versions).await?;
             let configurations = self.objects.configurations().await?;
             self.settle_choices(&configurations).await?;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use planner::registration::{self, Endpoint};
-use planner::rotation::{self, Timing};
+use planner::server::registration::{self, Endpoint};
+use planner::server::rotation::{self, Timing};
 use thiserror::Error;
 
 /// Who makes the certificates, and where they lie.

@@ -15,7 +15,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{Config, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
-use planner::registration::ConfigurationKind;
+use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 

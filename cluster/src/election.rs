@@ -1,11 +1,11 @@
 //! Leader election: controllers run on one replica at a time, the holder of a Lease. What to do about the
-//! Lease is decided by [`planner::election`].
+//! Lease is decided by [`planner::server::election`].
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use planner::election::{Lease, Observation, Step};
+use planner::server::election::{Lease, Observation, Step};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -16,7 +16,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 

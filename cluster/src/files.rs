@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use api::kinds::{podprobemarker, podunavailablebudget};
 use api::raw_object::{RawNode, RawObject};
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

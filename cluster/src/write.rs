@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, Request, header};
 use kube::Client;
-use planner::json_patch::string;
+use planner::text::json_patch::string;
 
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   CloneSets, Pods, claims, ControllerRevisions --(old, new)--> keys --> queue
-//!   reconcile: snapshot --> planner::cloneset::plan --> act --> status, Events
+//!   reconcile: snapshot --> planner::kinds::cloneset::plan --> act --> status, Events
 //!                 ^---------- what the writes returned ---'
 //! ```
 //!
-//! What to do is decided by `planner::cloneset`; here it is gathered and carried out. After a plan a
+//! What to do is decided by `planner::kinds::cloneset`; here it is gathered and carried out. After a plan a
 //! CloneSet rests for a multiple of the time that the plan took, so that planning takes a small, constant
 //! share of the time however many Pods there are and however often they change.
 //!
@@ -24,11 +24,13 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::cloneset::{Action, Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan, trigger};
-use planner::event::Event;
-use planner::observed_pod::ObservedPod;
-use planner::revision::workload::StoredRevision;
-use planner::server_version::ServerVersion;
+use planner::kinds::cloneset::{
+    Action, Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan, trigger,
+};
+use planner::pod::observed::ObservedPod;
+use planner::text::server_version::ServerVersion;
+use planner::workload::event::Event;
+use planner::workload::revision::workload::StoredRevision;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};

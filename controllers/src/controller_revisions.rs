@@ -1,7 +1,7 @@
 //! How ControllerRevisions are found.
 
 use api::labels::SIDECARSET_NAME;
-use planner::revision::workload::StoredRevision;
+use planner::workload::revision::workload::StoredRevision;
 
 use crate::store::Kept;
 use crate::store::follow::Readable;

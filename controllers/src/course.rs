@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use planner::pause::doubled;
+use planner::text::backoff::doubled;
 use tokio::time::Instant;
 
 /// An object rests this many times as long as its plan took: planning takes a twentieth of a core.

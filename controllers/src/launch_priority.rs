@@ -7,8 +7,8 @@ use std::time::Duration;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use kube::Client;
-use planner::launch_priority::barrier_name;
-use planner::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
+use planner::pod::launch_priority::barrier_name;
+use planner::pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
 use tokio::sync::mpsc;
 
 use crate::panics::Containment;

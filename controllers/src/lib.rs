@@ -61,7 +61,7 @@ pub enum ReconcileError {
     Object(#[from] serde_json::Error),
     /// What the object asks for can't be recorded.
     #[error("no ControllerRevision can be made: {0}")]
-    Record(#[from] planner::canonical::CanonicalError),
+    Record(#[from] planner::text::canonical::CanonicalError),
     /// A Pod's Node is not there.
     #[error("node {0:?} does not exist")]
     NoNode(String),
@@ -209,10 +209,10 @@ fn pod_reference(pod: &impl Kept) -> ObjectReference {
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.
-fn now() -> planner::moment::Moment {
+fn now() -> planner::text::moment::Moment {
     use std::hash::{BuildHasher, RandomState};
     // The hasher's keys are random per process and other ones each time.
-    planner::moment::Moment { now: jiff::Timestamp::now(), seed: RandomState::new().hash_one(()) }
+    planner::text::moment::Moment { now: jiff::Timestamp::now(), seed: RandomState::new().hash_one(()) }
 }
 
 #[cfg(test)]
@@ -289,7 +289,7 @@ mod tests {
             evicting: client.clone(),
             client,
             metrics: Arc::new(metrics()),
-            index: Arc::new(Index::fixed(planner::world::World::new("kruise-system"))),
+            index: Arc::new(Index::fixed(planner::server::world::World::new("kruise-system"))),
             settings: Arc::new(settings),
         };
         let running = tokio::spawn(run_unelected(context.clone()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use kube::Client;
-use planner::readiness_gate;
+use planner::pod::readiness_gate;
 use tokio::sync::mpsc;
 
 use crate::panics::Containment;

@@ -20,12 +20,12 @@ use api::environment::CONTAINER_BARRIER;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::launch_priority::release::PodFacts;
-use planner::observed_pod::{ObservedPod, Pool};
-use planner::sidecar_terminator;
-use planner::sidecarset::account::ledger::Ledger;
-use planner::sidecarset::account::{PodRecord, Uid};
-use planner::sidecarset::rollout::injected;
+use planner::kinds::sidecar_terminator;
+use planner::kinds::sidecarset::account::ledger::Ledger;
+use planner::kinds::sidecarset::account::{PodRecord, Uid};
+use planner::kinds::sidecarset::rollout::injected;
+use planner::pod::launch_priority::release::PodFacts;
+use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::created_pods::CreatedPods;

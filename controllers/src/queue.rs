@@ -203,7 +203,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
 }
 
 fn backoff(failures: u32) -> Duration {
-    planner::pause::doubled((BASE_DELAY, MAX_DELAY), failures)
+    planner::text::backoff::doubled((BASE_DELAY, MAX_DELAY), failures)
 }
 
 #[cfg(test)]

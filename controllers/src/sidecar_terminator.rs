@@ -10,9 +10,9 @@ use cluster::events::{Recorder, Severity};
 use cluster::watched::Key;
 use cluster::write;
 use kube::Client;
-use planner::event::Event;
-use planner::observed_pod::ObservedPod;
-use planner::sidecar_terminator::{self, Action, RecreateRequest};
+use planner::kinds::sidecar_terminator::{self, Action, RecreateRequest};
+use planner::pod::observed::ObservedPod;
+use planner::workload::event::Event;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 

@@ -9,10 +9,10 @@ use std::hint::black_box;
 use api::features::FeatureGates;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
-use planner::moment::Moment;
-use planner::pod::{Operation, Outcome, PodReview, mutate};
-use planner::verdict::Verdict;
-use planner::world::{Watched, World};
+use planner::pod::review::{Operation, Outcome, PodReview, mutate};
+use planner::server::world::{Watched, World};
+use planner::text::moment::Moment;
+use planner::text::verdict::Verdict;
 use serde_json::{Value, json};
 
 /// A Pod as Deployments make them, with two containers.

@@ -10,8 +10,8 @@
 //!       '------ cache <-----------'
 //! ```
 //!
-//! The controller is the real planner ([`crate::cloneset::plan`], or whatever is given in its place), carried
-//! out as [`crate::cloneset::Plan`] documents it: one call after another, any of which may fail, lose its
+//! The controller is the real planner ([`crate::kinds::cloneset::plan`], or whatever is given in its place), carried
+//! out as [`crate::kinds::cloneset::Plan`] documents it: one call after another, any of which may fail, lose its
 //! answer, or be the last before a crash. It sees the cluster only through its cache.
 //!
 //! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
@@ -26,9 +26,9 @@ use api::features::FeatureGates;
 use api::kinds::cloneset::CloneSet;
 use jiff::Timestamp;
 
-use crate::cloneset::{Plan, Snapshot};
-use crate::moment::{Moment, Random};
-use crate::observed_pod::ObservedPod;
+use crate::kinds::cloneset::{Plan, Snapshot};
+use crate::pod::observed::ObservedPod;
+use crate::text::moment::{Moment, Random};
 
 mod agenda;
 mod cache;

@@ -9,14 +9,14 @@ use anyhow::{Context, anyhow};
 use api::labels::SIDECARSET_NAME;
 use jiff::Timestamp;
 use kube::Client;
-use planner::observed_pod::{ObservedPod, Pairs, PodMetadata, Pool};
-use planner::registration::ConfigurationKind;
-use planner::revision::workload::StoredRevision;
-use planner::sidecarset::account::{
+use planner::kinds::sidecarset::account::{
     Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
 };
-use planner::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
-use planner::world::{Namespace, Watched, World};
+use planner::kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
+use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
+use planner::server::registration::ConfigurationKind;
+use planner::server::world::{Namespace, Watched, World};
+use planner::workload::revision::workload::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

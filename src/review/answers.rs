@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster::files::{Object, Objects};
-use planner::json_patch::{self, Patch};
-use planner::pod::explanation::Explanation;
-use planner::pod::{self, Outcome, PodReview};
-use planner::registration::{self, ConfigurationKind};
-use planner::verdict::{Denial, Verdict};
-use planner::world::Namespace;
+use planner::pod::review::explanation::Explanation;
+use planner::pod::review::{self, Outcome, PodReview};
+use planner::server::registration::{self, ConfigurationKind};
+use planner::server::world::Namespace;
+use planner::text::json_patch::{self, Patch};
+use planner::text::verdict::{Denial, Verdict};
 use webhooks::{Admission, Deadline, Endpoint};
 
 use super::ReviewedOperation;
@@ -117,7 +117,7 @@ async fn answer(
 
 fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation> {
     let review = PodReview {
-        operation: pod::Operation::Create,
+        operation: review::Operation::Create,
         dry_run: true,
         subresource: "",
         resource: "pods",
@@ -126,7 +126,7 @@ fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation
     };
     let world = admission.index.world();
     let (outcome, explanations) =
-        pod::explain(&review, &world, Some(&Namespace::missing()), &admission.gates, (admission.clock)());
+        review::explain(&review, &world, Some(&Namespace::missing()), &admission.gates, (admission.clock)());
     if outcome == Outcome::NeedsNamespace { Vec::new() } else { explanations }
 }
 

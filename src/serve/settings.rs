@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use cluster::election;
-use planner::registration::FailurePolicy;
+use planner::server::registration::FailurePolicy;
 use tracing::warn;
 
 use crate::arguments::{ServeArguments, environment};

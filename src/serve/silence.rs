@@ -1,5 +1,5 @@
 //! Notices when the API server does not call us although it should (users' pain 19). The judgement is
-//! `planner::silence`; here the facts are gathered.
+//! `planner::server::silence`; here the facts are gathered.
 //!
 //! Calls may all go to one replica, and Pods are watched on the leader. So other replicas write down on the
 //! Lease when they were called last, at most four times a window, and the leader reads that only when it heard
@@ -16,8 +16,8 @@ use cluster::write::{self, PatchKind};
 use controllers::metrics::Metrics as ControllerMetrics;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use planner::registration::{Configuration, ConfigurationKind};
-use planner::silence::Observation;
+use planner::server::registration::{Configuration, ConfigurationKind};
+use planner::server::silence::Observation;
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tracing::{debug, info, warn};

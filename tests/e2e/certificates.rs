@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::{ApiServer, wait_for, wait_within};
 use kube::Client;
-use planner::rotation::UPTAKE;
+use planner::server::rotation::UPTAKE;
 use serde_json::{Value, json};
 
 use crate::conversion::samples;

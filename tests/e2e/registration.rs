@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kit::builders::object;
 use kit::{ApiServer, wait_for, wait_within};
 use kube::Client;
-use planner::rotation::Step;
+use planner::server::rotation::Step;
 use serde_json::{Value, json};
 
 use crate::product::{self, NAMESPACE, Options, Product};

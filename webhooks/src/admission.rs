@@ -8,11 +8,11 @@ use api::features::FeatureGates;
 use cluster::index::CacheState;
 use cluster::panics::{Panicked, contained, contained_at_once};
 use cluster::{Index, Lookup};
-use planner::moment::Moment;
-use planner::pod::Pod;
-use planner::protection::Kind;
-use planner::verdict::Verdict;
-use planner::world::Watched;
+use planner::kinds::deletion_protection::Kind;
+use planner::pod::review::Pod;
+use planner::server::world::Watched;
+use planner::text::moment::Moment;
+use planner::text::verdict::Verdict;
 use serde_json::value::RawValue;
 use tracing::{debug, error, info};
 

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use api::features::Feature;
 use futures::StreamExt;
 use futures::stream;
-use planner::cloneset::defaulting;
-use planner::cloneset::validation::{Context, NamedPod, newly_named, review};
-use planner::protection::unknown_value;
-use planner::verdict::Verdict;
+use planner::kinds::cloneset::defaulting;
+use planner::kinds::cloneset::validation::{Context, NamedPod, newly_named, review};
+use planner::kinds::deletion_protection::unknown_value;
+use planner::text::verdict::Verdict;
 use serde_json::value::RawValue;
 
 use crate::admission::Admission;

@@ -1,7 +1,7 @@
 //! The admission webhooks that this server answers, and their paths (spec 00 §4.2).
 
 use api::features::{Feature, FeatureGates};
-use planner::protection::Kind;
+use planner::kinds::deletion_protection::Kind;
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,10 +2,10 @@
 
 use api::features::Feature;
 use cluster::index::CacheState;
-use planner::moment::Moment;
-use planner::pod::{self, Operation, Outcome, Pod, PodReview};
-use planner::verdict::Verdict;
-use planner::world::{Namespace, Watched};
+use planner::pod::review::{self, Operation, Outcome, Pod, PodReview};
+use planner::server::world::{Namespace, Watched};
+use planner::text::moment::Moment;
+use planner::text::verdict::Verdict;
 
 use crate::admission::{Admission, not_loaded};
 use crate::deadline::Deadline;
@@ -85,7 +85,7 @@ fn decide(
     namespace: Option<&Namespace>,
     moment: Moment,
 ) -> Outcome {
-    pod::decide(review, &admission.index.world(), namespace, &admission.gates, moment)
+    review::decide(review, &admission.index.world(), namespace, &admission.gates, moment)
 }
 
 fn operation(name: &str) -> Option<Operation> {

@@ -1,10 +1,10 @@
 //! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals
-//! (spec 50). The decision itself is [`planner::protection`].
+//! (spec 50). The decision itself is [`planner::kinds::deletion_protection`].
 
 use api::features::Feature;
-use planner::json_patch::Patch;
-use planner::protection::{self, Assessment, Kind, Need, Refusal, assess};
-use planner::verdict::Verdict;
+use planner::kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
+use planner::text::json_patch::Patch;
+use planner::text::verdict::Verdict;
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;
@@ -64,14 +64,14 @@ async fn allowed(admission: &Admission, kind: Kind, request: &Request<'_>, deadl
     if let Some(object) = request.old_object
         && admission.gates.enabled(Feature::ResourcesDeletionProtection)
     {
-        warnings.extend(protection::unknown_value(object));
+        warnings.extend(deletion_protection::unknown_value(object));
         if kind == Kind::Namespace
-            && let Some(namespace) = protection::name(object)
+            && let Some(namespace) = deletion_protection::name(object)
         {
             let listing = admission.lookup.protected_objects(&namespace);
             let found = deadline.within("listing protected objects", listing).await.unwrap_or_default();
             let objects = found.iter().map(|(kind, object)| (*kind, object.as_raw_value()));
-            warnings.extend(protection::left_behind(objects, &admission.gates));
+            warnings.extend(deletion_protection::left_behind(objects, &admission.gates));
         }
     }
     Verdict::Allow { edits: Patch::default(), warnings }

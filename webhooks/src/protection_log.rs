@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use planner::json_patch::write_string;
+use planner::text::json_patch::write_string;
 use tracing::{info, warn};
 
 /// Lines that may wait for the disk.

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
 use base64::{Engine as _, encoded_len};
-use planner::json;
-use planner::json_patch::write_string;
-use planner::verdict::{Denial, Verdict};
+use planner::text::json;
+use planner::text::json_patch::write_string;
+use planner::text::verdict::{Denial, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -266,7 +266,7 @@ fn write_warnings(json: &mut String, warnings: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use planner::json_patch::{Patch, Pointer};
+    use planner::text::json_patch::{Patch, Pointer};
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,10 +1,12 @@
 //! The SidecarSet's own webhooks: defaulting and validation (spec 20 §3, §4).
 
-use planner::sidecarset::account::{Scope, hints};
-use planner::sidecarset::defaulting;
-use planner::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review};
-use planner::verdict::Verdict;
-use planner::world::{Watched, World};
+use planner::kinds::sidecarset::account::{Scope, hints};
+use planner::kinds::sidecarset::defaulting;
+use planner::kinds::sidecarset::validation::{
+    Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review,
+};
+use planner::server::world::{Watched, World};
+use planner::text::verdict::Verdict;
 
 use crate::admission::{Admission, not_loaded};
 use crate::review::Request;

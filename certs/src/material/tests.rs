@@ -1,4 +1,4 @@
-use planner::rotation::{DEFAULT_RENEW_BEFORE, Observation, Timing, UPTAKE, next};
+use planner::server::rotation::{DEFAULT_RENEW_BEFORE, Observation, Timing, UPTAKE, next};
 
 use super::*;
 

@@ -27,8 +27,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::{wait_for, wait_within};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use planner::registration::ConfigurationKind;
-use planner::rotation::{LIFETIME, Step, parse_renew_before};
+use planner::server::registration::ConfigurationKind;
+use planner::server::rotation::{LIFETIME, Step, parse_renew_before};
 use serde_json::{Value, json};
 use testbed::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -8,8 +8,8 @@ use cluster::client::is_outdated;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
 use futures::{StreamExt, stream};
-use planner::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
-use planner::observed_pod::ObservedPod;
+use planner::kinds::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
+use planner::pod::observed::ObservedPod;
 
 use super::memory::{CLAIMS, CREATIONS, PODS, key};
 use super::reading::Holder;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use planner::cloneset::{Action, Claim, Refusal};
-use planner::pause::doubled;
+use planner::kinds::cloneset::{Action, Claim, Refusal};
+use planner::text::backoff::doubled;
 use tokio::time::Instant;
 
 /// Pause before what was refused is tried again; doubled with each further refusal, up to the longest.
@@ -166,7 +166,7 @@ pub(super) fn key(action: &Action) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::cloneset::{Seen, WriteReason};
+    use planner::kinds::cloneset::{Seen, WriteReason};
     use tokio::time::advance;
 
     fn deletion() -> Action {

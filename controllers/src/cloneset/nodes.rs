@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::list::{List, query};
 use cluster::write;
 use kube::Client;
-use planner::observed_pod::{Pairs, PodMetadata};
+use planner::pod::observed::{Pairs, PodMetadata};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;

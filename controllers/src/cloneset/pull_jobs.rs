@@ -5,8 +5,8 @@ use api::kinds::cloneset::CloneSet;
 use cluster::client::is_outdated;
 use cluster::list::List;
 use cluster::write::{self, deletion};
-use planner::cloneset::PreDownload;
-use planner::event::Event;
+use planner::kinds::cloneset::PreDownload;
+use planner::workload::event::Event;
 use serde::Deserialize;
 use tracing::warn;
 

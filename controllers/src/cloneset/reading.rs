@@ -3,8 +3,8 @@
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
-use planner::cloneset::{Claim, Seen};
-use planner::observed_pod::ObservedPod;
+use planner::kinds::cloneset::{Claim, Seen};
+use planner::pod::observed::ObservedPod;
 
 use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;

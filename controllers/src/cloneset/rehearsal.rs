@@ -2,8 +2,8 @@
 
 use cluster::write::{self, PatchKind};
 use kube::Client;
-use planner::observed_pod::ObservedPod;
-use planner::pod_write::{PodWrite, Target};
+use planner::pod::observed::ObservedPod;
+use planner::pod::write::{PodWrite, Target};
 
 use crate::ReconcileError;
 use crate::carry_out::is_refusal;

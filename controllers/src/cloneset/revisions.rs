@@ -3,8 +3,8 @@
 use cluster::client::is_outdated;
 use cluster::write::{self, PatchKind, deletion};
 use kube::Client;
-use planner::cloneset::{RevisionStep, Seen};
-use planner::revision::workload::{NewRevision, StoredRevision};
+use planner::kinds::cloneset::{RevisionStep, Seen};
+use planner::workload::revision::workload::{NewRevision, StoredRevision};
 
 use crate::ReconcileError;
 use crate::store::Store;

@@ -3,8 +3,8 @@
 use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::cloneset::Claim;
-use planner::revision::workload::StoredRevision;
+use planner::kinds::cloneset::Claim;
+use planner::workload::revision::workload::StoredRevision;
 
 use api::kinds::cloneset::{CloneSet, KIND, PLURAL};
 use api::labels::CLONESET_INSTANCE_ID;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cluster::Index;
-use planner::world::World;
+use planner::server::world::World;
 use serde_json::{Value, json};
 use tokio::time::{advance, timeout};
 

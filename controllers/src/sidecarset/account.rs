@@ -1,6 +1,6 @@
 //! The accounts of SidecarSets (users' pains 4 and 13): annotation `kutter.io/sidecarset-pods`, metrics, an
 //! Event for each missed Pod, and evictions where the user wants them. What they say is decided in
-//! `planner::sidecarset::account`.
+//! `planner::kinds::sidecarset::account`.
 //!
 //! One task looks every second at what has changed since. It costs
 //! - for a change of a Pod one search among the SidecarSets, for changes of SidecarSets and Namespaces one
@@ -18,14 +18,14 @@ use cluster::events::Allowance;
 use cluster::panics::{Panicked, contained};
 use cluster::write::{self, PatchKind};
 use kube::Client;
-use planner::json_patch::string;
-use planner::observed_pod::{ObservedPod, Pool};
-use planner::pause::doubled;
-use planner::sidecarset::account::eviction::Evictions;
-use planner::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
-use planner::sidecarset::index::Entry;
-use planner::sidecarset::rollout::{Plan, RolloutSet};
-use planner::world::{Watched, World};
+use planner::kinds::sidecarset::account::eviction::Evictions;
+use planner::kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
+use planner::kinds::sidecarset::index::Entry;
+use planner::kinds::sidecarset::rollout::{Plan, RolloutSet};
+use planner::pod::observed::{ObservedPod, Pool};
+use planner::server::world::{Watched, World};
+use planner::text::backoff::doubled;
+use planner::text::json_patch::string;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use api::sidecarset::Status;
 use cluster::watched::Key;
-use planner::observed_pod::ObservedPod;
-use planner::pause::doubled;
-use planner::sidecarset::rollout::Refused;
+use planner::kinds::sidecarset::rollout::Refused;
+use planner::pod::observed::ObservedPod;
+use planner::text::backoff::doubled;
 use tokio::time::Instant;
 
 /// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.

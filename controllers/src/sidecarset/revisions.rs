@@ -1,4 +1,4 @@
-//! The ControllerRevisions of SidecarSets: known by a watch, written as `planner::sidecarset::history`
+//! The ControllerRevisions of SidecarSets: known by a watch, written as `planner::kinds::sidecarset::history`
 //! decides (spec 20 §5).
 
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use cluster::watched::WatchedObject;
 use cluster::write::{self, PatchKind};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::canonical::CanonicalError;
-use planner::observed_pod::ObservedPod;
-use planner::revision::workload::StoredRevision;
-use planner::sidecarset::history::{self, Latest, NewRevision, Registration, RevisionKey, RevisionPatch};
-use planner::sidecarset::rollout::RolloutSet;
+use planner::kinds::sidecarset::history::{
+    self, Latest, NewRevision, Registration, RevisionKey, RevisionPatch,
+};
+use planner::kinds::sidecarset::rollout::RolloutSet;
+use planner::pod::observed::ObservedPod;
+use planner::text::canonical::CanonicalError;
+use planner::workload::revision::workload::StoredRevision;
 
 use crate::ReconcileError;
 use crate::controller_revisions::Group;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fake::{self, Request, Requests};
 use crate::store::follow::Sink;
-use planner::world::World;
+use planner::server::world::World;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::advance;

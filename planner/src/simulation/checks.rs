@@ -32,12 +32,12 @@ use jiff::Timestamp;
 use super::controller::View;
 use super::server::Server;
 use super::timeline::{Actor, Look};
-use crate::cloneset::counting::Limits;
-use crate::cloneset::{Action, Claim, DeleteReason, Plan, WriteReason};
-use crate::lifecycle::hooked;
-use crate::observed_pod::ObservedPod;
-use crate::revision::workload::short_hash;
-use crate::selector::Selector;
+use crate::kinds::cloneset::counting::Limits;
+use crate::kinds::cloneset::{Action, Claim, DeleteReason, Plan, WriteReason};
+use crate::pod::lifecycle::hooked;
+use crate::pod::observed::ObservedPod;
+use crate::text::selector::Selector;
+use crate::workload::revision::workload::short_hash;
 
 mod in_place;
 mod plans;

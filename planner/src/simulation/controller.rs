@@ -13,11 +13,13 @@ use super::cache::Cache;
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::cloneset::{Action, Explanation, NewClaim, Outcome, Plan, RevisionStep, Seen, Settings, Snapshot};
-use crate::moment::Moment;
-use crate::observed_pod::ObservedPod;
-use crate::pod_write::PodWrite;
-use crate::revision::workload::NewRevision;
+use crate::kinds::cloneset::{
+    Action, Explanation, NewClaim, Outcome, Plan, RevisionStep, Seen, Settings, Snapshot,
+};
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
+use crate::text::moment::Moment;
+use crate::workload::revision::workload::NewRevision;
 
 mod calls;
 mod holds;
@@ -215,7 +217,7 @@ impl Cluster<'_> {
         if let Some(refusal) = held.values().next() {
             plan.problems.update.get_or_insert(refusal.message.to_string());
         }
-        let status = plan.status.as_ref().map(crate::cloneset::StatusPlan::status);
+        let status = plan.status.as_ref().map(crate::kinds::cloneset::StatusPlan::status);
         let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
         let prepared_is_new = self.settings.gates.enabled(Feature::PreparingUpdateAsUpdate);
         let view = View { set: set.clone(), pods, update_revision, prepared_is_new, now: moment.now };

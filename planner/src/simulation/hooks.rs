@@ -9,8 +9,8 @@ use api::labels::LIFECYCLE_STATE;
 use super::Cluster;
 use super::kubelet::Duty;
 use super::timeline::Actor;
-use crate::observed_pod::ObservedPod;
-use crate::pod_write::PodWrite;
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
 
 impl Cluster<'_> {
     /// Tells the program of a Pod that may wait for it.

@@ -10,7 +10,7 @@ use super::agenda::Milliseconds;
 use super::server::Precondition;
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::observed_pod::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
+use crate::pod::observed::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
 
 /// An image whose name holds this cannot be pulled.
 const BAD: &str = "bad";

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::agenda::whole_seconds;
-use crate::cloneset::Claim;
-use crate::observed_pod::{ObservedPod, PodMetadata};
-use crate::revision::workload::StoredRevision;
+use crate::kinds::cloneset::Claim;
+use crate::pod::observed::{ObservedPod, PodMetadata};
+use crate::workload::revision::workload::StoredRevision;
 
 /// Why the server refuses a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use api::meta::OwnerReference;
 
 use super::Cluster;
 use super::timeline::Actor;
-use crate::observed_pod::ObservedPod;
-use crate::pod_write::PodWrite;
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
 
 /// What all annotations of our own begin with.
 const OURS: &str = "kutter.io/";

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::cloneset::plan;
+use crate::kinds::cloneset::plan;
 
 mod broken;
 mod history;

@@ -5,8 +5,8 @@ use std::fmt;
 use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SPECIFIED_DELETE};
 
 use super::agenda::Milliseconds;
-use crate::observed_pod::ObservedPod;
-use crate::revision::workload::short_hash;
+use crate::pod::observed::ObservedPod;
+use crate::workload::revision::workload::short_hash;
 
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ use super::kubelet::Duty;
 use super::server::{Kind, Precondition};
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::observed_pod::ObservedPod;
-use crate::pod_write::PodWrite;
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
 
 /// One of the CloneSet's Pods, counted from the first in alphabetical order, and from the beginning again
 /// behind the last.

@@ -3,7 +3,7 @@
 use cluster::files::Objects;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
 
 use crate::support::{ask, create_pod, with_index};
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster::files::Objects;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 
 use crate::support::{

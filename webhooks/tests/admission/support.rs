@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::features::FeatureGates;
 use cluster::files::Objects;
 use cluster::{Index, Lookup};
-use planner::moment::Moment;
-use planner::world::{Watched, World};
+use planner::server::world::{Watched, World};
+use planner::text::moment::Moment;
 use serde_json::{Value, json};
 use webhooks::{Admission, Deadline, Endpoint, Metrics, ProtectionLog, Settings};
 

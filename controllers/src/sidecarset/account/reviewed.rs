@@ -3,8 +3,8 @@
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::registration::ConfigurationKind;
-use planner::sidecarset::account::Scope;
+use planner::kinds::sidecarset::account::Scope;
+use planner::server::registration::ConfigurationKind;
 use serde::Deserialize;
 
 use crate::store::follow::{Readable, follow, resource};

@@ -5,7 +5,7 @@ use api::environment::CONTAINER_BARRIER;
 use serde_json::Value;
 
 use super::{Ledger, PodUpdatePolicy, Server, View, is_at};
-use crate::observed_pod::{Container, ObservedPod};
+use crate::pod::observed::{Container, ObservedPod};
 
 impl Ledger {
     /// Rule 7, after a Pod was marked to be recreated for `revision`.

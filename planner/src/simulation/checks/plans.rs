@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Ledger, Limits, ObservedPod, Plan, View, Wanted, count, counts_as_new, is_at, is_preparing_delete,
 };
-use crate::cloneset::{Action, DeleteReason, WriteReason};
+use crate::kinds::cloneset::{Action, DeleteReason, WriteReason};
 
 impl Ledger {
     /// Looks at a plan before it is carried out.

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Call, Errand, View};
-use crate::cloneset::{Action, Seen};
-use crate::launch_priority::{barrier_key, barrier_name};
-use crate::observed_pod::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
-use crate::pod_write::{PodWrite, Target};
+use crate::kinds::cloneset::{Action, Seen};
+use crate::pod::launch_priority::{barrier_key, barrier_name};
+use crate::pod::observed::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
+use crate::pod::write::{PodWrite, Target};
 use crate::simulation::Cluster;
 use crate::simulation::server::{Kind, Precondition, Refusal};
 use crate::simulation::timeline::Actor;
@@ -105,7 +105,7 @@ impl Cluster<'_> {
             Call::HandOver { claim, patch } => {
                 let owners = owners_after(&patch)?;
                 let annotations = annotations_of(&patch)?;
-                let change = |metadata: &mut crate::observed_pod::PodMetadata| {
+                let change = |metadata: &mut crate::pod::observed::PodMetadata| {
                     let kept =
                         metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
                     metadata.owner_references = kept.chain(&owners.1).cloned().collect();

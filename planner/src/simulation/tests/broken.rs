@@ -7,10 +7,10 @@ use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
 use super::*;
-use crate::cloneset::{Action, DeleteReason, Seen, WriteReason};
-use crate::pod_write::PodWrite;
-use crate::revision::Author;
-use crate::revision::workload::short_hash;
+use crate::kinds::cloneset::{Action, DeleteReason, Seen, WriteReason};
+use crate::pod::write::PodWrite;
+use crate::workload::revision::Author;
+use crate::workload::revision::workload::short_hash;
 
 /// Histories within which a broken planner must be noticed.
 const ENOUGH: u64 = 3_000;
@@ -43,7 +43,7 @@ fn a_planner_that_rounds_max_unavailable_up_with_surge_is_noticed() {
         plan_with(snapshot, moment, |set| {
             let replicas = set.spec.replicas.unwrap_or(1);
             let rolling = &mut set.spec.update_strategy.rolling_update;
-            let limit = crate::percent::max_unavailable(rolling.max_unavailable.as_ref(), replicas, 0);
+            let limit = crate::text::percent::max_unavailable(rolling.max_unavailable.as_ref(), replicas, 0);
             rolling.max_unavailable = Some(IntOrString::Int(limit));
         })
     });
@@ -193,7 +193,7 @@ fn a_planner_that_leads_one_pod_too_many_back_is_noticed() {
         let other = plan_with(snapshot, moment, |set| {
             let replicas = set.spec.replicas.unwrap_or(1);
             let rolling = &mut set.spec.update_strategy.rolling_update;
-            let partition = crate::percent::partition(rolling.partition.as_ref(), replicas);
+            let partition = crate::text::percent::partition(rolling.partition.as_ref(), replicas);
             rolling.partition = Some(IntOrString::Int(partition + 1));
         });
         let newest = plan.status.as_ref().map(|status| status.status().update_revision.clone());

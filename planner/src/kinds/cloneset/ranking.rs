@@ -1,0 +1,151 @@
+//! Which Pods go first when there are too many (spec 31 §7.2): those that serve least, cost least, and
+//! leave the others spread best.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::members::Member;
+use crate::pod::observed::{ObservedPod, Pairs};
+
+#[cfg(test)]
+mod tests;
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// How the Pods of a template are to be spread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topology<'a> {
+    /// `topologyKey` of each constraint of the template.
+    pub(super) keys: &'a [String],
+    /// Labels of the nodes by name.
+    pub(super) nodes: &'a BTreeMap<Box<str>, Pairs>,
+}
+
+/// The positions in `candidates`, the first to delete first. Pods that no rule tells apart go by name.
+pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<usize> {
+    let by_node = same_node_ranks(candidates);
+    let ranks = if topology.keys.is_empty() { by_node } else { spread_ranks(candidates, &by_node, topology) };
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    let keys: Vec<Key<'_>> = candidates.iter().map(|member| Key::of(member)).collect();
+    let rank_of = |position: usize| ranks.get(position).copied().unwrap_or(0.0);
+    order.sort_by(|left, right| match (keys.get(*left), keys.get(*right)) {
+        (Some(one), Some(other)) => one.compare(other, true, rank_of(*right).total_cmp(&rank_of(*left))),
+        _ => Ordering::Equal,
+    });
+    order
+}
+
+/// What the rules read of a Pod; smaller goes first.
+struct Key<'a> {
+    placed: (bool, u8),
+    available: bool,
+    ready: bool,
+    cost: i32,
+    age: (Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>, &'a str),
+}
+
+impl<'a> Key<'a> {
+    fn of(member: &Member<'a>) -> Self {
+        let pod = member.pod;
+        let phase = match &*pod.status.phase {
+            "Running" => 2,
+            "Unknown" => 1,
+            _ => 0,
+        };
+        let ready = pod.condition("Ready").filter(|condition| &*condition.status == "True");
+        // A time that is not known counts as the latest; among Pods that are not ready there is none.
+        let since =
+            ready.map_or(Timestamp::MIN, |ready| ready.last_transition_time.unwrap_or(Timestamp::MAX));
+        let restarts = pod.status.container_statuses.iter().map(|status| status.restart_count).max();
+        let created = pod.metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
+        Self {
+            placed: (!pod.spec.node_name.is_empty(), phase),
+            available: member.is_available,
+            ready: ready.is_some(),
+            cost: deletion_cost(pod),
+            age: (Reverse(since), Reverse(restarts.unwrap_or(0)), Reverse(created), member.name()),
+        }
+    }
+
+    /// Rules 1 to 8; `rank` is rule 5, and rule 3 looks at availability only where `availability` says so.
+    fn compare(&self, other: &Self, availability: bool, rank: Ordering) -> Ordering {
+        let available = |key: &Self| availability && key.available;
+        (self.placed.cmp(&other.placed))
+            .then_with(|| available(self).cmp(&available(other)))
+            .then_with(|| self.ready.cmp(&other.ready))
+            .then_with(|| self.cost.cmp(&other.cost))
+            .then(rank)
+            .then_with(|| self.age.cmp(&other.age))
+    }
+}
+
+/// The annotation's number as Kubernetes reads it; 0 where it is missing or no such number.
+fn deletion_cost(pod: &ObservedPod) -> i32 {
+    let text = pod.annotation(DELETION_COST).unwrap_or_default();
+    let first = text.bytes().next().unwrap_or(b'+');
+    let sound = text == "0" || first == b'-' || (b'1'..=b'9').contains(&first);
+    if sound { text.parse().unwrap_or(0) } else { 0 }
+}
+
+/// Of the Pods of one node the one to keep has rank 0, the first to go the highest.
+fn same_node_ranks(candidates: &[&Member<'_>]) -> Vec<f64> {
+    let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (position, member) in candidates.iter().enumerate() {
+        let node = &*member.pod.spec.node_name;
+        if !node.is_empty() {
+            groups.entry(node).or_default().push(position);
+        }
+    }
+    let mut ranks = vec![0.0; candidates.len()];
+    for group in groups.values().filter(|group| group.len() > 1) {
+        let size = group.len();
+        for (index, position) in sorted(candidates, group, |_, _| Ordering::Equal).into_iter().enumerate() {
+            if let Some(rank) = ranks.get_mut(position) {
+                *rank = (size - 1 - index) as f64;
+            }
+        }
+    }
+    ranks
+}
+
+/// The higher, the more Pods share the place with this one, summed over all constraints.
+fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<'_>) -> Vec<f64> {
+    let mut ranks = vec![0.0; candidates.len()];
+    for key in topology.keys {
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (position, member) in candidates.iter().enumerate() {
+            let labels = topology.nodes.get(&*member.pod.spec.node_name);
+            if let Some(value) = labels.and_then(|labels| labels.get(key)) {
+                groups.entry(value).or_default().push(position);
+            }
+        }
+        let weight = ((groups.len() + 2) as f64).ln();
+        let node_rank = |position: usize| by_node.get(position).copied().unwrap_or(0.0);
+        for group in groups.values() {
+            let order = sorted(candidates, group, |left, right| {
+                if key == HOSTNAME { Ordering::Equal } else { node_rank(right).total_cmp(&node_rank(left)) }
+            });
+            for (index, position) in order.into_iter().enumerate() {
+                if let Some(rank) = ranks.get_mut(position) {
+                    *rank += (group.len() - index) as f64 * weight;
+                }
+            }
+        }
+    }
+    ranks
+}
+
+/// The Pods of a group by rules 1, 2, `Ready`, 4, `rank`, 6 to 8.
+fn sorted(
+    candidates: &[&Member<'_>],
+    group: &[usize],
+    rank: impl Fn(usize, usize) -> Ordering,
+) -> Vec<usize> {
+    let mut keyed: Vec<(Key<'_>, usize)> =
+        group.iter().filter_map(|position| Some((Key::of(candidates.get(*position)?), *position))).collect();
+    keyed.sort_by(|(one, left), (other, right)| one.compare(other, false, rank(*left, *right)));
+    keyed.into_iter().map(|(_, position)| position).collect()
+}

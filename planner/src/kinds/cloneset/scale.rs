@@ -1,0 +1,239 @@
+//! The scale step (spec 31 §7): brings the number of Pods to what is wanted, and deletes those that are to
+//! be deleted.
+//!
+//! Where Pods are missing, Pods that are let go by their preDelete hook and named Pods that serve nobody
+//! are deleted all the same: they would otherwise wait as long as creation is held up (sharp edge 7).
+
+use serde::Deserialize;
+
+use super::Working;
+use super::action::{Action, DeleteReason, Seen, WriteReason, warning};
+use super::claims::{instance_ids, missing};
+use super::counting::Difference;
+use super::members::{Member, counts_as_new};
+use super::pod::{self, Blueprint};
+use super::ranking::{Topology, rank};
+use crate::pod::lifecycle::{self, State};
+use crate::text::moment::Random;
+use crate::workload::event::Event;
+
+/// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the
+/// next.
+const BURST: usize = 500;
+
+/// What the step comes to.
+#[derive(Debug, Default)]
+pub(super) struct Scale {
+    pub(super) actions: Vec<Action>,
+    pub(super) events: Vec<Event>,
+    pub(super) problem: Option<String>,
+    /// The arithmetic behind it.
+    pub(super) difference: Difference,
+    /// Pods that are not created until one that has ended its time under the same name is gone.
+    pub(super) waiting_names: usize,
+}
+
+pub(super) fn plan(working: &Working<'_>, random: &mut Random) -> Scale {
+    let kept = keep_after_all(working);
+    let difference = working.difference(working.prepared_is_new);
+    if !kept.is_empty() {
+        return Scale { actions: kept, difference, ..Scale::default() };
+    }
+    let mut scale = Scale { difference, ..Scale::default() };
+    if difference.up > 0 {
+        create(working, difference, random, &mut scale);
+    }
+    scale.actions.extend(delete_leaving(working, difference));
+    if scale.actions.is_empty() && difference.up == 0 && difference.down > 0 {
+        scale_in(working, difference, &mut scale);
+    }
+    scale
+}
+
+/// Pods that wait for deletion and are needed again stay, unless they were made not ready meanwhile.
+fn keep_after_all(working: &Working<'_>) -> Vec<Action> {
+    let hooks = &working.set().spec.lifecycle;
+    let marks = [&hooks.pre_delete, &hooks.in_place_update];
+    if marks.into_iter().flatten().any(|hook| hook.mark_pod_not_ready) {
+        return Vec::new();
+    }
+    let leaving = working.members.iter().filter(|member| member.is_leaving()).count();
+    let pods = working.members.len();
+    let wanted = usize::try_from(working.limits.replicas).unwrap_or(0);
+    let needed = (wanted + leaving).saturating_sub(pods);
+    let waiting =
+        working.members.iter().filter(|member| member.is_preparing_delete() && !member.is_specified);
+    waiting
+        .take(needed)
+        .map(|member| Action::WritePod {
+            pod: Seen::pod(member.pod),
+            writes: lifecycle::enter(member.pod, State::PreparingNormal, false, working.now),
+            reason: WriteReason::KeepAfterAll,
+            revision: String::new(),
+        })
+        .collect()
+}
+
+fn create(working: &Working<'_>, difference: Difference, random: &mut Random, scale: &mut Scale) {
+    let Difference { up, up_limit, up_old, .. } = difference;
+    let is_new = working.set().status.observed_generation != working.set().metadata.generation;
+    // Once per change, not with every look at it (sharp edge 8).
+    if up > up_limit && (up_limit > 0 || is_new) {
+        let message =
+            format!("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: {up_limit}");
+        scale.events.push(warning("ScaleUpLimited", message));
+    }
+    let count = usize::try_from(up_limit).unwrap_or(0).min(BURST);
+    let old = usize::try_from(up_old).unwrap_or(0);
+    let found = instance_ids(working.snapshot, &working.claims, &working.taken, count, random);
+    scale.waiting_names = found.waiting;
+    for (index, id) in found.ids.into_iter().enumerate() {
+        match new_pod(working, &id, index < old) {
+            Ok(action) => scale.actions.push(action),
+            Err(problem) => scale.problem = Some(problem),
+        }
+    }
+}
+
+fn new_pod(working: &Working<'_>, id: &str, old: bool) -> Result<Action, String> {
+    let set = working.set();
+    let goes_back = old && working.current.name() != working.update.name();
+    let recorded = match goes_back {
+        true => Some(working.current.template().map_err(|error| error.to_string())?),
+        false => None,
+    };
+    let template = recorded.as_ref().or(set.spec.template.as_ref());
+    let template = template.ok_or_else(|| "spec.template is missing".to_owned())?;
+    let revision = if goes_back { working.current.name() } else { working.update.name() };
+    let blueprint = Blueprint { revision, template: template.get(), labels: working.rules.labels };
+    let now = crate::text::moment::rfc3339(working.now);
+    Ok(Action::CreatePod {
+        name: format!("{}-{id}", set.metadata.name),
+        json: pod::pod(set, blueprint, id, &now).map_err(|error| error.to_string())?,
+        revision: revision.to_owned(),
+        claims: missing(working.snapshot, &working.claims, id).map_err(|error| error.to_string())?,
+        instance_id: id.to_owned(),
+    })
+}
+
+/// Deletes Pods that were to be deleted before: those in `PreparingDelete`, and specified ones as far as
+/// the budget bears it.
+fn delete_leaving(working: &Working<'_>, difference: Difference) -> Vec<Action> {
+    // While Pods are missing none that serves may go.
+    let allowance = match difference.up {
+        0 => Allowance { serving: difference.serving_limit, available: difference.ready_limit },
+        _ => Allowance { serving: 0, available: 0 },
+    };
+    let preparing = working.members.iter().filter(|member| member.is_preparing_delete());
+    let mut actions: Vec<Action> =
+        preparing.flat_map(|member| delete(working, member, DeleteReason::Released)).collect();
+    let specified =
+        working.members.iter().filter(|member| member.is_specified && !member.is_preparing_delete());
+    actions.extend(
+        within(specified, allowance).flat_map(|member| delete(working, member, DeleteReason::Specified)),
+    );
+    actions
+}
+
+/// How many Pods that serve may be deleted, and how many of these may be available ones.
+#[derive(Clone, Copy)]
+struct Allowance {
+    serving: i64,
+    available: i64,
+}
+
+/// All Pods that serve nobody, and the first others that `allowance` bears.
+fn within<'m, 'a: 'm>(
+    members: impl Iterator<Item = &'m Member<'a>>,
+    mut allowance: Allowance,
+) -> impl Iterator<Item = &'m Member<'a>> {
+    members.filter(move |member| {
+        if !member.is_serving {
+            return true;
+        }
+        let Allowance { serving, available } = allowance;
+        if serving <= 0 || (member.is_available && available <= 0) {
+            return false;
+        }
+        allowance = Allowance { serving: serving - 1, available: available - i64::from(member.is_available) };
+        true
+    })
+}
+
+/// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it. Claims
+/// that could be reused are marked first, so that they go with the Pod whatever happens in between.
+fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> Vec<Action> {
+    let pod = Seen::pod(member.pod);
+    match lifecycle::before_delete(member.pod, &working.set().spec.lifecycle, working.now) {
+        None => {
+            let reuse = working.set().spec.scale_strategy.enable_pvc_reuse;
+            let marks = if reuse { working.claims.mark(member.pod) } else { Vec::new() };
+            if !marks.is_empty() {
+                return marks;
+            }
+            let claims = working.claims.of_pod(member.instance_id());
+            vec![Action::DeletePod { pod, claims, reason }]
+        }
+        Some(writes) if writes.is_empty() => Vec::new(),
+        Some(writes) => {
+            let (reason, revision) = (WriteReason::PrepareDelete, String::new());
+            vec![Action::WritePod { pod, writes, reason, revision }]
+        }
+    }
+}
+
+/// Chooses the Pods that are too many. Waits for those that leave anyway.
+fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
+    if working.members.iter().any(Member::is_leaving) {
+        return;
+    }
+    let down = usize::try_from(difference.down).unwrap_or(0);
+    let old = usize::try_from(difference.down_old).unwrap_or(0).min(down);
+    let (new_members, old_members): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
+        working.members.iter().partition(|member| counts_as_new(member, working.prepared_is_new));
+    let keys = topology_keys(working);
+    let topology = Topology { keys: &keys, nodes: working.snapshot.nodes };
+    let mut chosen = first(&old_members, old, topology);
+    chosen.extend(first(&new_members, down - old, topology));
+    // A Pod that has not been ready for long enough takes nothing of the budget: a large minReadySeconds
+    // must not hold scaling in up.
+    let allowance = Allowance { serving: i64::MAX, available: difference.ready_limit };
+    scale.actions = within(chosen.into_iter(), allowance)
+        .flat_map(|member| delete(working, member, DeleteReason::ScaleIn))
+        .collect();
+}
+
+/// The first `count` of a group by rank.
+fn first<'m, 'a>(group: &[&'m Member<'a>], count: usize, topology: Topology<'_>) -> Vec<&'m Member<'a>> {
+    if count >= group.len() {
+        return group.to_vec();
+    }
+    if count == 0 {
+        return Vec::new();
+    }
+    let order = rank(group, topology);
+    order.into_iter().take(count).filter_map(|position| group.get(position).copied()).collect()
+}
+
+/// `topologyKey` of each constraint of the template.
+fn topology_keys(working: &Working<'_>) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Template {
+        spec: Spec,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Spec {
+        topology_spread_constraints: Option<Vec<Constraint>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Constraint {
+        topology_key: String,
+    }
+    let template = working.set().spec.template.as_ref();
+    let template: Option<Template> = template.and_then(|template| serde_json::from_str(template.get()).ok());
+    let constraints = template.and_then(|template| template.spec.topology_spread_constraints);
+    constraints.into_iter().flatten().map(|constraint| constraint.topology_key).collect()
+}

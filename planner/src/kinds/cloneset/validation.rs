@@ -1,0 +1,329 @@
+//! What a CloneSet may say (spec 31 §4).
+//!
+//! Both versions obey the same rules, each with its own paths and words; where OpenKruise checks something
+//! in v1alpha1 only, it is checked in v1beta1 too, and where one of its checks is a slip, it is not made
+//! (spec 31, sharp edges 1 to 4).
+//!
+//! ```text
+//!   template    the Pod template, and what of it may change under InPlaceOnly
+//!   strategy    update strategy, scale strategy, numbers and percentages
+//! ```
+
+use std::collections::HashSet;
+
+use api::features::FeatureGates;
+use api::kinds::cloneset::{API_VERSION, CloneSet};
+use api::kinds::shared::PodUpdatePolicy;
+use api::meta::LabelSelector;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::counting::is_on_delete;
+use crate::pod::observed::ObservedPod;
+use crate::pod::template::metadata::{
+    text_entries, validate_annotations, validate_label_selector, validate_labels,
+};
+use crate::pod::template::names;
+use crate::pod::template::node::{Node, invalid};
+use crate::text::canonical::{Kind, Unknown, canonical_json, table};
+use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::json_patch::Patch;
+use crate::text::selector::is_empty;
+use crate::text::verdict::{Denial, Verdict};
+
+mod strategy;
+mod template;
+#[cfg(test)]
+mod tests;
+
+const ALPHA: &str = "apps.kruise.io/v1alpha1";
+
+/// A version of CloneSet, which has paths of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Alpha,
+    Beta,
+}
+
+/// A CloneSet of a request: in the words of its author, and as it is stored.
+#[derive(Clone, Debug)]
+struct Submitted {
+    version: Version,
+    /// `metadata` and `spec` as they were sent.
+    sent: Value,
+    /// In v1beta1.
+    set: CloneSet,
+    /// `spec.updateStrategy.type` as it was sent.
+    kind: String,
+}
+
+impl Submitted {
+    fn read(object: &str) -> Result<Self, Denial> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Head {
+            api_version: String,
+        }
+        let refused = |problem: String| Denial { code: 400, message: problem };
+        let unreadable = |error: serde_json::Error| refused(error.to_string());
+        let head: Head = serde_json::from_str(object).map_err(unreadable)?;
+        let sent: Value = serde_json::from_str(object).map_err(unreadable)?;
+        let (version, set) = match head.api_version.as_str() {
+            API_VERSION => (Version::Beta, serde_json::from_str(object).map_err(unreadable)?),
+            ALPHA => {
+                let converted = api::conversion::convert(object, API_VERSION);
+                let converted = converted.map_err(|error| refused(error.to_string()))?;
+                (Version::Alpha, serde_json::from_str(converted.get()).map_err(unreadable)?)
+            }
+            version => return Err(refused(format!("unsupported version: {version}"))),
+        };
+        let kind = sent.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
+        let kind = kind.to_owned();
+        Ok(Self { version, sent, set, kind })
+    }
+
+    fn policy(&self) -> PodUpdatePolicy {
+        self.set.spec.update_strategy.rolling_update.pod_update_policy.clone().unwrap_or_default()
+    }
+
+    /// Pods are never recreated for an update. Of type OnDelete they are not updated at all.
+    fn updates_only_in_place(&self) -> bool {
+        self.policy() == PodUpdatePolicy::InPlaceOnly && !is_on_delete(&self.set.spec)
+    }
+
+    fn names_to_delete(&self) -> &[String] {
+        &self.set.spec.scale_strategy.pods_to_delete
+    }
+}
+
+/// What is known of a Pod that `podsToDelete` names.
+#[derive(Clone, Debug)]
+pub enum NamedPod {
+    /// It exists.
+    Found(Box<ObservedPod>),
+    /// There is none.
+    Missing,
+    /// It could not be read, for this reason.
+    Unknown(String),
+}
+
+/// What validation reads beside the object.
+pub struct Context<'a> {
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    /// The flag `--allow-privileged`.
+    pub allow_privileged: bool,
+    /// The Pod of this name in the CloneSet's namespace; asked only for [`newly_named`] Pods.
+    pub pod: &'a dyn Fn(&str) -> NamedPod,
+}
+
+/// The names in `podsToDelete` that the stored object does not have: their Pods must exist (spec 31 §4).
+/// What cannot be the name of a Pod is not among them, so that it never becomes part of a request.
+pub fn newly_named(new: &str, old: Option<&str>) -> Vec<String> {
+    let listed = |object: &str| {
+        let value: Value = serde_json::from_str(object).unwrap_or_default();
+        let names = value.pointer("/spec/scaleStrategy/podsToDelete").and_then(Value::as_array).cloned();
+        names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let mut known: HashSet<String> = old.map(listed).into_iter().flatten().collect();
+    let added = listed(new).into_iter().filter(|name| known.insert(name.clone()));
+    added.filter(|name| names::dns_subdomain(name).is_empty()).collect()
+}
+
+/// The update leaves the spec as it is stored.
+fn leaves_spec(new: &str, old: Option<&str>) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        spec: Option<Value>,
+    }
+    let spec = |object: &str| serde_json::from_str::<Head>(object).ok().map(|head| head.spec);
+    old.is_some_and(|old| spec(old).is_some_and(|old| Some(old) == spec(new)))
+}
+
+/// The update leaves a spec as it is that can't be read: what lies beside it, labels and finalizers above all,
+/// can be changed, or the object could neither be freed nor go.
+pub(super) fn leaves_unreadable_spec(new: &str, old: Option<&str>) -> bool {
+    leaves_spec(new, old) && Submitted::read(new).is_err()
+}
+
+/// Answers a CREATE or, with `old`, an UPDATE request.
+pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    let new = match Submitted::read(new) {
+        Ok(new) => new,
+        Err(denial) if leaves_spec(new, old) => {
+            let warnings = vec![format!("the CloneSet can't be read: {}", denial.message)];
+            return Verdict::Allow { edits: Patch::default(), warnings };
+        }
+        Err(denial) => return denial.into(),
+    };
+    let mut warnings = Vec::new();
+    // A stored object that can't be read must not stop the update that repairs it.
+    let old = old.and_then(|old| match Submitted::read(old) {
+        Ok(old) => Some(old),
+        Err(denial) => {
+            let problem = denial.message;
+            warnings
+                .push(format!("the stored CloneSet can't be read, so changes are not checked: {problem}"));
+            None
+        }
+    });
+    if let Err(denial) = read_claims(&new, old.as_ref()) {
+        return denial.into();
+    }
+    warnings.extend(long_name_warning(&new, old.as_ref(), context.gates));
+    let mut errors = validate(&new, old.as_ref(), context);
+    if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
+        // An object that an older release let in can still be labelled, rewritten and deleted: an update is
+        // refused for what it makes wrong.
+        let known = validate(old, None, context);
+        errors.retain(|error| !known.contains(error));
+    }
+    match aggregate(&errors) {
+        Some(message) => Verdict::deny(422, message),
+        None => Verdict::Allow { edits: Patch::default(), warnings },
+    }
+}
+
+/// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no revision
+/// could be made with one that can't be read. Those that are stored already hinder no other change.
+fn read_claims(new: &Submitted, old: Option<&Submitted>) -> Result<(), Denial> {
+    const CLAIMS: Kind = Kind::List(&Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM));
+    let given =
+        |submitted: &Submitted| submitted.sent.pointer("/spec/volumeClaimTemplates").map(Value::to_string);
+    let Some(claims) = given(new).filter(|claims| old.and_then(given).as_ref() != Some(claims)) else {
+        return Ok(());
+    };
+    match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = error.within("volumeClaimTemplates").within("spec").to_string();
+            Err(Denial { code: 400, message })
+        }
+    }
+}
+
+fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    validate_metadata(new, &mut errors);
+    if let Some(replicas) = new.set.spec.replicas.filter(|replicas| *replicas < 0) {
+        errors.push(negative("spec.replicas", replicas));
+    }
+    validate_selector(new, &mut errors);
+    template::validate(new, context, &mut errors);
+    strategy::validate(new, &mut errors);
+    validate_names_to_delete(new, old, context, &mut errors);
+    if let Some(old) = old {
+        validate_update(new, old, context, &mut errors);
+    }
+    errors
+}
+
+/// `path: Invalid value: -1: must be greater than or equal to 0`.
+fn negative(path: &str, number: i32) -> FieldError {
+    FieldError::invalid_value(FieldPath::new(path), number, "must be greater than or equal to 0")
+}
+
+fn validate_metadata(new: &Submitted, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new("metadata");
+    let Some(value) = new.sent.get("metadata") else { return };
+    let metadata = Node::new(value, path.clone());
+    let generated = metadata.text("generateName");
+    if !generated.is_empty() {
+        let stem = generated.trim_end_matches('-');
+        invalid(&path.child("generateName"), generated, names::dns_subdomain(stem), errors);
+    }
+    match metadata.text("name") {
+        "" if generated.is_empty() => {
+            errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
+        }
+        "" => {}
+        name => invalid(&path.child("name"), name, names::dns_subdomain(name), errors),
+    }
+    validate_labels(text_entries(&metadata, "labels"), &path.child("labels"), errors);
+    validate_annotations(text_entries(&metadata, "annotations"), &path.child("annotations"), errors);
+}
+
+fn validate_selector(new: &Submitted, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.selector");
+    let Some(value) = new.sent.pointer("/spec/selector").filter(|selector| !selector.is_null()) else {
+        errors.push(FieldError::required(path, ""));
+        return;
+    };
+    // Values of expressions are not looked at, as OpenKruise does not.
+    validate_label_selector(&Node::new(value, path.clone()), false, errors);
+    if is_empty(&new.set.spec.selector) {
+        errors.push(FieldError::invalid_value(path, value, "empty selector is invalid for cloneset"));
+    }
+}
+
+fn validate_names_to_delete(
+    new: &Submitted,
+    old: Option<&Submitted>,
+    context: &Context<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let path = FieldPath::new("spec.scaleStrategy.podsToDelete");
+    let names = new.names_to_delete();
+    let mut seen = HashSet::new();
+    let repeated: Vec<&str> = names.iter().map(String::as_str).filter(|name| !seen.insert(*name)).collect();
+    if !repeated.is_empty() {
+        let shown: Vec<String> = names.iter().map(|name| crate::text::json_patch::string(name)).collect();
+        let shown = format!("[]string{{{}}}", shown.join(", "));
+        let message = format!("duplicated items [{}]", repeated.join(" "));
+        errors.push(FieldError::invalid_value(path.clone(), shown, message));
+    }
+    let mut known: HashSet<&String> = old.map(Submitted::names_to_delete).into_iter().flatten().collect();
+    for name in names.iter().filter(|name| known.insert(name)) {
+        let problem = match (context.pod)(name) {
+            NamedPod::Missing => format!("find pod {name} failed: Pod \"{name}\" not found"),
+            NamedPod::Unknown(error) => format!("find pod {name} failed: {error}"),
+            NamedPod::Found(pod) if pod.metadata.deletion_timestamp.is_some() => {
+                format!("find pod {name} already terminating")
+            }
+            NamedPod::Found(pod) => {
+                let uid = &new.set.metadata.uid;
+                if pod.controller().is_some_and(|owner| owner.uid == *uid && !uid.is_empty()) {
+                    continue;
+                }
+                format!("find pod {name} owner is not this CloneSet")
+            }
+        };
+        errors.push(FieldError::invalid(path.clone(), name, problem));
+    }
+}
+
+/// The only fields of `spec` that may change are all but the selector.
+const IMMUTABLE: &str = "updates to cloneset spec for fields other than 'replicas', 'template', 'lifecycle', \
+    'scaleStrategy', 'updateStrategy', 'minReadySeconds', 'progressDeadlineSeconds', \
+    'volumeClaimTemplates' and 'revisionHistoryLimit' are forbidden";
+
+fn validate_update(new: &Submitted, old: &Submitted, context: &Context<'_>, errors: &mut Vec<FieldError>) {
+    if !equal(&new.set.spec.selector, &old.set.spec.selector) {
+        errors.push(FieldError::forbidden(FieldPath::new("spec"), IMMUTABLE));
+    }
+    if new.updates_only_in_place() {
+        errors.extend(template::validate_in_place(new, old, context.gates));
+    }
+}
+
+/// Absent and empty are the same.
+fn equal(one: &LabelSelector, other: &LabelSelector) -> bool {
+    let labels = |selector: &LabelSelector| selector.match_labels.clone().unwrap_or_default();
+    let expressions = |selector: &LabelSelector| selector.match_expressions.clone().unwrap_or_default();
+    labels(one) == labels(other) && expressions(one) == expressions(other)
+}
+
+/// The Pods' labels name the revision, whose name is too long where the CloneSet's is (sharp edge 14).
+fn long_name_warning(new: &Submitted, old: Option<&Submitted>, gates: &FeatureGates) -> Option<String> {
+    const LONGEST: usize = 52;
+    let name = &new.set.metadata.name;
+    let short = gates.enabled(api::features::Feature::CloneSetShortHash);
+    (old.is_none() && !short && name.len() > LONGEST).then(|| {
+        format!(
+            "metadata.name has {} characters: with more than {LONGEST} the label controller-revision-hash of \
+             its Pods is longer than the 63 that Kubernetes allows, unless the feature gate CloneSetShortHash \
+             is on",
+            name.len()
+        )
+    })
+}

@@ -1,0 +1,184 @@
+//! The update strategy and the numbers of a CloneSet (spec 31 §4).
+
+use api::kinds::cloneset::RollingUpdate;
+use api::kinds::shared::{IntOrString, PodUpdatePolicy};
+
+use super::{Submitted, Version, negative};
+use crate::kinds::cloneset::counting::is_on_delete;
+use crate::text::field::{FieldError, FieldPath};
+use crate::text::json_patch;
+use crate::text::percent::{Rounding, scaled};
+use crate::workload::update_order::validation::{validate_priority, validate_scatter};
+
+const STRATEGY: &str = "spec.updateStrategy";
+/// The value of `progressDeadlineSeconds` that switches the feature off.
+const NO_DEADLINE: i32 = i32::MAX;
+
+pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
+    validate_types(new, errors);
+    let rolling = &new.set.spec.update_strategy.rolling_update;
+    let path = match new.version {
+        Version::Alpha => FieldPath::new(STRATEGY),
+        Version::Beta => FieldPath::new(STRATEGY).child("rollingUpdate"),
+    };
+    // For OnDelete a block says nothing but how many new Pods are old, so what it lacks is no error.
+    if !is_on_delete(&new.set.spec) || *rolling != RollingUpdate::default() {
+        validate_rolling(new, rolling, &path, errors);
+    }
+    validate_deadline(new, errors);
+}
+
+fn validate_types(new: &Submitted, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new(STRATEGY).child("type");
+    let kind = new.kind.as_str();
+    match new.version {
+        Version::Alpha => {
+            if !matches!(kind, "" | "ReCreate" | "InPlaceIfPossible" | "InPlaceOnly" | "OnDelete") {
+                let message = "must be 'ReCreate', InPlaceIfPossible or 'InPlaceOnly'";
+                errors.push(FieldError::invalid(path, kind, message));
+            }
+        }
+        Version::Beta => {
+            if !matches!(kind, "" | "RollingUpdate" | "OnDelete") {
+                errors.push(FieldError::invalid(path, kind, "must be 'RollingUpdate' or 'OnDelete'"));
+            }
+            if let PodUpdatePolicy::Other(policy) = new.policy() {
+                let path = FieldPath::new(STRATEGY).child("rollingUpdate").child("podUpdatePolicy");
+                let message = "must be 'ReCreate', 'InPlaceIfPossible' or 'InPlaceOnly'";
+                errors.push(FieldError::invalid(path, &policy, message));
+            }
+        }
+    }
+}
+
+fn validate_rolling(
+    new: &Submitted,
+    rolling: &RollingUpdate,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) {
+    let replicas = new.set.spec.replicas.unwrap_or(1).max(0);
+    validate_partition(rolling, replicas, path, errors);
+    validate_priority(&rolling.priority_strategy, &path.child("priorityStrategy"), errors);
+    validate_scatter(&rolling.scatter_strategy, &path.child("scatterStrategy"), errors);
+    let default = IntOrString::String("20%".to_owned());
+    let unavailable = rolling.max_unavailable.as_ref().unwrap_or(&default);
+    let max_unavailable = share(unavailable, replicas, "maxUnavailable", path, errors);
+    let surge = rolling.max_surge.as_ref().unwrap_or(&IntOrString::Int(0));
+    let max_surge = share(surge, replicas, "maxSurge", path, errors);
+    if max_surge > 0 && new.updates_only_in_place() {
+        let field = if new.version == Version::Alpha { "strategy type" } else { "podUpdatePolicy" };
+        let message = format!("can not use maxSurge with {field} InPlaceOnly");
+        errors.push(invalid_share(path.child("maxSurge"), surge, &message));
+    }
+    if replicas > 0 && max_unavailable < 1 && max_surge < 1 && !is_on_delete(&new.set.spec) {
+        let message = "maxUnavailable and maxSurge should not both be less than 1";
+        errors.push(invalid_share(path.child("maxUnavailable"), unavailable, message));
+    }
+    if new.version == Version::Beta {
+        validate_pre_download(rolling, &path.child("inPlaceUpdateStrategy"), errors);
+    }
+}
+
+/// A share of `replicas`, rounded up; 0 where it can't be read.
+fn share(
+    value: &IntOrString,
+    replicas: i32,
+    name: &str,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> i32 {
+    let percentage = match value {
+        IntOrString::Int(_) => true,
+        IntOrString::String(text) => text.ends_with('%'),
+    };
+    match scaled(value, replicas, Rounding::Up).filter(|_| percentage) {
+        Some(number) => number,
+        None => {
+            let problem = problem(value);
+            let message = format!("failed GetScaledValueFromIntOrPercent for {name}: {problem}");
+            errors.push(invalid_share(path.child(name), value, &message));
+            0
+        }
+    }
+}
+
+fn problem(value: &IntOrString) -> String {
+    match value {
+        IntOrString::String(text) if text.ends_with('%') => {
+            let text = json_patch::string(text);
+            format!(
+                "invalid value for IntOrString: invalid value {text}: it is not a percentage of 0 or more"
+            )
+        }
+        _ => "invalid type: string is not a percentage".to_owned(),
+    }
+}
+
+fn validate_partition(
+    rolling: &RollingUpdate,
+    replicas: i32,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(partition) = &rolling.partition else { return };
+    match partition {
+        IntOrString::Int(number) if *number < 0 => {
+            errors.push(negative(&path.child("partition").to_string(), *number));
+        }
+        partition => {
+            share(partition, replicas, "partition", path, errors);
+        }
+    }
+}
+
+/// A number or text as Go prints an `IntOrString`.
+fn invalid_share(path: FieldPath, value: &IntOrString, message: &str) -> FieldError {
+    let (kind, number, text) = match value {
+        IntOrString::Int(number) => (0, *number, ""),
+        IntOrString::String(text) => (1, 0, text.as_str()),
+    };
+    let text = json_patch::string(text);
+    let shown = format!("intstr.IntOrString{{Type:{kind}, IntVal:{number}, StrVal:{text}}}");
+    FieldError::invalid_value(path, shown, message)
+}
+
+fn validate_pre_download(rolling: &RollingUpdate, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    const PARALLELISM: &str = "imagePreDownloadParallelism";
+    let strategy = &rolling.in_place_update_strategy;
+    let at = path.child(PARALLELISM);
+    let problem = match &strategy.image_pre_download_parallelism {
+        None => None,
+        Some(IntOrString::Int(number)) => (*number < 0).then(|| "must be non-negative".to_owned()),
+        Some(IntOrString::String(text)) if text.ends_with('%') => {
+            Some("does not support percentage value".to_owned())
+        }
+        Some(IntOrString::String(text)) => match text.parse::<i32>() {
+            Ok(number) => (number < 0).then(|| "must be non-negative".to_owned()),
+            Err(error) => Some(format!("must be a valid integer: {error}")),
+        },
+    };
+    if let (Some(problem), Some(value)) = (problem, &strategy.image_pre_download_parallelism) {
+        errors.push(invalid_share(at, value, &format!("{PARALLELISM} {problem}")));
+    }
+    for (name, value) in [
+        ("imagePreDownloadTimeoutSeconds", strategy.image_pre_download_timeout_seconds),
+        ("imagePreDownloadMinUpdatedReadyPods", strategy.image_pre_download_min_updated_ready_pods),
+    ] {
+        if let Some(number) = value.filter(|number| *number < 0) {
+            errors.push(negative(&path.child(name).to_string(), number));
+        }
+    }
+}
+
+fn validate_deadline(new: &Submitted, errors: &mut Vec<FieldError>) {
+    const PATH: &str = "spec.progressDeadlineSeconds";
+    let Some(deadline) = new.set.spec.progress_deadline_seconds else { return };
+    if deadline < 0 {
+        errors.push(negative(PATH, deadline));
+    }
+    if deadline != NO_DEADLINE && deadline <= new.set.spec.min_ready_seconds.unwrap_or(0) {
+        let message = "must be greater than minReadySeconds";
+        errors.push(FieldError::invalid_value(FieldPath::new(PATH), deadline, message));
+    }
+}

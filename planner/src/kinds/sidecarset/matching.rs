@@ -1,0 +1,236 @@
+//! Which SidecarSets a Pod gets, and from which revision (spec 10 §5.1 to §5.3).
+
+use std::collections::BTreeMap;
+
+use api::sidecarset::{InjectionRevision, IntOrString};
+
+use super::contribution::Contribution;
+use super::explanation::Reason;
+use super::index::{Entry, NamespaceSelector, PodSelector};
+use crate::pod::review::explanation::Explanation;
+use crate::pod::review::{Context, Draft, Halt};
+use crate::server::world::{Namespace, Revision, World};
+use crate::text::selector::{Labels, Selector, SelectorError};
+
+/// A SidecarSet to inject, in the state to inject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen<'w> {
+    pub(crate) entry: &'w Entry,
+    pub(crate) contribution: &'w Contribution,
+    pub(crate) hash: &'w str,
+    pub(crate) hash_without_image: &'w str,
+    /// Name of the ControllerRevision; empty right after the SidecarSet was made.
+    pub(crate) revision: &'w str,
+}
+
+/// The SidecarSets to inject, in the order of injection.
+pub(crate) fn choose<'w>(draft: &Draft<'_>, context: &mut Context<'w>) -> Result<Vec<Chosen<'w>>, Halt> {
+    let world = context.world;
+    let candidates = match context.explanations {
+        Some(_) => world.sidecar_sets().all(),
+        None => world.sidecar_sets().candidates(&draft.namespace, &draft.labels),
+    };
+    let mut chosen = Vec::new();
+    for entry in candidates {
+        match mismatch(entry, draft, context)? {
+            Some(reason) => explain(context, entry, || reason),
+            None => chosen.push(revision_to_inject(entry, draft, context)?),
+        }
+    }
+    let canaries = canaries(&chosen);
+    chosen.retain(|choice| match canaries.get(choice.entry.name()) {
+        Some(canary) => {
+            explain(context, choice.entry, || Reason::ReplacedByCanary { canary: (*canary).to_owned() });
+            false
+        }
+        None => true,
+    });
+    Ok(chosen)
+}
+
+/// Notes a reason, where somebody asked.
+pub(crate) fn explain(context: &mut Context<'_>, entry: &Entry, reason: impl FnOnce() -> Reason) {
+    if let Some(explanations) = &mut context.explanations {
+        explanations.push(Explanation::SidecarSet { name: entry.name().to_owned(), reason: reason() });
+    }
+}
+
+/// Why a SidecarSet does not match the Pod; `None` where it does.
+fn mismatch(entry: &Entry, draft: &Draft<'_>, context: &Context<'_>) -> Result<Option<Reason>, Halt> {
+    if entry.object.spec.injection_strategy.paused {
+        return Ok(Some(Reason::Paused));
+    }
+    let namespace = || context.world.namespace(&draft.namespace).or(context.namespace);
+    unselected(entry, draft.labels.as_slice(), namespace).map_err(|open| match open {
+        Open::Namespace => Halt::NeedsNamespace,
+        Open::Selector(error) => Halt::failed(format!(
+            "SidecarSet {} may be meant for this Pod, but its spec.selector is invalid: {error}",
+            entry.name()
+        )),
+    })
+}
+
+/// Why it can't be told whether a SidecarSet selects a Pod.
+#[derive(Debug)]
+pub(crate) enum Open<'e> {
+    /// The Pod's Namespace is not known.
+    Namespace,
+    /// `spec.selector` is invalid, and the Pod meets its sound part.
+    Selector(&'e SelectorError),
+}
+
+/// Why a SidecarSet does not select Pods with these labels; `None` where it does. `namespace` gives their
+/// Namespace, where it is needed.
+pub(crate) fn unselected<'e, 'n>(
+    entry: &'e Entry,
+    labels: &(impl Labels + ?Sized),
+    namespace: impl FnOnce() -> Option<&'n Namespace>,
+) -> Result<Option<Reason>, Open<'e>> {
+    if matches!(entry.pods, PodSelector::Nothing) {
+        return Ok(Some(Reason::EmptySelector));
+    }
+    // The Pod's labels are at hand, the Namespace may have to be asked for.
+    let selected = entry.pods.matches(labels);
+    if selected == Ok(false) {
+        return Ok(Some(Reason::OtherLabels));
+    }
+    match &entry.namespaces {
+        NamespaceSelector::All => {}
+        NamespaceSelector::Broken => return Ok(Some(Reason::BrokenNamespaceSelector)),
+        NamespaceSelector::Matching(selector) => {
+            let namespace = namespace().ok_or(Open::Namespace)?;
+            if !namespace.labels().is_some_and(|labels| selector.matches(labels)) {
+                return Ok(Some(Reason::OtherNamespace));
+            }
+        }
+    }
+    selected.map(|_| None).map_err(Open::Selector)
+}
+
+/// For each SidecarSet that a canary stands in for, the canary.
+fn canaries<'w>(chosen: &[Chosen<'w>]) -> BTreeMap<&'w str, &'w str> {
+    let canaries =
+        chosen.iter().filter_map(|choice| Some((choice.entry.object.canary_base()?, choice.entry.name())));
+    canaries.filter(|(base, _)| !base.is_empty()).collect()
+}
+
+fn revision_to_inject<'w>(
+    entry: &'w Entry,
+    draft: &Draft<'_>,
+    context: &mut Context<'w>,
+) -> Result<Chosen<'w>, Halt> {
+    let spec = &entry.object.spec;
+    let pin = spec.injection_strategy.revision.as_ref().and_then(Pin::of);
+    let Some(pin) = pin else { return live(entry) };
+    // Loaded first in any case: a revision that is gone denies, however the choice falls.
+    let history = history(entry, &pin, context.world)?;
+    if pin.policy != "Partial" || spec.update_strategy.paused {
+        return Ok(history);
+    }
+    if let Some(selector) = &spec.update_strategy.selector {
+        let selector = Selector::compile(selector).map_err(|error| {
+            Halt::failed(format!(
+                "SidecarSet {}: spec.updateStrategy.selector is invalid: {error}",
+                entry.name()
+            ))
+        })?;
+        if !selector.matches(draft.labels.as_slice()) {
+            return Ok(history);
+        }
+    }
+    match &spec.update_strategy.partition {
+        Some(IntOrString::String(text)) => {
+            let share = percent(text).ok_or_else(|| {
+                Halt::failed(format!(
+                    "SidecarSet {}: spec.updateStrategy.partition {text:?} is not a percentage",
+                    entry.name()
+                ))
+            })?;
+            if context.random.next_fraction() <= share / 100.0 { Ok(history) } else { live(entry) }
+        }
+        None | Some(IntOrString::Int(_)) => live(entry),
+    }
+}
+
+/// `12.5%` as `12.5`.
+fn percent(text: &str) -> Option<f64> {
+    text.strip_suffix('%')?.parse().ok().filter(|share: &f64| share.is_finite())
+}
+
+/// Which older state a SidecarSet asks for.
+struct Pin<'a> {
+    target: Target<'a>,
+    policy: &'a str,
+}
+
+enum Target<'a> {
+    Revision(&'a str),
+    CustomVersion(&'a str),
+}
+
+impl<'a> Pin<'a> {
+    fn of(revision: &'a InjectionRevision) -> Option<Self> {
+        let given = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+        let target = given(&revision.revision_name)
+            .map(Target::Revision)
+            .or_else(|| given(&revision.custom_version).map(Target::CustomVersion))?;
+        Some(Self { target, policy: &revision.policy })
+    }
+}
+
+fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
+    let contribution = entry.contribution.as_ref().map_err(|problem| {
+        Halt::failed(format!(
+            "SidecarSet {} is meant for this Pod, but can't be read: {problem}",
+            entry.name()
+        ))
+    })?;
+    Ok(Chosen {
+        entry,
+        contribution,
+        hash: entry.object.annotation(api::annotations::SIDECARSET_HASH).unwrap_or_default(),
+        hash_without_image: entry
+            .object
+            .annotation(api::annotations::SIDECARSET_HASH_WITHOUT_IMAGE)
+            .unwrap_or_default(),
+        revision: &entry.object.status.latest_revision,
+    })
+}
+
+fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, world: &'w World) -> Result<Chosen<'w>, Halt> {
+    let found: Option<&Revision> = match pin.target {
+        // Any ControllerRevision of the namespace would do, if its owner were not looked at (spec 10 §13.8).
+        Target::Revision(name) => {
+            world.revision(name).filter(|revision| revision.sidecar_set == entry.name())
+        }
+        Target::CustomVersion(version) => world.revisions_of(entry.name(), Some(version)).pop(),
+    };
+    let named = || match pin.target {
+        Target::Revision(name) => format!("revisionName {name}"),
+        Target::CustomVersion(version) => format!("customVersion {version}"),
+    };
+    let revision = found.ok_or_else(|| {
+        Halt::failed(format!(
+            "SidecarSet {} injects {}, but namespace {} holds no such ControllerRevision of it; \
+             restore the revision or change spec.injectionStrategy.revision",
+            entry.name(),
+            named(),
+            world.install_namespace()
+        ))
+    })?;
+    let restored = revision.restored().map_err(|problem| {
+        Halt::failed(format!(
+            "SidecarSet {} injects {}, but ControllerRevision {} can't be read: {problem}",
+            entry.name(),
+            named(),
+            revision.name
+        ))
+    })?;
+    Ok(Chosen {
+        entry,
+        contribution: &restored.contribution,
+        hash: &restored.hash,
+        hash_without_image: &restored.hash_without_image,
+        revision: &revision.name,
+    })
+}

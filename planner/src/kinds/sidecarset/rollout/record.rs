@@ -1,0 +1,78 @@
+//! What a Pod's annotations tell about the sidecars that were put into it (spec 10 §5.11, spec 20 §8.1).
+
+use std::collections::BTreeMap;
+
+use api::annotations::{SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::pod::observed::ObservedPod;
+
+/// An entry of a hash annotation, as far as it is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::kinds::sidecarset) struct Injected {
+    pub(in crate::kinds::sidecarset) hash: Option<String>,
+    pub(in crate::kinds::sidecarset) controller_revision: Option<String>,
+}
+
+/// The entry of a SidecarSet in a hash annotation, in the present form or as a plain hash.
+pub(in crate::kinds::sidecarset) fn injected(pod: &ObservedPod, annotation: &str, set: &str) -> Injected {
+    let entries = entries(pod.annotation(annotation).unwrap_or_default());
+    let Some(entry) = entries.get(set) else { return Injected::default() };
+    match serde_json::from_str::<String>(entry.get()) {
+        Ok(hash) => Injected { hash: Some(hash), controller_revision: None },
+        Err(_) => serde_json::from_str(entry.get()).unwrap_or_default(),
+    }
+}
+
+/// The members of an annotation that holds an object; none where it holds anything else.
+pub(in crate::kinds::sidecarset) fn entries(text: &str) -> BTreeMap<String, &RawValue> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// An entry of the in-place state: what the sidecars ran before they were updated.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::kinds::sidecarset) struct InPlaceState {
+    pub(in crate::kinds::sidecarset) revision: Option<String>,
+    pub(in crate::kinds::sidecarset) update_timestamp: Option<String>,
+    pub(in crate::kinds::sidecarset) last_container_statuses: Option<BTreeMap<String, LastStatus>>,
+}
+
+/// What a container ran.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(in crate::kinds::sidecarset) struct LastStatus {
+    #[serde(rename = "imageID", skip_serializing_if = "String::is_empty")]
+    pub(in crate::kinds::sidecarset) image_id: String,
+}
+
+/// The in-place state of a SidecarSet.
+///
+/// # Errors
+/// Where the annotation can't be read.
+pub(in crate::kinds::sidecarset) fn in_place_state(
+    pod: &ObservedPod,
+    set: &str,
+) -> Result<Option<InPlaceState>, serde_json::Error> {
+    let Some(text) = pod.annotation(SIDECARSET_IN_PLACE_UPDATE_STATE) else { return Ok(None) };
+    let states: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+    states.get(set).map(|state| serde_json::from_str(state.get())).transpose()
+}
+
+/// The image that a container got last, and the container that ran before.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub(in crate::kinds::sidecarset) struct Replaced {
+    pub(in crate::kinds::sidecarset) image: String,
+    #[serde(rename = "containerID")]
+    pub(in crate::kinds::sidecarset) container_id: String,
+}
+
+/// What is known of the containers that were replaced, by name.
+pub(in crate::kinds::sidecarset) fn replaced(pod: &ObservedPod) -> BTreeMap<String, Replaced> {
+    pod.annotation(SIDECARSET_REPLACED_CONTAINERS)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,209 @@
+//! What a SidecarSet may say (spec 20 §4).
+//!
+//! ```text
+//!   metadata    name, canary and base
+//!   strategy    update strategy and pinned revision
+//!   sidecars    containers, their extra fields and the checks of Kubernetes
+//!   patch       patchPodMetadata and its allow-list
+//!   conflict    other SidecarSets that meet the same Pods
+//! ```
+
+use api::features::FeatureGates;
+use api::meta::LabelSelector;
+use api::sidecarset::{API_VERSION, SidecarSet};
+use serde::Deserialize;
+
+use crate::pod::template::metadata::validate_label_selector;
+use crate::pod::template::node::Node;
+use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::json_patch::Patch;
+use crate::text::selector::is_empty;
+use crate::text::verdict::{Denial, Verdict};
+
+mod conflict;
+mod metadata;
+mod patch;
+mod sidecars;
+mod strategy;
+
+pub(in crate::kinds::sidecarset) use conflict::unsatisfiable;
+
+/// Key of the ConfigMap `kruise-configuration` with the allow-list of `patchPodMetadata`.
+pub const PATCH_METADATA_ALLOW_LIST: &str = "SidecarSet_PatchPodMetadata_WhiteList";
+
+const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
+
+/// A ControllerRevision that a SidecarSet names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionQuery<'a> {
+    /// By its own name, among those of a SidecarSet.
+    Name {
+        /// The SidecarSet.
+        sidecar_set: &'a str,
+        /// The revision's name.
+        name: &'a str,
+    },
+    /// By the custom version of a SidecarSet.
+    CustomVersion {
+        /// The SidecarSet.
+        sidecar_set: &'a str,
+        /// The label's value.
+        version: &'a str,
+    },
+}
+
+/// What validation reads beside the object.
+pub struct Context<'a> {
+    /// All SidecarSets; the one under review may be among them.
+    pub sidecar_sets: &'a [&'a SidecarSet],
+    /// Whether a revision exists in the install namespace.
+    pub has_revision: &'a dyn Fn(RevisionQuery<'_>) -> bool,
+    /// Value of [`PATCH_METADATA_ALLOW_LIST`]; `None` where ConfigMap or key are missing.
+    pub allow_list: Option<&'a str>,
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    /// The flag `--allow-privileged`.
+    pub allow_privileged: bool,
+}
+
+/// What is wrong with a SidecarSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// Reasons to refuse it.
+    pub errors: Vec<FieldError>,
+    /// Sentences for its author.
+    pub warnings: Vec<String>,
+}
+
+impl Validation {
+    /// Refuses a new object for `error`, and only warns about an existing one, which may be stored
+    /// with that flaw already (spec 20, sharp edge 9).
+    fn refuse_new(&mut self, old: Option<&SidecarSet>, error: FieldError) {
+        if old.is_none() {
+            self.errors.push(error);
+        } else {
+            self.warnings.push(error.to_string());
+        }
+    }
+}
+
+/// A SidecarSet of a request in its hub version.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The object.
+    pub object: SidecarSet,
+    /// What the conversion loses.
+    pub warnings: Vec<String>,
+}
+
+impl Submitted {
+    /// Reads a SidecarSet of either version.
+    ///
+    /// # Errors
+    /// Code 400 for what is no SidecarSet.
+    pub fn read(object: &str) -> Result<Self, Denial> {
+        let refused = |problem: String| Denial { code: 400, message: problem };
+        let head: Head = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
+        let parse = |object: &str| serde_json::from_str(object).map_err(|error| refused(error.to_string()));
+        match head.api_version.as_str() {
+            API_VERSION => Ok(Self { object: parse(object)?, warnings: Vec::new() }),
+            V1ALPHA1 => {
+                let converted = api::conversion::convert(object, API_VERSION);
+                let converted = converted.map_err(|error| refused(error.to_string()))?;
+                Ok(Self { object: parse(converted.get())?, warnings: head.warnings() })
+            }
+            version => Err(refused(format!("unsupported version: {version}"))),
+        }
+    }
+}
+
+/// The fields of a request's object that only v1alpha1 has.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+    spec: Option<HeadSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadSpec {
+    namespace: Option<String>,
+    namespace_selector: Option<serde::de::IgnoredAny>,
+}
+
+impl Head {
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let namespace = spec.namespace.as_deref().unwrap_or_default();
+        if namespace.is_empty() || spec.namespace_selector.is_none() {
+            return Vec::new();
+        }
+        vec![format!("spec.namespaceSelector is dropped because spec.namespace ({namespace}) is set as well")]
+    }
+}
+
+/// Answers a CREATE or, with `old`, an UPDATE request. Both objects may be of either version. Where `old`
+/// can't be read, `new` is checked on its own.
+pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    let submitted = match Submitted::read(new) {
+        Ok(submitted) => submitted,
+        Err(denial) => return denial.into(),
+    };
+    let mut warnings = submitted.warnings;
+    // A stored object that can't be read must not stop the update that repairs it.
+    let old = old.and_then(|old| match Submitted::read(old) {
+        Ok(old) => Some(old.object),
+        Err(denial) => {
+            let problem = denial.message;
+            warnings
+                .push(format!("the stored SidecarSet can't be read, so changes are not checked: {problem}"));
+            None
+        }
+    });
+    let validation = validate(&submitted.object, old.as_ref(), context);
+    warnings.extend(validation.warnings);
+    match aggregate(&validation.errors) {
+        // The code of OpenKruise for this webhook (spec 00 §4.2).
+        Some(message) => Verdict::deny(500, message),
+        None => Verdict::Allow { edits: Patch::default(), warnings },
+    }
+}
+
+/// Checks a SidecarSet that has its defaults already. `old` is the stored object of an update.
+pub fn validate(new: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Validation {
+    let mut validation = Validation::default();
+    metadata::validate(new, old, context, &mut validation);
+    strategy::validate(new, old, context, &mut validation);
+    sidecars::validate(new, old, context, &mut validation);
+    patch::validate(new, old, context, &mut validation);
+    if validation.errors.is_empty() {
+        conflict::validate(new, context, &mut validation);
+    }
+    validation
+}
+
+/// A selector must be sound and must select something.
+fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    match serde_json::to_value(selector) {
+        Ok(value) => validate_label_selector(&Node::new(&value, path.clone()), true, errors),
+        Err(error) => errors.push(FieldError::internal(path.clone(), error.to_string())),
+    }
+    if is_empty(selector) {
+        let message = "empty selector is not valid for sidecarset.";
+        errors.push(FieldError::invalid_value(path.clone(), go_selector(selector), message));
+    }
+}
+
+/// An empty selector as Go prints the value.
+fn go_selector(selector: &LabelSelector) -> String {
+    let labels = if selector.match_labels.is_some() { "{}" } else { "(nil)" };
+    let expressions = if selector.match_expressions.is_some() { "{}" } else { "(nil)" };
+    format!(
+        "v1.LabelSelector{{MatchLabels:map[string]string{labels}, \
+         MatchExpressions:[]v1.LabelSelectorRequirement{expressions}}}"
+    )
+}
+
+#[cfg(test)]
+mod tests;

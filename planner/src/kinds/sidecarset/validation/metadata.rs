@@ -1,0 +1,71 @@
+//! The name, and the pair of a canary and its base (spec 20 §4.1).
+
+use api::annotations::{EVICT_MISSED_PODS, SIDECARSET_BASE};
+use api::sidecarset::SidecarSet;
+
+use super::{Context, Validation};
+use crate::kinds::sidecarset::account::eviction_limit;
+use crate::pod::template::names::{regex_message, too_long_message};
+use crate::text::field::{FieldError, FieldPath};
+
+const NAME_LIMIT: usize = 63;
+
+pub(super) fn validate(
+    new: &SidecarSet,
+    old: Option<&SidecarSet>,
+    context: &Context<'_>,
+    validation: &mut Validation,
+) {
+    let errors = &mut validation.errors;
+    let name = new.name();
+    let path = FieldPath::new("metadata.name");
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let message = "sidecarset name must consist of alphanumeric characters or '-'";
+        let message = regex_message(message, r"^[a-zA-Z0-9\-]+$", &["example-com"]);
+        errors.push(FieldError::invalid(path.clone(), name, message));
+    }
+    if name.len() > NAME_LIMIT {
+        errors.push(FieldError::invalid(path, name, too_long_message(NAME_LIMIT)));
+    }
+    validate_canary(new, old, context, errors);
+    if let Some(text) = new.annotation(EVICT_MISSED_PODS)
+        && let Err(message) = eviction_limit(text)
+    {
+        let path = FieldPath::new("metadata.annotations").key(EVICT_MISSED_PODS);
+        errors.push(FieldError::invalid(path, text, message));
+    }
+}
+
+fn validate_canary(
+    new: &SidecarSet,
+    old: Option<&SidecarSet>,
+    context: &Context<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let annotation = new.annotation(SIDECARSET_BASE).unwrap_or_default();
+    let mut refuse =
+        |message: String| errors.push(FieldError::invalid(FieldPath::new("metadata"), annotation, message));
+    let old_base = old.and_then(|old| old.canary_base()).filter(|base| !base.is_empty());
+    if old_base.is_some_and(|base| base != annotation) {
+        refuse(format!("annotations[{SIDECARSET_BASE}] is immutable"));
+    }
+    let Some(base) = new.canary_base().filter(|base| !base.is_empty()) else { return };
+    if base == new.name() {
+        refuse("base sidecarSet cannot be itself".to_owned());
+    } else {
+        match context.sidecar_sets.iter().find(|other| other.name() == base) {
+            None => {
+                refuse(format!(
+                    "fetch base sidecarSet[{base}] failed: SidecarSet.apps.kruise.io \"{base}\" not found"
+                ));
+            }
+            Some(other) if other.canary_base().is_some_and(|base| !base.is_empty()) => {
+                refuse("base sidecarSet cannot be canary".to_owned());
+            }
+            Some(_) => {}
+        }
+    }
+    if !new.spec.update_strategy.is_not_update() {
+        refuse("RollingUpdate is not supported for canary sidecarSet".to_owned());
+    }
+}

@@ -1,0 +1,325 @@
+//! In-place update: a running Pod is changed to a new revision without being recreated (spec 30 §3 to §9).
+//! Every workload uses it, under its own [`Rules`].
+//!
+//! ```text
+//!   decide    two templates          -> what changes, or why that needs a new Pod
+//!   start     a Pod and that change  -> the first writes
+//!   refresh   a Pod                  -> the next write of an update under way
+//!   completed a Pod                  -> whether its containers run what they should
+//! ```
+//!
+//! All progress is in the Pod's annotations, written together with what it is about. So a controller can
+//! stop after any write, and another goes on from the Pod as it is stored. Writes hold for one state of the
+//! Pod; after a conflict the caller plans again on the newer one. An update takes three of them: the gate
+//! turns false; the Pod; the gate turns true, together with the lifecycle state
+//! ([`lifecycle::refresh`](crate::pod::lifecycle::refresh)).
+//!
+//! Invariants, each with a property test: no container is changed twice by one update; containers change in
+//! the order of their launch priority, each batch after the one before is ready; nothing is changed before
+//! the grace period ends.
+
+use std::time::Duration;
+
+use api::annotations::LIFECYCLE_TIMESTAMP;
+use api::conditions::IN_PLACE_UPDATE_READY;
+use api::features::{Feature, FeatureGates};
+use api::labels::LIFECYCLE_STATE;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Deserializer};
+
+use crate::pod::observed::{Container, ObservedPod, Resources};
+use crate::pod::write::{PodWrite, Target};
+use crate::text::moment::rfc3339;
+use crate::text::server_version::ServerVersion;
+use crate::workload::revision::workload::RevisionLabels;
+
+mod batch;
+mod completion;
+mod decision;
+mod environment;
+mod qos;
+pub mod readiness;
+mod restarts;
+mod spec;
+mod state;
+mod template;
+#[cfg(test)]
+mod tests;
+mod unfinished;
+
+pub use completion::{Incomplete, completed};
+pub use decision::{Options, Reason, decide};
+pub use qos::QosClass;
+pub use spec::{MetadataPatch, ReferencedMetadata, UpdateSpec};
+pub use state::{Batch, LastStatus, PreCheck, Seconds, State, StateError, in_grace};
+pub use template::{Operation, Template};
+
+/// When the start of an update sets lifecycle state `Updating`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetsUpdating {
+    /// CloneSet.
+    Always,
+    /// StatefulSet: on Pods that have a state.
+    IfPresent,
+    /// DaemonSet.
+    Never,
+}
+
+/// How a kind of workload updates its Pods in place (spec 30 §1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How Pods carry their revision.
+    pub labels: RevisionLabels,
+    /// When lifecycle state `Updating` is set.
+    pub sets_updating: SetsUpdating,
+    /// Gate `InPlaceUpdateEnvFromMetadata`.
+    pub env_from_metadata: bool,
+    /// Gate `InPlaceWorkloadVerticalScaling`.
+    pub vertical_scaling: bool,
+    /// The API server takes changes of resources through `pods/resize`.
+    pub resize: bool,
+}
+
+impl Rules {
+    /// The rules of CloneSet.
+    pub fn clone_set(gates: &FeatureGates, server: ServerVersion) -> Self {
+        let short = gates.enabled(Feature::CloneSetShortHash);
+        Self::new(RevisionLabels::CloneSet { short }, SetsUpdating::Always, gates, server)
+    }
+
+    /// The rules of Advanced StatefulSet.
+    pub fn stateful_set(gates: &FeatureGates, server: ServerVersion) -> Self {
+        Self::new(RevisionLabels::Exact, SetsUpdating::IfPresent, gates, server)
+    }
+
+    /// The rules of Advanced DaemonSet, which updates in place only Pods with the readiness gate.
+    pub fn daemon_set(gates: &FeatureGates, server: ServerVersion) -> Self {
+        Self::new(RevisionLabels::Exact, SetsUpdating::Never, gates, server)
+    }
+
+    fn new(
+        labels: RevisionLabels,
+        sets_updating: SetsUpdating,
+        gates: &FeatureGates,
+        server: ServerVersion,
+    ) -> Self {
+        Self {
+            labels,
+            sets_updating,
+            env_from_metadata: gates.enabled(Feature::InPlaceUpdateEnvFromMetadata),
+            vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
+            resize: server.has_resize(),
+        }
+    }
+
+    /// The options of a decision about a change to `revision`.
+    pub fn options<'a>(&self, revision: &'a str, grace_seconds: i32, claims_differ: bool) -> Options<'a> {
+        Options {
+            revision,
+            grace_seconds,
+            claims_differ,
+            env_from_metadata: self.env_from_metadata,
+            vertical_scaling: self.vertical_scaling,
+        }
+    }
+}
+
+/// The first step of an update.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Started {
+    /// What to write, in this order; each on the resource version that the one before returned.
+    pub writes: Vec<PodWrite>,
+    /// When to look at the Pod again, where a grace period begins.
+    pub requeue: Option<Duration>,
+}
+
+/// The next step of an update under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refresh {
+    /// What to write, in this order; each on the resource version that the one before returned.
+    pub writes: Vec<PodWrite>,
+    /// When to look at the Pod again.
+    pub requeue: Option<Duration>,
+    /// Where the update is.
+    pub progress: Progress,
+}
+
+/// Where the update of a Pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// No update is under way.
+    Done,
+    /// The containers need time.
+    Waiting(Incomplete),
+    /// The writes change more of the Pod.
+    Advances,
+}
+
+/// Begins to change the Pod to `spec.revision` (spec 30 §4).
+///
+/// Guarantees: the gate turns false before anything else changes; the Pod's new revision, its new
+/// containers and the record of it are one write, so none is there without the others. What an update
+/// before it has not come to yet is part of this one.
+pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp) -> Started {
+    let mut spec = spec.clone();
+    let mut state = State { revision: spec.revision.clone(), ..State::default() };
+    unfinished::take_over(pod, rules, &mut spec, &mut state);
+    let mut writes = Vec::new();
+    if must_become_not_ready(pod, &spec, rules) {
+        let conditions = readiness::not_ready(pod, now);
+        if !conditions.is_empty() {
+            writes.push(PodWrite { conditions, ..PodWrite::to(Target::Status) });
+        }
+    }
+    let grace = u64::try_from(spec.grace_seconds).ok().filter(|seconds| *seconds > 0);
+    // Annotations hold whole seconds: rounded up, so that the grace period is never short.
+    state.update_timestamp = Seconds(if grace.is_some() { whole_second_after(now) } else { now });
+    state.update_env_from_metadata |= spec.update_env_from_metadata;
+    state.update_images |= !spec.container_images.is_empty();
+    state.update_resources |= !spec.container_resources.is_empty();
+    let mut write = PodWrite::default();
+    for (label, value) in rules.labels.labels(&spec.revision) {
+        write.set_label(label, value);
+    }
+    if grace.is_some() {
+        state::wait(pod, &spec, &mut write);
+    } else {
+        writes.extend(batch::apply(pod, spec, &mut state, rules, now, &mut write));
+        state::stop_waiting(pod, &mut write);
+    }
+    state.record(pod, &mut write);
+    let sets_updating = match rules.sets_updating {
+        SetsUpdating::Always => true,
+        SetsUpdating::IfPresent => pod.label(LIFECYCLE_STATE).is_some(),
+        SetsUpdating::Never => false,
+    };
+    if sets_updating {
+        write.set_label(LIFECYCLE_STATE, crate::pod::lifecycle::State::Updating.as_str());
+        write.set_annotation(LIFECYCLE_TIMESTAMP, rfc3339(now));
+    }
+    writes.push(write);
+    Started { writes, requeue: grace.map(Duration::from_secs) }
+}
+
+/// A change of resources alone leaves the Pod ready, unless it restarts a container.
+fn must_become_not_ready(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules) -> bool {
+    if !pod.has_readiness_gate(IN_PLACE_UPDATE_READY) {
+        return false;
+    }
+    if !(rules.vertical_scaling && spec.changes_only_resources()) {
+        return true;
+    }
+    let restarts = |(name, change): (&String, &Resources)| {
+        pod.container(name).is_some_and(|container| restarts_on(container, change))
+    };
+    spec.container_resources.iter().any(restarts)
+}
+
+fn restarts_on(container: &Container, change: &Resources) -> bool {
+    container.resize_policy.iter().any(|policy| {
+        let resource = &*policy.resource_name;
+        &*policy.restart_policy == "RestartContainer"
+            && (change.limits.get(resource).is_some() || change.requests.get(resource).is_some())
+    })
+}
+
+/// Goes on with the Pod's update: ends its grace period, changes its next batch of containers, or opens the
+/// readiness gate when all is done (spec 30 §6 and §7.1). Called for every active Pod before anything else
+/// is planned for it.
+///
+/// # Errors
+/// Annotations that can't be read.
+pub fn refresh(pod: &ObservedPod, rules: &Rules, now: Timestamp) -> Result<Refresh, StateError> {
+    if let Some(spec) = state::waiting(pod)? {
+        return end_grace(pod, spec, rules, now);
+    }
+    if let Some(state) = State::of(pod)? {
+        if let Err(incomplete) = completion::batch_completed(pod, &state, rules) {
+            return Ok(Refresh::waiting(incomplete));
+        }
+        if state.has_next() {
+            return Ok(next_batch(pod, state, rules, now));
+        }
+    }
+    let conditions: Vec<_> = readiness::ready(pod, now).into_iter().collect();
+    let write = PodWrite { conditions, ..PodWrite::to(Target::Status) };
+    let writes = if write.is_empty() { Vec::new() } else { vec![write] };
+    Ok(Refresh { writes, requeue: None, progress: Progress::Done })
+}
+
+impl Refresh {
+    /// There is nothing to do but to let the Pod serve again.
+    pub fn opens_gate_only(&self) -> bool {
+        let opens = |write: &PodWrite| {
+            let conditions =
+                write.conditions.iter().all(|condition| *condition.kind == *IN_PLACE_UPDATE_READY);
+            conditions && write.labels.is_empty() && write.annotations.is_empty()
+        };
+        self.progress == Progress::Done && self.writes.iter().all(opens)
+    }
+
+    fn waiting(incomplete: Incomplete) -> Self {
+        Self { writes: Vec::new(), requeue: None, progress: Progress::Waiting(incomplete) }
+    }
+
+    fn advancing(writes: Vec<PodWrite>) -> Self {
+        Self { writes, requeue: None, progress: Progress::Advances }
+    }
+}
+
+fn end_grace(
+    pod: &ObservedPod,
+    spec: UpdateSpec,
+    rules: &Rules,
+    now: Timestamp,
+) -> Result<Refresh, StateError> {
+    let mut write = PodWrite::default();
+    state::stop_waiting(pod, &mut write);
+    if !rules.labels.is_at(pod, &spec.revision) {
+        // Somebody changed the Pod's revision; the ordinary update takes over.
+        return Ok(Refresh::advancing(vec![write]));
+    }
+    let mut state = State::of(pod)?.ok_or(StateError::GraceWithoutState)?;
+    let grace = SignedDuration::from_secs(spec.grace_seconds.into());
+    let remaining = grace.saturating_sub(now.duration_since(state.update_timestamp.0));
+    if remaining.is_positive() {
+        let seconds = remaining.as_secs() + i64::from(remaining.subsec_nanos() > 0);
+        let requeue = Some(Duration::from_secs(seconds.unsigned_abs()));
+        return Ok(Refresh { requeue, ..Refresh::waiting(Incomplete::Grace) });
+    }
+    state.restart_counts = restarts::recorded(pod, &state);
+    let mut writes: Vec<PodWrite> =
+        batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();
+    state.record(pod, &mut write);
+    writes.push(write);
+    Ok(Refresh::advancing(writes))
+}
+
+fn next_batch(pod: &ObservedPod, mut state: State, rules: &Rules, now: Timestamp) -> Refresh {
+    let required = state.pre_check_before_next.iter().flat_map(|check| &check.containers_required_ready);
+    let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
+    if let Some(name) = required.into_iter().find(|name| !ready(name)) {
+        return Refresh::waiting(Incomplete::NotReady(name.clone()));
+    }
+    let spec = state.take_next();
+    state.restart_counts = restarts::recorded(pod, &state);
+    let mut write = PodWrite::default();
+    let mut writes: Vec<PodWrite> =
+        batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();
+    state.record(pod, &mut write);
+    writes.push(write);
+    Refresh::advancing(writes)
+}
+
+/// The first whole second that is not before `time`.
+fn whole_second_after(time: Timestamp) -> Timestamp {
+    let seconds = time.as_second() + i64::from(time.subsec_nanosecond() > 0);
+    Timestamp::from_second(seconds).unwrap_or(time)
+}
+
+/// Go's decoder leaves a field at its zero value where the document says `null`.
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}

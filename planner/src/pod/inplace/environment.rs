@@ -1,0 +1,88 @@
+//! Environment variables that show labels or annotations of their Pod: they change only when the container
+//! restarts (spec 30 §3 and §8.3).
+
+use std::cell::OnceCell;
+
+use api::environment::{SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
+use serde_json::Value;
+
+use super::template::text;
+use crate::pod::observed::{Container, ObservedPod};
+use crate::text::hash::deep_hash;
+use crate::text::json_patch::string;
+
+/// What a variable shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source<'a> {
+    Label(&'a str),
+    Annotation(&'a str),
+}
+
+impl<'a> Source<'a> {
+    /// `metadata.labels['app']` or `metadata.annotations['app']`.
+    fn parse(field_path: &'a str) -> Option<Self> {
+        let key = |prefix| field_path.strip_prefix(prefix)?.strip_suffix("']");
+        key("metadata.labels['")
+            .map(Self::Label)
+            .or_else(|| key("metadata.annotations['").map(Self::Annotation))
+    }
+
+    fn of_variable(name: &str, value: &str, field_path: Option<&'a str>) -> Option<Self> {
+        // These two are written when a hot upgrade changes the image, and never alone.
+        if matches!(name, SIDECARSET_VERSION | SIDECARSET_VERSION_ALT) || !value.is_empty() {
+            return None;
+        }
+        Self::parse(field_path?)
+    }
+}
+
+/// What the variables of a template's container show.
+pub(super) fn sources(container: &Value) -> impl Iterator<Item = Source<'_>> {
+    container.get("env").and_then(Value::as_array).into_iter().flatten().filter_map(|variable| {
+        let field_path = variable.pointer("/valueFrom/fieldRef/fieldPath").and_then(Value::as_str);
+        Source::of_variable(text(variable, "name"), text(variable, "value"), field_path)
+    })
+}
+
+/// The hash of the values that the variables of a container should show now (spec 30 §8.3); `None` where
+/// it has no such variable.
+pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<u32> {
+    let whole = OnceCell::new();
+    let mut variables: Vec<(&str, Option<&str>)> = container
+        .env
+        .iter()
+        .filter_map(|variable| {
+            let field = variable.value_from.as_ref().and_then(|source| source.field_ref.as_ref());
+            let field_path = field.map(|field| &*field.field_path);
+            let value = match Source::of_variable(&variable.name, &variable.value, field_path)? {
+                Source::Label(key) => pod.label(key),
+                Source::Annotation(key) => whole.get_or_init(|| pod.whole()).annotation(key),
+            };
+            Some((&*variable.name, value))
+        })
+        .collect();
+    if variables.is_empty() {
+        return None;
+    }
+    variables.sort_by_key(|(name, _)| *name);
+    let variables: Vec<String> = variables
+        .into_iter()
+        .map(|(name, value)| {
+            // Go leaves an empty value out as it does a missing one.
+            let value = value.filter(|value| !value.is_empty());
+            let value = value.map(|value| format!(r#","value":{}"#, go_string(value))).unwrap_or_default();
+            format!(r#"{{"name":{}{value}}}"#, go_string(name))
+        })
+        .collect();
+    Some(deep_hash(&format!("[{}]", variables.join(","))))
+}
+
+/// `text` as a JSON string in the spelling of Go's encoder, on which hashes hang.
+pub(super) fn go_string(text: &str) -> String {
+    crate::text::canonical::canonical_json(
+        &string(text),
+        &crate::text::canonical::Kind::Text,
+        crate::text::canonical::Unknown::Drop,
+    )
+    .unwrap_or_default()
+}

@@ -1,0 +1,47 @@
+//! How often containers had restarted when their images changed. It tells that a container was replaced where
+//! the image tells nothing: another tag of the same content, which the runtime goes on to report by its
+//! first name. The state (spec 30 §5.3) has no place for it, so it has an annotation of its own.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{Seconds, State};
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
+
+/// On a Pod: the restarts of containers when the update in place changed them, as JSON.
+const ANNOTATION: &str = "kutter.io/inplace-update-restarts";
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Restarts {
+    /// Of the update that this is about, which its state has too.
+    revision: String,
+    update_timestamp: Seconds,
+    restart_counts: BTreeMap<String, i32>,
+}
+
+/// What was recorded by the update of `state`: what an earlier one left says nothing about it.
+pub(super) fn recorded(pod: &ObservedPod, state: &State) -> BTreeMap<String, i32> {
+    let text = pod.annotation(ANNOTATION);
+    let restarts: Restarts = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let is_of_this =
+        restarts.revision == state.revision && restarts.update_timestamp == state.update_timestamp;
+    if is_of_this { restarts.restart_counts } else { BTreeMap::new() }
+}
+
+/// Writes what the state has of it.
+pub(super) fn record(pod: &ObservedPod, state: &State, write: &mut PodWrite) {
+    if !state.restart_counts.is_empty() {
+        let restarts = Restarts {
+            revision: state.revision.clone(),
+            update_timestamp: state.update_timestamp,
+            restart_counts: state.restart_counts.clone(),
+        };
+        // Texts and numbers in a map with text keys only: writing them as JSON cannot fail.
+        write.set_annotation(ANNOTATION, serde_json::to_string(&restarts).unwrap_or_default());
+    } else if pod.annotation(ANNOTATION).is_some() {
+        write.remove_annotation(ANNOTATION);
+    }
+}

@@ -1,0 +1,45 @@
+//! What objects of the cluster are to a Pod under review, and why, as data.
+
+use std::fmt;
+
+use crate::kinds::podprobemarker;
+use crate::kinds::podunavailablebudget::mark;
+use crate::kinds::sidecarset::explanation as sidecarset;
+
+/// What became of one object in a review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Explanation {
+    /// A SidecarSet.
+    SidecarSet {
+        /// Its name.
+        name: String,
+        /// What became of it.
+        reason: sidecarset::Reason,
+    },
+    /// A PodUnavailableBudget of the Pod's namespace.
+    PodUnavailableBudget {
+        /// Its name.
+        name: String,
+        /// What it is to the Pod.
+        reason: mark::Reason,
+    },
+    /// A PodProbeMarker of the Pod's namespace.
+    PodProbeMarker {
+        /// Its name.
+        name: String,
+        /// What it is to the Pod.
+        reason: podprobemarker::Reason,
+    },
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SidecarSet { name, reason } => write!(formatter, "SidecarSet {name}: {reason}"),
+            Self::PodUnavailableBudget { name, reason } => {
+                write!(formatter, "PodUnavailableBudget {name}: {reason}")
+            }
+            Self::PodProbeMarker { name, reason } => write!(formatter, "PodProbeMarker {name}: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What an admission rule answers.
+
+use crate::text::json_patch::Patch;
+
+/// The answer of an admission step or of a whole webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The request passes, changed by `edits`.
+    Allow {
+        /// Operations on the raw object of the request; empty where nothing changes.
+        edits: Patch,
+        /// Sentences that clients such as kubectl print.
+        warnings: Vec<String>,
+    },
+    /// The request is refused.
+    Deny(Denial),
+}
+
+/// A refusal as the client sees it: `admission webhook "..." denied the request: message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// HTTP-style code inside the review (spec 00 §4.2).
+    pub code: u16,
+    /// The reason, in the words of the spec.
+    pub message: String,
+}
+
+impl Verdict {
+    /// Passes unchanged.
+    pub fn allow() -> Self {
+        Self::Allow { edits: Patch::default(), warnings: Vec::new() }
+    }
+
+    /// Passes with these edits.
+    pub fn edit(edits: Patch) -> Self {
+        Self::Allow { edits, warnings: Vec::new() }
+    }
+
+    /// Refused.
+    pub fn deny(code: u16, message: impl Into<String>) -> Self {
+        Self::Deny(Denial { code, message: message.into() })
+    }
+
+    /// True where the request passes.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allow { .. })
+    }
+}
+
+impl From<Denial> for Verdict {
+    fn from(denial: Denial) -> Self {
+        Self::Deny(denial)
+    }
+}

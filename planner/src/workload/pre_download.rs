@@ -1,0 +1,280 @@
+//! Pulling the images of a new revision ahead of its update in place: when, which, and as which
+//! ImagePullJobs (spec 30 §16). The caller asks only while the gates for it are on and the API exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::annotations::{
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
+    IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+};
+use api::kinds::ObjectMeta;
+use api::kinds::imagepulljob::{API_VERSION, KIND, Spec};
+use api::kinds::shared::{
+    CompletionPolicy, CompletionPolicyType, InPlaceUpdateStrategy, IntOrString, PullPolicy, SandboxConfig,
+};
+use api::labels::{CONTROLLER_REVISION_HASH, IMAGE_PREDOWNLOAD_IGNORED, PRE_PREDOWNLOAD_CREATED};
+use api::meta::{LabelSelector, LabelSelectorRequirement};
+use serde::{Deserialize, Serialize};
+
+use crate::text::canonical::CanonicalError;
+use crate::text::percent::{Rounding, scaled};
+use crate::workload::revision::workload::{Owner, StoredRevision, short_hash};
+
+#[cfg(test)]
+mod tests;
+
+/// Fewer Pods than this are not worth a job: by the time the images are there, the update is done.
+const MIN_REPLICAS: i32 = 4;
+const DEFAULT_PARALLELISM: i32 = 1;
+/// What OpenKruise uses; its documentation says 600.
+const DEFAULT_TIMEOUT_SECONDS: i32 = 300;
+const BACKOFF_LIMIT: i32 = 1;
+const TTL_SECONDS_AFTER_FINISHED: i32 = 600;
+
+/// What the user set for the download.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// On how many nodes at a time.
+    pub parallelism: IntOrString,
+    /// Seconds for one attempt.
+    pub timeout_seconds: i32,
+    /// How many Pods must be updated and ready first.
+    pub min_updated_ready_pods: i32,
+}
+
+impl Settings {
+    /// Those of a CloneSet.
+    pub fn of_strategy(strategy: &InPlaceUpdateStrategy) -> Self {
+        let parallelism = strategy.image_pre_download_parallelism.clone();
+        Self {
+            parallelism: parallelism.unwrap_or(IntOrString::Int(DEFAULT_PARALLELISM)),
+            timeout_seconds: strategy.image_pre_download_timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+            min_updated_ready_pods: strategy.image_pre_download_min_updated_ready_pods.unwrap_or(0),
+        }
+    }
+
+    /// Those of a StatefulSet or DaemonSet with so many replicas. What can't be read counts as not set.
+    pub fn of_annotations(annotations: &BTreeMap<String, String>, replicas: i32) -> Self {
+        let number = |key: &str| annotations.get(key).and_then(|text| text.parse::<i32>().ok());
+        let min_updated_ready_pods = annotations.get(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS);
+        let min_updated_ready_pods = min_updated_ready_pods.and_then(|text| match text.parse() {
+            Ok(number) => Some(number),
+            Err(_) => scaled(&IntOrString::String(text.clone()), replicas, Rounding::Up),
+        });
+        Self {
+            parallelism: IntOrString::Int(
+                number(IMAGE_PREDOWNLOAD_PARALLELISM).unwrap_or(DEFAULT_PARALLELISM),
+            ),
+            timeout_seconds: number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+            min_updated_ready_pods: min_updated_ready_pods.unwrap_or(0),
+        }
+    }
+}
+
+/// The rollout of a revision.
+#[derive(Clone, Debug)]
+pub struct Rollout<'a> {
+    /// Group and version of the owner reference, `apps.kruise.io/v1beta1`.
+    pub api_version: &'a str,
+    /// The workload's kind.
+    pub kind: &'a str,
+    /// Its name, namespace and UID.
+    pub metadata: &'a ObjectMeta,
+    /// Its selector.
+    pub selector: &'a LabelSelector,
+    /// The label that holds the short hash on revisions and jobs.
+    pub hash_label: &'a str,
+    /// The revisions that Pods come from; of a DaemonSet all old ones.
+    pub old: &'a [&'a StoredRevision],
+    /// The revision that they go to.
+    pub update: &'a StoredRevision,
+    /// What the user set.
+    pub settings: &'a Settings,
+    /// Updated Pods that are ready; 0 while status speaks of another update revision.
+    pub updated_ready: i32,
+    /// The download is worth its while: see [`is_worthwhile`].
+    pub worthwhile: bool,
+}
+
+/// What is to be done about the images of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Nothing: it was decided before, or too few Pods are updated yet.
+    Nothing,
+    /// Record that nothing is pulled ahead.
+    Ignore(Mark),
+    /// Create the jobs; one that exists already is fine. Then record it, even if a creation failed.
+    Create(Vec<PullJob>, Mark),
+}
+
+/// A label `true` for the update revision, so that the question is not asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(&'static str);
+
+impl Mark {
+    /// The merge patch of the revision, whichever version of it is stored.
+    pub fn to_json(self, revision: &StoredRevision) -> String {
+        let uid = crate::text::json_patch::string(&revision.metadata.uid);
+        format!(r#"{{"metadata":{{"uid":{uid},"labels":{{"{}":"true"}}}}}}"#, self.0)
+    }
+}
+
+/// An ImagePullJob to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullJob {
+    /// Its name.
+    pub name: String,
+    /// The image it pulls.
+    pub image: String,
+    /// The object.
+    pub json: String,
+}
+
+/// Whether images are pulled ahead at all. `max_unavailable` is the number of Pods that are updated at a
+/// time (a share rounded down), `in_place` that the change can be made in running Pods.
+pub fn is_worthwhile(replicas: i32, partition: i32, max_unavailable: i32, in_place: bool) -> bool {
+    let one_batch = partition == 0 && max_unavailable >= replicas;
+    in_place && replicas >= MIN_REPLICAS && !one_batch
+}
+
+/// Plans the download for a rollout whose current and update revision differ. When they are the same, the
+/// caller deletes the jobs that the workload owns.
+///
+/// # Errors
+/// Where a recorded template can't be read.
+pub fn plan(rollout: &Rollout<'_>) -> Result<Plan, CanonicalError> {
+    let labels = &rollout.update.metadata.labels;
+    let decided =
+        labels.contains_key(PRE_PREDOWNLOAD_CREATED) || labels.contains_key(IMAGE_PREDOWNLOAD_IGNORED);
+    if decided || rollout.updated_ready < rollout.settings.min_updated_ready_pods {
+        return Ok(Plan::Nothing);
+    }
+    if !rollout.worthwhile {
+        return Ok(Plan::Ignore(Mark(IMAGE_PREDOWNLOAD_IGNORED)));
+    }
+    let template = TemplateLens::of(rollout.update)?;
+    let old: Vec<TemplateLens> =
+        rollout.old.iter().map(|revision| TemplateLens::of(revision)).collect::<Result<_, _>>()?;
+    let jobs = template
+        .spec
+        .containers
+        .iter()
+        .filter(|new| {
+            let known = old.iter().flat_map(|old| &old.spec.containers).filter(|old| old.name == new.name);
+            let images: BTreeSet<&str> = known.map(|old| old.image.as_str()).collect();
+            images != BTreeSet::from([new.image.as_str()])
+        })
+        .map(|container| job(rollout, &template, container))
+        .collect();
+    Ok(Plan::Create(jobs, Mark(PRE_PREDOWNLOAD_CREATED)))
+}
+
+fn job(rollout: &Rollout<'_>, template: &TemplateLens, container: &ContainerLens) -> PullJob {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Job<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        metadata: Metadata<'a>,
+        spec: Spec,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata<'a> {
+        name: &'a str,
+        namespace: &'a str,
+        labels: &'a BTreeMap<String, String>,
+        owner_references: [Owner<'a>; 1],
+    }
+    let revision = rollout.update.name();
+    let name = format!("{revision}-{}", container.name);
+    let mut labels = template.metadata.labels.clone();
+    labels.insert(rollout.hash_label.to_owned(), short_hash(revision).to_owned());
+    let mut pod_selector = rollout.selector.clone();
+    pod_selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
+        key: CONTROLLER_REVISION_HASH.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![revision.to_owned(), short_hash(revision).to_owned()]),
+    });
+    let spec = Spec {
+        image: container.image.clone(),
+        pull_secrets: template.spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
+        pod_selector: Some(pod_selector),
+        parallelism: Some(rollout.settings.parallelism.clone()),
+        pull_policy: PullPolicy {
+            backoff_limit: Some(BACKOFF_LIMIT),
+            timeout_seconds: Some(rollout.settings.timeout_seconds),
+        },
+        completion_policy: CompletionPolicy {
+            kind: Some(CompletionPolicyType::Always),
+            ttl_seconds_after_finished: Some(TTL_SECONDS_AFTER_FINISHED),
+            ..CompletionPolicy::default()
+        },
+        sandbox_config: SandboxConfig {
+            annotations: template.metadata.annotations.clone(),
+            labels: labels.clone(),
+        },
+        ..Spec::default()
+    };
+    let metadata = Metadata {
+        name: &name,
+        namespace: &rollout.metadata.namespace,
+        labels: &labels,
+        owner_references: [Owner::of(rollout.api_version, rollout.kind, rollout.metadata)],
+    };
+    let job = Job { api_version: API_VERSION, kind: KIND, metadata, spec };
+    // Texts and numbers in maps with text keys only: writing them as JSON cannot fail.
+    let json = serde_json::to_string(&job).unwrap_or_default();
+    PullJob { name, image: container.image.clone(), json }
+}
+
+/// The parts of a template that a job is made from.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TemplateLens {
+    metadata: MetadataLens,
+    spec: SpecLens,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetadataLens {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecLens {
+    containers: Vec<ContainerLens>,
+    image_pull_secrets: Vec<SecretLens>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerLens {
+    name: String,
+    image: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SecretLens {
+    name: String,
+}
+
+impl TemplateLens {
+    /// Reads what a revision recorded, in its canonical form, where no list or map is `null`.
+    fn of(revision: &StoredRevision) -> Result<Self, CanonicalError> {
+        #[derive(Deserialize)]
+        struct Data {
+            spec: Template,
+        }
+        #[derive(Deserialize)]
+        struct Template {
+            template: TemplateLens,
+        }
+        let revision = crate::workload::revision::workload::TemplateRevision::of_data(revision.data.get())?;
+        Ok(serde_json::from_str::<Data>(revision.projection())?.spec.template)
+    }
+}
