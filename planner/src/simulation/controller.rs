@@ -222,7 +222,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let controller = &self.controller;
         let uid = &workload.metadata().uid;
         let owned =
-            |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+            |pod: &&Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(owned).cloned().collect();
         let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {
