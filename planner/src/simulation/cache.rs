@@ -37,13 +37,7 @@ struct Listing {
 
 impl<W> Default for Shelf<W> {
     fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            progress: 0,
-            connection: 0,
-            is_broken: false,
-            listing: None,
-        }
+        Self { objects: BTreeMap::new(), progress: 0, connection: 0, is_broken: false, listing: None }
     }
 }
 
@@ -191,7 +185,13 @@ impl<W: Simulated> Cache<W> {
 
     /// Takes in a page of a list; what the last one has not shown is gone, unless it was written later. True
     /// if anything is new.
-    pub(super) fn turn_page(&mut self, connection: u32, kind: Kind, page: Vec<News<W>>, is_last: bool) -> bool {
+    pub(super) fn turn_page(
+        &mut self,
+        connection: u32,
+        kind: Kind,
+        page: Vec<News<W>>,
+        is_last: bool,
+    ) -> bool {
         let shelf = self.shelf(kind);
         if shelf.is_broken || shelf.connection != connection {
             return false;

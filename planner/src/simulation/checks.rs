@@ -153,7 +153,12 @@ impl Ledger {
     }
 
     /// Judges a plan before it is carried out.
-    pub(super) fn review<W: Simulated>(&mut self, plan: &Plan<W::Status>, view: &View<W>, server: &Server<W>) {
+    pub(super) fn review<W: Simulated>(
+        &mut self,
+        plan: &Plan<W::Status>,
+        view: &View<W>,
+        server: &Server<W>,
+    ) {
         let hooks = view.workload.lifecycle();
         for hook in [&hooks.pre_delete, &hooks.in_place_update, &hooks.pre_normal].into_iter().flatten() {
             self.hook_labels.extend(hook.labels_handler.keys().cloned());
@@ -267,11 +272,7 @@ fn review_objects<S>(plan: &Plan<S>, broken: &mut Vec<Violation>) {
 }
 
 /// Rule 2.
-fn review_creations<W: Simulated>(
-    plan: &Plan<W::Status>,
-    scene: &Scene<'_, W>,
-    broken: &mut Vec<Violation>,
-) {
+fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, broken: &mut Vec<Violation>) {
     let created = plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count();
     if created == 0 {
         return;
@@ -280,10 +281,8 @@ fn review_creations<W: Simulated>(
     let known = count(scene.seen(), |pod| scene.workload().is_counted(pod));
     let total = known + i64::try_from(created).unwrap_or(i64::MAX);
     if total > bounds.ceiling() {
-        let text = format!(
-            "the plan makes {total} Pods of {} with maxSurge {}",
-            bounds.replicas, bounds.max_surge
-        );
+        let text =
+            format!("the plan makes {total} Pods of {} with maxSurge {}", bounds.replicas, bounds.max_surge);
         broken.push(Violation::new("Surge", text));
     }
 }

@@ -120,9 +120,7 @@ impl Simulated for CloneSet {
                 }
             }
             Deed::Write { pod, reason, revision } => match reason {
-                WriteReason::UpdateInPlace | WriteReason::Recreate
-                    if revision == scene.update_revision() =>
-                {
+                WriteReason::UpdateInPlace | WriteReason::Recreate if revision == scene.update_revision() => {
                     let is_new = |pod: &ObservedPod| is_at(pod, scene.update_revision());
                     broken.extend(partition(scene, is_new, &format!("updates Pod {}", pod.metadata.name)));
                 }
@@ -207,9 +205,7 @@ fn counts_as_new(pod: &ObservedPod, scene: &Scene<'_, CloneSet>) -> bool {
 fn twin(scene: &Scene<'_, CloneSet>, pod: &ObservedPod) -> Option<Violation> {
     let id = pod.label(CLONESET_INSTANCE_ID);
     let twin = scene.pods().find(|other| {
-        other.is_active()
-            && other.metadata.uid != pod.metadata.uid
-            && other.label(CLONESET_INSTANCE_ID) == id
+        other.is_active() && other.metadata.uid != pod.metadata.uid && other.label(CLONESET_INSTANCE_ID) == id
     })?;
     let (name, twin) = (&pod.metadata.name, &twin.metadata.name);
     Some(Violation::new("Once", format!("Pods {name} and {twin} have the same instance id")))
@@ -257,8 +253,7 @@ fn review_rollback(plan: &Plan<Status>, scene: &Scene<'_, CloneSet>, broken: &mu
             if *revision != scene.update_revision())
     };
     let back = i64::try_from(plan.update.iter().filter(goes_back).count()).unwrap_or(i64::MAX);
-    let stays =
-        |pod: &ObservedPod| !leaves(scene.workload(), pod) && !is_at(pod, scene.update_revision());
+    let stays = |pod: &ObservedPod| !leaves(scene.workload(), pod) && !is_at(pod, scene.update_revision());
     let old = count(scene.seen(), stays);
     let partition = Limits::of(&scene.workload().spec).partition;
     if back > 0 && old + back > partition {
@@ -317,8 +312,9 @@ fn stray_claims(end: &End<'_, CloneSet>) -> Vec<String> {
     let templates: Vec<Value> = serde_json::from_str(templates).unwrap_or_default();
     let ids: BTreeSet<&str> = end.pods.iter().filter_map(|pod| pod.label(CLONESET_INSTANCE_ID)).collect();
     let mut strays = Vec::new();
-    let ours =
-        end.claims().filter(|claim| claim.metadata.owner_references.iter().any(|owner| owner.uid == metadata.uid));
+    let ours = end
+        .claims()
+        .filter(|claim| claim.metadata.owner_references.iter().any(|owner| owner.uid == metadata.uid));
     for claim in ours {
         let (name, id) = (&claim.metadata.name, claim.instance_id().unwrap_or_default());
         let is_deleted = claim.metadata.deletion_timestamp.is_some();

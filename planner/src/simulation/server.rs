@@ -116,7 +116,12 @@ impl<W: Simulated> Server<W> {
             ..std::mem::take(&mut object.metadata)
         };
         let workload = Arc::new(workload);
-        let news = News { kind: Kind::Workload, name: "".into(), version: 1, object: Some(Object::Workload(workload.clone())) };
+        let news = News {
+            kind: Kind::Workload,
+            name: "".into(),
+            version: 1,
+            object: Some(Object::Workload(workload.clone())),
+        };
         Self {
             version: 1,
             identities: 1,
@@ -356,20 +361,19 @@ impl<W: Simulated> Server<W> {
 
     /// Claims that were to go with the Pod, or waited for it to end, go.
     fn release_claims(&mut self, pod: &ObservedPod) {
-        let claims: Vec<_> = 
-            self.claims.values().filter(|claim| self.belongs(claim, pod)).cloned().collect();
+        let claims: Vec<_> = self.claims.values().filter(|claim| self.belongs(claim, pod)).cloned().collect();
         claims.iter().for_each(|claim| self.collect_claim(claim));
     }
 
     /// Removes the claim if it is to be deleted, or all its owners are gone, and nothing uses it.
     fn collect_claim(&mut self, claim: &Claim) {
         let metadata = &claim.metadata;
-        let lives =
-            |uid: &str| uid == self.uid() || self.pods.values().any(|pod| *pod.metadata.uid == *uid);
+        let lives = |uid: &str| uid == self.uid() || self.pods.values().any(|pod| *pod.metadata.uid == *uid);
         let orphaned = !metadata.owner_references.iter().any(|owner| lives(&owner.uid));
-        let used = self.pods.values().any(|pod| {
-            self.belongs(claim, pod) && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
-        });
+        let used = self
+            .pods
+            .values()
+            .any(|pod| self.belongs(claim, pod) && !matches!(&*pod.status.phase, "Succeeded" | "Failed"));
         if (metadata.deletion_timestamp.is_some() || orphaned) && !used {
             self.next_version();
             self.claims.remove(&metadata.name);

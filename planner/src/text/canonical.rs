@@ -17,7 +17,7 @@ mod text;
 
 pub use shape::{Field, Kind, Merge, Presence, Shape};
 pub use text::{Numbers, sorted_json};
-use text::{separate, sorted, write_compact, write_string};
+use text::{separate, write_compact, write_string};
 
 /// What becomes of the members of an object that its Go type does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,44 +69,17 @@ impl From<serde_json::Error> for CanonicalError {
 /// # Errors
 /// The field path and the problem, where a value does not have the type of its field.
 pub fn canonical_json(json: &str, kind: &Kind, unknown: Unknown) -> Result<String, CanonicalError> {
-    Ok(Writer::write(json, kind, unknown)?.out)
-}
-
-/// What is stored of `json`, and what OpenKruise would store of it: both are what `wrap` makes of the bytes of
-/// Go's encoder, with sorted keys; the first with all members and numbers as they are, the second without
-/// those that the Go type does not have, and with integers as floats hold them.
-///
-/// # Errors
-/// As [`canonical_json`] and [`sorted_json`].
-pub fn both_forms(
-    json: &str,
-    kind: &Kind,
-    wrap: impl Fn(&str) -> String,
-) -> Result<(String, String), CanonicalError> {
-    let whole = Writer::write(json, kind, Unknown::Keep)?;
-    let (exact, has_large_numbers) = sorted(&wrap(&whole.out), Numbers::Exact)?;
-    // Nearly always both are the same bytes.
-    if !whole.has_unknown && !has_large_numbers {
-        return Ok((exact.clone(), exact));
-    }
-    let known = canonical_json(json, kind, Unknown::Drop)?;
-    Ok((exact, sorted_json(&wrap(&known), Numbers::Double)?))
+    let mut writer = Writer { out: String::with_capacity(json.len()), unknown };
+    writer.value(Some(serde_json::from_str(json)?), kind)?;
+    Ok(writer.out)
 }
 
 struct Writer {
     out: String,
     unknown: Unknown,
-    /// Members that the Go type does not have were kept.
-    has_unknown: bool,
 }
 
 impl Writer {
-    fn write(json: &str, kind: &Kind, unknown: Unknown) -> Result<Self, CanonicalError> {
-        let mut writer = Self { out: String::with_capacity(json.len()), unknown, has_unknown: false };
-        writer.value(Some(serde_json::from_str(json)?), kind)?;
-        Ok(writer)
-    }
-
     /// Writes a value. Absent and `null` are the zero value of the kind.
     fn value(&mut self, value: Option<&RawValue>, kind: &Kind) -> Result<(), CanonicalError> {
         let value = value.map(RawValue::get).filter(|json| *json != "null");
@@ -195,7 +168,6 @@ impl Writer {
         }
         if self.unknown == Unknown::Keep {
             for (name, value) in members {
-                self.has_unknown = true;
                 self.name(start, &name);
                 write_compact(&mut self.out, value.get());
             }

@@ -357,7 +357,11 @@ impl History {
     }
 
     /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    pub(super) fn run<'p>(&self, planner: Planner<'p, CloneSet>, record: bool) -> (Cluster<'p, CloneSet>, Option<String>) {
+    pub(super) fn run<'p>(
+        &self,
+        planner: Planner<'p, CloneSet>,
+        record: bool,
+    ) -> (Cluster<'p, CloneSet>, Option<String>) {
         let mut set = CloneSet { spec: self.spec.clone(), ..CloneSet::default() };
         set.metadata.name = "web".to_owned();
         set.metadata.namespace = "default".to_owned();

@@ -65,26 +65,15 @@ pub(super) fn write_compact(out: &mut String, json: &str) {
 /// # Errors
 /// Where `json` is not JSON, or nests deeper than 128 levels.
 pub fn sorted_json(json: &str, numbers: Numbers) -> Result<String, CanonicalError> {
-    Ok(sorted(json, numbers)?.0)
-}
-
-/// As [`sorted_json`]. Also tells whether there is an integer beyond 2^53.
-pub(super) fn sorted(json: &str, numbers: Numbers) -> Result<(String, bool), CanonicalError> {
     let mut out = String::with_capacity(json.len());
-    let has_large_numbers = write_sorted(&mut out, json, numbers, 0)?;
-    Ok((out, has_large_numbers))
+    write_sorted(&mut out, json, numbers, 0)?;
+    Ok(out)
 }
 
-fn write_sorted(
-    out: &mut String,
-    json: &str,
-    numbers: Numbers,
-    depth: usize,
-) -> Result<bool, CanonicalError> {
+fn write_sorted(out: &mut String, json: &str, numbers: Numbers, depth: usize) -> Result<(), CanonicalError> {
     if depth > MAX_DEPTH {
         return Err(CanonicalError::new("nests too deep"));
     }
-    let mut has_large_numbers = false;
     match json.trim_start().bytes().next() {
         Some(b'{') => {
             let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
@@ -94,8 +83,7 @@ fn write_sorted(
                 separate(out, start);
                 write_string(out, &name);
                 out.push(':');
-                has_large_numbers |= write_sorted(out, value.get(), numbers, depth + 1)
-                    .map_err(|error| error.within(&name))?;
+                write_sorted(out, value.get(), numbers, depth + 1).map_err(|error| error.within(&name))?;
             }
             out.push('}');
         }
@@ -105,8 +93,7 @@ fn write_sorted(
             let start = out.len();
             for (index, value) in elements.into_iter().enumerate() {
                 separate(out, start);
-                has_large_numbers |=
-                    write_sorted(out, value.get(), numbers, depth + 1).map_err(|error| error.at(index))?;
+                write_sorted(out, value.get(), numbers, depth + 1).map_err(|error| error.at(index))?;
             }
             out.push(']');
         }
@@ -116,18 +103,16 @@ fn write_sorted(
         }
         _ => {
             let literal = serde_json::from_str::<&RawValue>(json)?.get();
-            let large = literal.parse::<i64>().ok().filter(|number| number.unsigned_abs() > 1 << 53);
-            has_large_numbers = large.is_some();
-            match large.filter(|_| numbers == Numbers::Double) {
-                Some(number) => {
+            match literal.parse::<i64>() {
+                Ok(number) if numbers == Numbers::Double && number.unsigned_abs() > 1 << 53 => {
                     // Both languages print the shortest digits that give the float back.
                     let _ = write!(out, "{}", number as f64);
                 }
-                None => out.push_str(literal),
+                _ => out.push_str(literal),
             }
         }
     }
-    Ok(has_large_numbers)
+    Ok(())
 }
 
 /// Appends a comma, unless what comes next is the first part of the value whose bracket ends at `start`.
