@@ -19,7 +19,7 @@ use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use crate::settings::{Mode, Settings};
+use crate::settings::{CertificateSettings, Mode};
 
 enum Signal {
     /// An object with a fixed name changed.
@@ -39,7 +39,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
+    pub(crate) fn start(client: &Client, settings: &CertificateSettings) -> Self {
         let mut streams = vec![
             object::<MutatingWebhookConfiguration>(
                 Api::all(client.clone()),
