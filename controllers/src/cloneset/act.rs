@@ -8,8 +8,12 @@ use cluster::client::is_outdated;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
 use futures::{StreamExt, stream};
-use planner::kinds::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
 use planner::pod::observed::ObservedPod;
+use planner::workload::action::{Action, Part, WriteReason};
+use planner::workload::children::Claim;
+use planner::workload::new_pod::NewClaim;
+use planner::workload::plan::Outcome;
+use planner::workload::seen::Seen;
 
 use super::memory::{CLAIMS, CREATIONS, PODS, key};
 use super::reading::Holder;
@@ -207,6 +211,12 @@ impl Controller {
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
                 }
             }
+            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
+                match self.change_child(work, action).await {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
         }
     }
 
@@ -329,14 +339,18 @@ impl Controller {
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
-        if may_have_acted(error) {
-            let object = match (part, action) {
-                (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
-                (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
-                    (CLAIMS, claim.name.clone())
-                }
-                _ => (PODS, action.object().to_owned()),
-            };
+        let object = match (part, action) {
+            (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
+            (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
+                Some((CLAIMS, claim.name.clone()))
+            }
+            (_, Action::CreatePod { .. } | Action::DeletePod { .. } | Action::WritePod { .. }) => {
+                Some((PODS, action.object().to_owned()))
+            }
+            // Each of these writes may be repeated.
+            _ => None,
+        };
+        if let Some(object) = object.filter(|_| may_have_acted(error)) {
             self.memory(work, |memory| memory.uncertain.insert(object));
         }
         if let Some(event) = action.failure(part, error) {
