@@ -17,6 +17,9 @@
 //! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
 //! faults take, by comparing the Pods as they are with those that the plan was made from.
 //!
+//! This floor may call all others; none calls it. What belongs here makes up a cluster, or checks what a planner
+//! did to it: rules of the product belong to their kind.
+//!
 //! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the CloneSet.
 
 use std::collections::BTreeSet;

@@ -12,10 +12,11 @@ use super::action::{Action, Seen, WriteReason};
 use super::counting::{Difference, is_on_delete};
 use super::members::Member;
 use super::{REVISION_LABELS, Working};
-use crate::pod::inplace::{self, Incomplete, Progress, Reason, Template, UpdateSpec};
+use crate::pod::inplace::{self, Incomplete, Progress, Reason, UpdateSpec};
 use crate::pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
+use crate::workload::compared_template;
 use crate::workload::revision::workload::{StoredRevision, short_hash};
 use crate::workload::update_order::UpdateOrder;
 
@@ -301,7 +302,7 @@ impl<'w, 'a> Policy<'w, 'a> {
         let old = history.find(|revision| REVISION_LABELS.is_at(pod, revision.name()));
         let old = old.ok_or(Reason::UnknownRevision)?;
         let template = |revision: &StoredRevision| {
-            Template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
+            compared_template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
         };
         let strategy = &working.set().spec.update_strategy.rolling_update.in_place_update_strategy;
         let claims_count = working.snapshot.gates.enabled(Feature::RecreatePodWhenChangeVCTInCloneSetGate)

@@ -2,6 +2,7 @@ use super::*;
 use crate::pod::observed::PodCondition;
 use crate::pod::write::condition;
 use crate::workload::revision::workload::RevisionLabels;
+use api::annotations::LIFECYCLE_TIMESTAMP;
 use serde_json::{Value, json};
 
 const RULES: Rules = Rules {

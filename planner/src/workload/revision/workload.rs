@@ -21,11 +21,10 @@ use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_j
 use crate::text::hash::{deep_hash, fnv1_32, safe_encode};
 use crate::text::selector::Selector;
 
-mod label;
 #[cfg(test)]
 mod tests;
 
-pub use label::{RevisionLabels, short_hash};
+pub use crate::pod::revision_labels::{RevisionLabels, short_hash};
 
 const TEMPLATE: Kind = Kind::Struct(&table::POD_TEMPLATE_SPEC);
 /// The directive in stored data that is no part of the template. `kubectl kruise rollout undo` copies it
