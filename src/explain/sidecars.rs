@@ -17,7 +17,7 @@ use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
 use planner::server::registration::ConfigurationKind;
 use planner::server::world::{Watched, World};
 use planner::workload::namespace::Namespace;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::revision::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -9,6 +9,7 @@
 //!   explanation   why a SidecarSet was injected or not
 //!   defaulting, validation   the SidecarSet's own webhooks
 //!   rollout, history   updates of running Pods, and the revisions they come from
+//!   revision      what those revisions record
 //!   account       which Pods have its sidecars, and why the others have not
 //!   subject       what a SidecarSet says about its account
 //! ```
@@ -28,6 +29,7 @@ pub(crate) mod merge_patch;
 pub mod recorded;
 pub(crate) mod records;
 pub(crate) mod resources;
+pub(crate) mod revision;
 pub mod rollout;
 pub(crate) mod sources;
 mod subject;

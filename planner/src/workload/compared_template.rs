@@ -2,15 +2,14 @@
 
 use crate::pod::inplace::Template;
 use crate::text::canonical::CanonicalError;
-use crate::workload::revision::Author;
-use crate::workload::revision::workload::{StoredRevision, TemplateRevision};
+use crate::workload::revision::{Author, RevisionData, StoredRevision};
 
 /// The template of a workload.
 ///
 /// # Errors
 /// The path and the problem, where a field does not decode into its Go type.
 pub fn of_workload(template: &str) -> Result<Template, CanonicalError> {
-    compared(&TemplateRevision::of_template(template)?, Author::Kutter)
+    compared(&RevisionData::of_template(template)?, Author::Kutter)
 }
 
 /// The template that a revision recorded.
@@ -18,10 +17,10 @@ pub fn of_workload(template: &str) -> Result<Template, CanonicalError> {
 /// # Errors
 /// Where the data is not a patch of a template.
 pub fn of_revision(revision: &StoredRevision) -> Result<Template, CanonicalError> {
-    compared(&TemplateRevision::of_data(revision.data.get())?, revision.author())
+    compared(&RevisionData::of_data(revision.data.get())?, revision.author())
 }
 
-fn compared(revision: &TemplateRevision, author: Author) -> Result<Template, CanonicalError> {
+fn compared(revision: &RevisionData, author: Author) -> Result<Template, CanonicalError> {
     let whole = match author {
         Author::Kutter => Some(revision.data()),
         Author::OpenKruise => None,

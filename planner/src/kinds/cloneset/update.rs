@@ -8,16 +8,18 @@ use api::features::Feature;
 use api::kinds::shared::PodUpdatePolicy;
 use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 
-use super::action::{Action, Seen, WriteReason};
 use super::counting::{Difference, is_on_delete};
 use super::members::Member;
 use super::{REVISION_LABELS, Working};
 use crate::pod::inplace::{self, Incomplete, Progress, Reason, UpdateSpec};
 use crate::pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::short_hash;
 use crate::pod::write::PodWrite;
+use crate::workload::action::{Action, WriteReason};
 use crate::workload::compared_template;
-use crate::workload::revision::workload::{StoredRevision, short_hash};
+use crate::workload::revision::StoredRevision;
+use crate::workload::seen::Seen;
 use crate::workload::update_order::UpdateOrder;
 
 /// What the step comes to.
