@@ -1,6 +1,6 @@
 //! Why a request to the API server failed, classified once for all who ask.
 //!
-//! | answer | [`Reason`] | [`Retry`] |
+//! | answer | [`ErrorReason`] | [`Retry`] |
 //! |---|---|---|
 //! | 404 | `NotFound` | now |
 //! | 409 `AlreadyExists` | `AlreadyExists` | now |
@@ -22,14 +22,14 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 #[derive(Debug, Error)]
 #[error("{}", crate::client::message(.source))]
 pub struct ApiError {
-    reason: Reason,
+    reason: ErrorReason,
     request: Box<str>,
     source: Box<kube::Error>,
 }
 
 /// What is wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum ErrorReason {
     /// There is no such object, or no such kind.
     NotFound,
     /// Another object has this name.
@@ -64,11 +64,11 @@ pub enum Retry {
 
 impl ApiError {
     pub(crate) fn new(request: impl Into<Box<str>>, source: kube::Error) -> Self {
-        Self { reason: Reason::of(&source), request: request.into(), source: Box::new(source) }
+        Self { reason: ErrorReason::of(&source), request: request.into(), source: Box::new(source) }
     }
 
     /// What is wrong.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> ErrorReason {
         self.reason
     }
 
@@ -84,7 +84,12 @@ impl ApiError {
 
     /// Whether the request may have been carried out all the same.
     pub fn may_have_acted(&self) -> bool {
-        matches!(self.reason, Reason::Failed | Reason::Unanswered)
+        matches!(self.reason, ErrorReason::Failed | ErrorReason::Unanswered)
+    }
+
+    /// Whether another object has the name, or the object is in another state than the request names.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.reason, ErrorReason::AlreadyExists | ErrorReason::Conflict)
     }
 
     /// Whether the API server says that it knows who asks, and does not allow it.
@@ -104,7 +109,7 @@ impl From<kube::Error> for ApiError {
     }
 }
 
-impl Reason {
+impl ErrorReason {
     fn of(error: &kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::Unanswered };
         match status.code {
@@ -130,7 +135,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ErrorReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, formatter)
     }
@@ -156,16 +161,23 @@ mod tests {
     #[test]
     fn answers_are_told_apart() {
         for (code, reason, cause, expected, retry, may_have_acted) in [
-            (404, "NotFound", "", Reason::NotFound, Retry::Now, false),
-            (409, "AlreadyExists", "", Reason::AlreadyExists, Retry::Now, false),
-            (409, "Conflict", "", Reason::Conflict, Retry::Now, false),
-            (403, "Forbidden", "NamespaceTerminating", Reason::NamespaceTerminating, Retry::Never, false),
-            (403, "Forbidden", "", Reason::Refused, Retry::Later, false),
-            (422, "Invalid", "FieldValueInvalid", Reason::Refused, Retry::Later, false),
-            (401, "Unauthorized", "", Reason::Unavailable, Retry::WhenHealthy, false),
-            (429, "TooManyRequests", "", Reason::Unavailable, Retry::WhenHealthy, false),
-            (500, "InternalError", "", Reason::Failed, Retry::Later, true),
-            (503, "ServiceUnavailable", "", Reason::Unanswered, Retry::WhenHealthy, true),
+            (404, "NotFound", "", ErrorReason::NotFound, Retry::Now, false),
+            (409, "AlreadyExists", "", ErrorReason::AlreadyExists, Retry::Now, false),
+            (409, "Conflict", "", ErrorReason::Conflict, Retry::Now, false),
+            (
+                403,
+                "Forbidden",
+                "NamespaceTerminating",
+                ErrorReason::NamespaceTerminating,
+                Retry::Never,
+                false,
+            ),
+            (403, "Forbidden", "", ErrorReason::Refused, Retry::Later, false),
+            (422, "Invalid", "FieldValueInvalid", ErrorReason::Refused, Retry::Later, false),
+            (401, "Unauthorized", "", ErrorReason::Unavailable, Retry::WhenHealthy, false),
+            (429, "TooManyRequests", "", ErrorReason::Unavailable, Retry::WhenHealthy, false),
+            (500, "InternalError", "", ErrorReason::Failed, Retry::Later, true),
+            (503, "ServiceUnavailable", "", ErrorReason::Unanswered, Retry::WhenHealthy, true),
         ] {
             let error = answer(code, reason, cause);
             let found = (error.reason(), error.retry(), error.may_have_acted());
@@ -173,6 +185,6 @@ mod tests {
             assert_eq!(error.to_string(), "no");
         }
         let silence = ApiError::new("PATCH /a", kube::Error::Service("cut off".into()));
-        assert_eq!((silence.reason(), silence.request()), (Reason::Unanswered, "PATCH /a"));
+        assert_eq!((silence.reason(), silence.request()), (ErrorReason::Unanswered, "PATCH /a"));
     }
 }

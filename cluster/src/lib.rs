@@ -25,7 +25,7 @@ pub mod resource;
 pub mod watched;
 pub mod write;
 
-pub use error::{ApiError, Reason, Retry};
+pub use error::{ApiError, ErrorReason, Retry};
 pub use index::Index;
 pub use lookup::{Lookup, LookupError};
 pub use resource::Resource;

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use kube::core::{ApiResource, GroupVersionKind};
 
 /// A kind of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource<'a> {
     /// Group and version, as objects name them; of the core group only the version.
     pub api_version: &'a str,

@@ -6,7 +6,7 @@ use http::{Method, Request, header};
 use kube::Client;
 use planner::text::json_patch::string;
 
-use crate::error::{ApiError, Reason};
+use crate::error::{ApiError, ErrorReason};
 
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -74,7 +74,7 @@ pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
 /// The API server refuses or can't be reached.
 pub async fn get(client: &Client, path: &str) -> Result<Option<String>, ApiError> {
     match send(client, Method::GET, path, "application/json", String::new()).await {
-        Err(error) if error.reason() == Reason::NotFound => Ok(None),
+        Err(error) if error.reason() == ErrorReason::NotFound => Ok(None),
         answer => answer.map(Some),
     }
 }

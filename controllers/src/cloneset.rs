@@ -19,9 +19,11 @@ use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND, PLURAL};
-use cluster::events::{Recorder, Severity};
+use api::kinds::imagepulljob;
+use cluster::resource::Resource;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
+use cluster::{ApiError, Retry};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::kinds::cloneset::{
@@ -35,13 +37,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::controller_revisions::Group;
-use crate::course::Courses;
-use crate::panics::Containment;
-use crate::pods::Pods;
-use crate::queue::{self, Next};
-use crate::store::{Change, Kept};
-use crate::{Context, ReconcileError, now, triggers};
+use crate::workload::controller_revisions::Group;
+use crate::workload::course::Courses;
+use crate::workload::events::{self, Teller};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::{Change, Kept};
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
 
 mod act;
 mod memory;
@@ -63,10 +66,9 @@ const NAME: &str = "cloneset-controller";
 const SOON: Duration = Duration::from_secs(1);
 /// A CloneSet is looked at again after this time even if no event tells of it.
 const SAFETY_NET: Duration = Duration::from_secs(600);
-/// Events that may wait to be written. More are dropped: they tell of what can be seen.
-const EVENTS: usize = 4096;
-/// Longest message of an Event, in bytes.
-const MESSAGE: usize = 1024;
+const CLONE_SETS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+const PULL_JOBS: Resource<'_> =
+    Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
 
 /// Reconciles CloneSets.
 struct Controller {
@@ -78,7 +80,7 @@ struct Controller {
     nodes: Nodes,
     courses: Courses,
     memories: Mutex<HashMap<Key, Memory>>,
-    events: mpsc::Sender<(ObjectReference, Event)>,
+    teller: Teller,
 }
 
 /// One reconcile.
@@ -120,9 +122,9 @@ impl<'a> Work<'a> {
 /// Reconciles CloneSets. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
-    let (events, told) = mpsc::channel(EVENTS);
+    let (teller, told) = events::teller("Reconcile");
     let settings = settings(&context).await;
-    let controller = Arc::new(Controller::new(context, settings, pods, events));
+    let controller = Arc::new(Controller::new(context, settings, pods, teller.clone()));
     let caches = &controller.context.metrics.caches;
     caches.count(NAME, KIND, &controller, |all| all.stores.sets.len());
     caches.count(NAME, "PersistentVolumeClaim", &controller, |all| all.stores.claims.len());
@@ -131,22 +133,8 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let workers = controller.context.settings.cloneset_workers;
     let work = async {
         tokio::join!(controller.pods.synced(), controller.stores.synced());
-        let reconciled = controller.clone();
-        let settings = queue::Settings { name: NAME, workers };
-        let containment =
-            Arc::new(Containment::new(NAME, controller.context.metrics.clone(), client.clone()));
-        queue::run(settings, &controller.context.metrics, keys, move |key: Key| {
-            let (controller, containment) = (reconciled.clone(), containment.clone());
-            async move {
-                let object = || controller.stores.sets.get(&key).map(|set| reference(&set));
-                let outcome = containment.contain(object, controller.reconcile(&key)).await;
-                if matches!(outcome, Err(ReconcileError::Panicked(_))) {
-                    controller.courses.failed(&course(&key));
-                }
-                outcome
-            }
-        })
-        .await;
+        let settings = QueueSettings { name: NAME, workers };
+        queue::serve(settings, &controller.context, keys, controller.clone(), (teller, told)).await;
     };
     tokio::join!(
         controller.stores.follow(&client),
@@ -155,7 +143,6 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
         triggers::forward(controller.pods.subscribe(), sender.clone(), of_pod),
         triggers::forward(controller.stores.claims.subscribe(), sender.clone(), of_claim),
         triggers::forward(controller.stores.revisions.0.subscribe(), sender, of_revision),
-        tell(Recorder::new(client.clone(), NAME, None), told),
         work,
     );
 }
@@ -167,9 +154,9 @@ async fn settings(context: &Context) -> Settings {
     let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
     loop {
         let version = context.client.apiserver_version().await;
-        let path = format!("/apis/{}/v1beta1/imagepulljobs?limit=1", api::APPS_GROUP);
+        let path = PULL_JOBS.all().query("limit=1");
         let jobs = if pre_download { write::get(&context.client, &path).await } else { Ok(None) };
-        match (version, jobs) {
+        match (version.map_err(ApiError::from), jobs) {
             (Ok(version), Ok(jobs)) => {
                 return Settings {
                     exclude_preparing_delete: context.settings.cloneset_scaling_exclude_preparing_delete,
@@ -182,14 +169,6 @@ async fn settings(context: &Context) -> Settings {
                 tokio::time::sleep(SOON).await;
             }
         }
-    }
-}
-
-/// Writes Events, one after another, beside the work that they tell of.
-async fn tell(recorder: Recorder, mut events: mpsc::Receiver<(ObjectReference, Event)>) {
-    while let Some((object, event)) = events.recv().await {
-        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-        recorder.record(&object, severity, "Reconcile", event.reason, event.message).await;
     }
 }
 
@@ -217,13 +196,44 @@ fn course(key: &Key) -> String {
     format!("{}/{}", key.0, key.1)
 }
 
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let course = course(key);
+        let Some(set) = self.stores.sets.get(key) else {
+            self.forget(key, &course);
+            return Ok(Next::Done);
+        };
+        if self.memory_of(&set, |memory| memory.namespace_ends) {
+            return Ok(Next::Done);
+        }
+        if let Some(rest) = self.courses.rest(&course) {
+            return Ok(Next::After(rest));
+        }
+        let next = self.advance(&set, &course).await;
+        match &next {
+            // What was refused has pauses of its own.
+            Ok(_) | Err(ReconcileError::Action(_)) => self.courses.succeeded(&course),
+            Err(error) if error.retry() == Retry::Never => {
+                self.memory_of(&set, |memory| memory.namespace_ends = true);
+            }
+            Err(_) => self.courses.failed(&course),
+        }
+        next
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.stores.sets.get(key).map(|set| reference(&set))
+    }
+
+    fn panicked(&self, key: &Key) {
+        self.courses.failed(&course(key));
+    }
+}
+
 impl Controller {
-    fn new(
-        context: Context,
-        settings: Settings,
-        pods: Arc<Pods>,
-        events: mpsc::Sender<(ObjectReference, Event)>,
-    ) -> Self {
+    fn new(context: Context, settings: Settings, pods: Arc<Pods>, teller: Teller) -> Self {
         Self {
             settings,
             stores: Stores::default(),
@@ -231,7 +241,7 @@ impl Controller {
             courses: Courses::default(),
             memories: Mutex::default(),
             pods,
-            events,
+            teller,
             client: context.client.clone(),
             context,
         }
@@ -247,24 +257,6 @@ impl Controller {
             self.memory_of(set, |memory| memory.pauses.clear());
         }
         of_set(change)
-    }
-
-    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
-        let course = course(key);
-        let Some(set) = self.stores.sets.get(key) else {
-            self.forget(key, &course);
-            return Ok(Next::Done);
-        };
-        if let Some(rest) = self.courses.rest(&course) {
-            return Ok(Next::After(rest));
-        }
-        let next = self.advance(&set, &course).await;
-        match &next {
-            // What was refused has pauses of its own.
-            Ok(_) | Err(ReconcileError::Action(_)) => self.courses.succeeded(&course),
-            Err(_) => self.courses.failed(&course),
-        }
-        next
     }
 
     async fn advance(&self, set: &CloneSet, course: &str) -> Result<Next, ReconcileError> {
@@ -336,6 +328,9 @@ impl Controller {
             let held = self.memory(work, |memory| memory.pauses.held_updates());
             updated.failure = held.into_values().next().map(|refusal| refusal.message.into());
         }
+        if self.memory(work, |memory| memory.namespace_ends) {
+            return Ok(Next::Done);
+        }
         let scale = scaled.outcome(plan.problems.scale);
         let update = match updated.outcome(plan.problems.update) {
             Outcome::Succeeded if skipped => Outcome::Skipped,
@@ -385,13 +380,13 @@ impl Controller {
         if self.memory(work, |memory| memory.pauses.held(STATUS)).is_some() {
             return Stored::Held;
         }
-        match self.patch_set(work.set, "/status", PatchKind::Merge, patch).await {
+        match self.patch_set(work.set, "status", PatchKind::Merge, patch).await {
             Ok(written) => {
                 self.memory(work, |memory| memory.pauses.succeeded(STATUS));
                 if written { Stored::Yes } else { Stored::Outdated }
             }
             Err(error) => {
-                let error = error.to_string();
+                let error = error.message();
                 self.memory(work, |memory| memory.pauses.failed(STATUS, &error));
                 Stored::Refused(error)
             }
@@ -406,12 +401,13 @@ impl Controller {
         kind: PatchKind,
         patch: String,
     ) -> Result<bool, ReconcileError> {
-        let metadata = &set.metadata;
-        let path =
-            format!("/apis/{API_VERSION}/namespaces/{}/{PLURAL}/{}{part}", metadata.namespace, metadata.name);
+        let path = CLONE_SETS.namespaced(&set.metadata.namespace).name(&set.metadata.name).subresource(part);
         match write::patch(&self.client, &path, kind, patch).await {
-            Ok(text) => self.stores.sets.written(serde_json::from_str(&text)?),
-            Err(error) if cluster::client::is_outdated(&error) => return Ok(false),
+            Ok(text) => {
+                let set = serde_json::from_str(&text).map_err(ReconcileError::of_object(KIND))?;
+                self.stores.sets.written(set);
+            }
+            Err(error) if error.retry() == Retry::Now => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         Ok(true)
@@ -453,11 +449,8 @@ impl Controller {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// Has an Event written; where there are too many, it is dropped.
-    fn tell(&self, set: &CloneSet, mut event: Event) {
-        // The API server refuses longer ones; those with the JSON of what failed are.
-        event.message.truncate(event.message.floor_char_boundary(MESSAGE));
-        drop(self.events.try_send((reference(set), event)));
+    fn tell(&self, set: &CloneSet, event: Event) {
+        self.teller.tell(reference(set), event);
     }
 }
 

@@ -4,19 +4,20 @@
 //! answer that did not come leaves open what happened: then the object is read again before the next plan.
 //! What is refused is held up for a while, for longer each time; nothing else is.
 
-use cluster::client::is_outdated;
+use cluster::resource::{CLAIMS, PODS, Path, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
+use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use planner::kinds::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
 use planner::pod::observed::ObservedPod;
 
-use super::memory::{CLAIMS, CREATIONS, PODS, key};
+use super::memory::{CREATIONS, key};
 use super::reading::Holder;
 use super::rehearsal::rehearse;
 use super::{Controller, Work};
 use crate::ReconcileError;
-use crate::carry_out::{self, carry_out, is_uncertain};
+use crate::workload::carry_out::{Carried, carry_out};
 
 /// Writes of one CloneSet that are under way at a time.
 const CONCURRENCY: usize = 8;
@@ -50,11 +51,6 @@ enum Attempt {
     },
     /// Not tried: it failed a short while ago.
     Held(String),
-}
-
-/// Another object has this name. A quota that two requests used at once is a conflict too.
-fn is_taken(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
 impl Done {
@@ -128,7 +124,7 @@ impl Controller {
             return done;
         }
         let (mut rest, mut size) = (creations, 1);
-        while !rest.is_empty() && done.failure.is_none() {
+        while !rest.is_empty() && done.failure.is_none() && !self.namespace_ends(work) {
             let (batch, later) = rest.split_at(size.min(rest.len()));
             done = done.and(self.batch(work, batch).await);
             (rest, size) = (later, size * 2);
@@ -138,6 +134,10 @@ impl Controller {
             None => memory.pauses.succeeded(CREATIONS),
         });
         done
+    }
+
+    fn namespace_ends(&self, work: &Work<'_>) -> bool {
+        self.memory(work, |memory| memory.namespace_ends)
     }
 
     async fn batch(&self, work: &Work<'_>, actions: &[&Action]) -> Done {
@@ -182,8 +182,8 @@ impl Controller {
                     return self.failed(work, action, Part::Itself, &error, false);
                 }
                 match carry_out(&self.client, &self.pods, known, writes).await {
-                    Ok(carry_out::Outcome::Written(_)) => self.succeeded(work, action),
-                    Ok(carry_out::Outcome::Outdated) => Attempt::Outdated { acted: false },
+                    Ok(Carried::Written(_)) => self.succeeded(work, action),
+                    Ok(Carried::Outdated) => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
@@ -199,11 +199,11 @@ impl Controller {
                 }
             }
             Action::HandOverClaim { claim, patch, .. } => {
-                let path = work.path(CLAIMS, &claim.name);
+                let path = work.of(CLAIMS).name(&claim.name);
                 let text = write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await;
                 match text.map(|text| self.take_in_claim(&text)) {
                     Ok(()) => Attempt::Done,
-                    Err(error) if is_outdated(&error) => Attempt::Outdated { acted: false },
+                    Err(error) if error.retry() == Retry::Now => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
                 }
             }
@@ -225,44 +225,51 @@ impl Controller {
         let mut acted = false;
         for claim in claims {
             let part = Part::Claim(&claim.name);
-            match write::create(&self.client, &work.path(CLAIMS, ""), claim.json.clone()).await {
+            match write::create(&self.client, &work.of(CLAIMS), claim.json.clone()).await {
                 Ok(text) => {
                     self.take_in_claim(&text);
                     acted = true;
                 }
                 // Made by an attempt whose answer did not come; else the name is not ours.
-                Err(error) if is_taken(&error) => match self.holder_of_claim(work.set, &claim.name).await {
-                    Ok(Holder::Ours) => {}
-                    Ok(Holder::Nobody) => return Attempt::Outdated { acted },
-                    Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
-                    Err(error) => return self.failed(work, action, part, &error, acted),
-                },
+                Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                    match self.holder_of_claim(work.set, &claim.name).await {
+                        Ok(Holder::Ours) => {}
+                        Ok(Holder::Nobody) => return Attempt::Outdated { acted },
+                        Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
+                        Err(error) => return self.failed(work, action, part, &error, acted),
+                    }
+                }
                 Err(error) => return self.failed(work, action, part, &error.into(), acted),
             }
         }
-        match write::create(&self.client, &work.path(PODS, ""), json.to_owned()).await {
+        match write::create(&self.client, &work.of(PODS), json.to_owned()).await {
             Ok(text) => {
                 self.memory(work, |memory| memory.refused.remove(instance_id));
                 match self.pods.written(&text) {
                     Ok(_) => self.succeeded(work, action),
-                    Err(error) => self.failed(work, action, Part::Itself, &error.into(), true),
+                    Err(error) => {
+                        let error = ReconcileError::of_object("Pod")(error);
+                        self.failed(work, action, Part::Itself, &error, true)
+                    }
                 }
             }
-            Err(error) if is_taken(&error) => match self.holder_of_pod(work.set, action.object()).await {
-                Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
-                Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
-                Err(error) => self.failed(work, action, Part::Itself, &error, acted),
-            },
+            Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                match self.holder_of_pod(work.set, action.object()).await {
+                    Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
+                    Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
+                    Err(error) => self.failed(work, action, Part::Itself, &error, acted),
+                }
+            }
             Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
         }
     }
 
     async fn delete(&self, work: &Work<'_>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
         let options = deletion(&pod.uid, Some(&pod.resource_version));
-        match write::delete(&self.client, &work.path(PODS, &pod.name), options).await {
+        match write::delete(&self.client, &work.of(PODS).name(&pod.name), options).await {
             Ok(text) => self.take_in_deleted(work, pod, &text),
-            Err(error) if is_outdated(&error) => {
-                if cluster::client::is_not_found(&error) {
+            Err(error) if error.retry() == Retry::Now => {
+                if error.reason() == ErrorReason::NotFound {
                     self.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
                 }
                 return Attempt::Outdated { acted: false };
@@ -280,7 +287,7 @@ impl Controller {
 
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
     async fn delete_claim(&self, work: &Work<'_>, claim: &Seen) -> Result<(), ReconcileError> {
-        let path = work.path(CLAIMS, &claim.name);
+        let path = work.of(CLAIMS).name(&claim.name);
         match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
             Ok(text) => {
                 let still_there =
@@ -291,7 +298,7 @@ impl Controller {
                 }
                 Ok(())
             }
-            Err(error) if is_outdated(&error) => Ok(()),
+            Err(error) if error.retry() == Retry::Now => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -329,7 +336,11 @@ impl Controller {
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
-        if may_have_acted(error) {
+        if error.retry() == Retry::Never {
+            self.memory(work, |memory| memory.namespace_ends = true);
+            return Attempt::Outdated { acted };
+        }
+        if error.may_have_acted() {
             let object = match (part, action) {
                 (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
                 (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
@@ -339,31 +350,17 @@ impl Controller {
             };
             self.memory(work, |memory| memory.uncertain.insert(object));
         }
-        if let Some(event) = action.failure(part, error) {
+        let message = error.message();
+        if let Some(event) = action.failure(part, &message) {
             self.tell(work.set, event);
         }
-        Attempt::Failed { acted, unanswered: is_unanswered(error), error: error.to_string() }
+        Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }
     }
-}
-
-/// What was asked for may have been done.
-fn may_have_acted(error: &ReconcileError) -> bool {
-    match error {
-        ReconcileError::Cluster(error) => is_uncertain(error),
-        _ => true,
-    }
-}
-
-/// No answer came. One with code 500 is an answer: webhooks that can't be reached lead to it, and refusals of
-/// some, for as long as they do.
-fn is_unanswered(error: &ReconcileError) -> bool {
-    !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code <= 500)
 }
 
 impl Work<'_> {
-    pub(super) fn path(&self, plural: &str, name: &str) -> String {
-        let slash = if name.is_empty() { "" } else { "/" };
-        format!("/api/v1/namespaces/{}/{plural}{slash}{name}", self.set.metadata.namespace)
+    pub(super) fn of(&self, resource: Resource<'_>) -> Path {
+        resource.namespaced(&self.set.metadata.namespace)
     }
 
     pub(super) fn key_of(&self, name: &str) -> Key {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Resource;
 use jiff::Timestamp;
 use planner::kinds::cloneset::{Action, Claim, Refusal};
 use planner::text::backoff::doubled;
@@ -15,10 +16,6 @@ pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Dura
 pub(super) const CREATIONS: &str = "creations";
 /// What a pause of the status is known by.
 pub(super) const STATUS: &str = "status";
-/// Pods, as paths name them.
-pub(super) const PODS: &str = "pods";
-/// Claims, as paths name them.
-pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 
 /// The memory of one CloneSet.
 #[derive(Debug, Default)]
@@ -27,8 +24,10 @@ pub(super) struct Memory {
     pub(super) uid: String,
     /// Instance ids of Pods that could not be created: their claims are kept for the next try.
     pub(super) refused: BTreeSet<String>,
-    /// Objects that may have been written to though no answer came: [`PODS`] or [`CLAIMS`], and the name.
-    pub(super) uncertain: BTreeSet<(&'static str, String)>,
+    /// Objects that may have been written to though no answer came: Pods or claims, by name.
+    pub(super) uncertain: BTreeSet<(Resource<'static>, String)>,
+    /// The namespace is being deleted: nothing is tried any more.
+    pub(super) namespace_ends: bool,
     /// What is not tried for a while.
     pub(super) pauses: Pauses,
     /// What could not be planned or done, as it was told last.

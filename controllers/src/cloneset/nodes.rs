@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::list::{List, query};
+use cluster::resource::NODES;
 use cluster::write;
 use kube::Client;
 use planner::pod::observed::{Pairs, PodMetadata};
@@ -46,9 +47,10 @@ impl Nodes {
         }
         let (mut labels, mut token) = (BTreeMap::new(), None);
         loop {
-            let path = format!("/api/v1/nodes?{}", query(PAGE, token.as_deref()));
+            let path = NODES.all().query(query(PAGE, token.as_deref()));
             let Some(text) = write::get(client, &path).await? else { break };
-            let page: List<Node> = serde_json::from_str(&text)?;
+            let page: List<Node> =
+                serde_json::from_str(&text).map_err(ReconcileError::of_object("list of Nodes"))?;
             token = page.next_page().map(str::to_owned);
             labels.extend(page.items.into_iter().map(|node| (node.metadata.name, node.metadata.labels)));
             if token.is_none() {

@@ -2,8 +2,9 @@
 
 use api::kinds::ObjectMeta;
 use api::kinds::cloneset::CloneSet;
-use cluster::client::is_outdated;
+use cluster::Retry;
 use cluster::list::List;
+use cluster::resource::Path;
 use cluster::write::{self, deletion};
 use planner::kinds::cloneset::PreDownload;
 use planner::workload::event::Event;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use tracing::warn;
 
 use super::revisions::Revisions;
-use super::{Controller, Work};
+use super::{Controller, PULL_JOBS, Work};
 use crate::ReconcileError;
 
 #[derive(Deserialize)]
@@ -33,16 +34,12 @@ impl Controller {
                             reason: "CreatedImagePullJob",
                             message: format!("created ImagePullJob {} for image: {}", job.name, job.image),
                         },
-                        Err(kube::Error::Api(status)) if status.code == 409 => continue,
+                        Err(error) if error.is_conflict() || error.retry() == Retry::Never => continue,
                         // Normal, as clients of OpenKruise know it (spec 31, sharp edge 16).
                         Err(error) => Event {
                             warning: false,
                             reason: "FailedCreateImagePullJob",
-                            message: format!(
-                                "failed to create ImagePullJob {}: {}",
-                                job.name,
-                                cluster::client::message(&error)
-                            ),
+                            message: format!("failed to create ImagePullJob {}: {error}", job.name),
                         },
                     };
                     self.tell(work.set, event);
@@ -62,12 +59,13 @@ impl Controller {
             return Ok(());
         }
         let Some(text) = write::get(&self.client, &collection(set)).await? else { return Ok(()) };
-        let jobs: List<Job> = serde_json::from_str(&text)?;
+        let jobs: List<Job> =
+            serde_json::from_str(&text).map_err(ReconcileError::of_object("list of ImagePullJobs"))?;
         for Job { metadata } in jobs.items {
             if metadata.controller().is_some_and(|owner| owner.uid == set.metadata.uid) {
-                let path = format!("{}/{}", collection(set), metadata.name);
+                let path = collection(set).name(&metadata.name);
                 match write::delete(&self.client, &path, deletion(&metadata.uid, None)).await {
-                    Err(error) if !is_outdated(&error) => return Err(error.into()),
+                    Err(error) if error.retry() != Retry::Now => return Err(error.into()),
                     _ => {}
                 }
             }
@@ -86,6 +84,6 @@ impl Controller {
     }
 }
 
-fn collection(set: &CloneSet) -> String {
-    format!("/apis/{}/v1beta1/namespaces/{}/imagepulljobs", api::APPS_GROUP, set.metadata.namespace)
+fn collection(set: &CloneSet) -> Path {
+    PULL_JOBS.namespaced(&set.metadata.namespace)
 }

@@ -1,5 +1,6 @@
 //! Reads again what is not known for certain: an answer that did not come leaves open what happened.
 
+use cluster::resource::{CLAIMS, PODS, Resource};
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
@@ -9,7 +10,6 @@ use planner::pod::observed::ObservedPod;
 use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
 
-use super::memory::{CLAIMS, PODS};
 use super::{Controller, Work};
 use crate::ReconcileError;
 
@@ -30,9 +30,9 @@ impl Controller {
     /// Reads each object of which it is not known what became of the last write.
     pub(super) async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
         let uncertain = self.memory_of(set, |memory| memory.uncertain.clone());
-        let readings = uncertain.into_iter().map(async |(plural, name)| {
-            self.read(set, plural, &name).await?;
-            self.memory_of(set, |memory| memory.uncertain.remove(&(plural, name)));
+        let readings = uncertain.into_iter().map(async |(resource, name)| {
+            self.read(set, resource, &name).await?;
+            self.memory_of(set, |memory| memory.uncertain.remove(&(resource, name)));
             Ok(())
         });
         // Built before they run: none waits for another.
@@ -46,7 +46,8 @@ impl Controller {
     /// What has the name of this Pod, which is taken in if it is the CloneSet's.
     pub(super) async fn holder_of_pod(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
         let Some(text) = self.read(set, PODS, name).await? else { return Ok(Holder::Nobody) };
-        let owners = ObservedPod::read(&text)?.metadata.owner_references;
+        let owners =
+            ObservedPod::read(&text).map_err(ReconcileError::of_object("Pod"))?.metadata.owner_references;
         let ours = owners.iter().any(|owner| owner.uid == set.metadata.uid);
         Ok(if ours { Holder::Ours } else { Holder::Other })
     }
@@ -54,7 +55,8 @@ impl Controller {
     /// What has the name of this claim, which is taken in if it is the CloneSet's.
     pub(super) async fn holder_of_claim(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
         let Some(text) = self.read(set, CLAIMS, name).await? else { return Ok(Holder::Nobody) };
-        let Claim { metadata } = Claim::read(&text)?;
+        let Claim { metadata } =
+            Claim::read(&text).map_err(ReconcileError::of_object("PersistentVolumeClaim"))?;
         let ours = metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid);
         Ok(if ours && metadata.deletion_timestamp.is_none() { Holder::Ours } else { Holder::Other })
     }
@@ -69,16 +71,21 @@ impl Controller {
     }
 
     /// Reads an object and takes it in; takes in as well that there is none.
-    async fn read(&self, set: &CloneSet, plural: &str, name: &str) -> Result<Option<String>, ReconcileError> {
+    async fn read(
+        &self,
+        set: &CloneSet,
+        resource: Resource<'_>,
+        name: &str,
+    ) -> Result<Option<String>, ReconcileError> {
         let key: Key = (set.metadata.namespace.clone(), name.to_owned());
-        let path = format!("/api/v1/namespaces/{}/{plural}/{name}", key.0);
+        let path = resource.namespaced(&key.0).name(name);
         // The versions before: what comes into being meanwhile is younger.
-        let pod = self.pods.get(&key).filter(|_| plural == PODS);
-        let claim = self.stores.claims.get(&key).filter(|_| plural == CLAIMS);
+        let pod = self.pods.get(&key).filter(|_| resource == PODS);
+        let claim = self.stores.claims.get(&key).filter(|_| resource == CLAIMS);
         let text = write::get(&self.client, &path).await?;
         match &text {
-            Some(text) if plural == PODS => {
-                let pod = self.pods.written(text)?;
+            Some(text) if resource == PODS => {
+                let pod = self.pods.written(text).map_err(ReconcileError::of_object("Pod"))?;
                 if let Some(id) = pod.label(CLONESET_INSTANCE_ID) {
                     self.memory_of(set, |memory| memory.refused.remove(id));
                 }

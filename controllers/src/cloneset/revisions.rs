@@ -1,13 +1,14 @@
 //! Writes ControllerRevisions as a plan says.
 
-use cluster::client::is_outdated;
+use cluster::Retry;
+use cluster::resource::{Path, REVISIONS};
 use cluster::write::{self, PatchKind, deletion};
 use kube::Client;
 use planner::kinds::cloneset::{RevisionStep, Seen};
 use planner::workload::revision::workload::{NewRevision, StoredRevision};
 
 use crate::ReconcileError;
-use crate::store::Store;
+use crate::workload::store::Store;
 
 /// Names that are tried when others have them. Each try that fails is due to a hash of 32 bits.
 const NAMES: usize = 5;
@@ -39,16 +40,16 @@ impl Revisions<'_> {
         loop {
             match write::create(self.client, &self.collection(), revision.to_json()).await {
                 Ok(text) => {
-                    self.stored.written(StoredRevision::read(&text)?);
+                    self.stored.written(read(&text)?);
                     break;
                 }
-                Err(kube::Error::Api(status)) if status.code == 409 && tries < NAMES => tries += 1,
+                Err(error) if error.is_conflict() && tries < NAMES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
-            let path = format!("{}/{}", self.collection(), revision.name);
+            let path = self.collection().name(&revision.name);
             // Deleted meanwhile: the name is free.
             let Some(text) = write::get(self.client, &path).await? else { continue };
-            let existing = StoredRevision::read(&text)?;
+            let existing = read(&text)?;
             let Some(next) = revision.after_collision(&existing) else {
                 self.stored.written(existing);
                 break;
@@ -60,22 +61,26 @@ impl Revisions<'_> {
 
     /// Sends a merge patch to a revision.
     pub(super) async fn patch(&self, name: &str, patch: String) -> Result<(), ReconcileError> {
-        let path = format!("{}/{name}", self.collection());
+        let path = self.collection().name(name);
         let text = write::patch(self.client, &path, PatchKind::Merge, patch).await?;
-        self.stored.written(StoredRevision::read(&text)?);
+        self.stored.written(read(&text)?);
         Ok(())
     }
 
     /// Deletes a revision in the state that was seen; one that has changed is left.
     pub(super) async fn delete(&self, seen: &Seen) -> Result<(), ReconcileError> {
-        let path = format!("{}/{}", self.collection(), seen.name);
+        let path = self.collection().name(&seen.name);
         match write::delete(self.client, &path, deletion(&seen.uid, Some(&seen.resource_version))).await {
-            Err(error) if !is_outdated(&error) => Err(error.into()),
+            Err(error) if error.retry() != Retry::Now => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    fn collection(&self) -> String {
-        format!("/apis/apps/v1/namespaces/{}/controllerrevisions", self.namespace)
+    fn collection(&self) -> Path {
+        REVISIONS.namespaced(self.namespace)
     }
+}
+
+fn read(text: &str) -> Result<StoredRevision, ReconcileError> {
+    StoredRevision::read(text).map_err(ReconcileError::of_object("ControllerRevision"))
 }

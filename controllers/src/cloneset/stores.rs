@@ -1,16 +1,19 @@
 //! What the controller knows beside the Pods: CloneSets, their claims and their ControllerRevisions.
 
+use cluster::resource::{CLAIMS, REVISIONS, Resource};
 use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::kinds::cloneset::Claim;
 use planner::workload::revision::workload::StoredRevision;
 
-use api::kinds::cloneset::{CloneSet, KIND, PLURAL};
+use api::kinds::cloneset::{CloneSet, KIND};
 use api::labels::CLONESET_INSTANCE_ID;
 
-use crate::store::follow::{Readable, Sink, follow, resource};
-use crate::store::{Kept, Store};
+use super::CLONE_SETS;
+
+use crate::workload::store::follow::{Readable, Sink, follow};
+use crate::workload::store::{Kept, Store};
 
 impl Kept for CloneSet {
     type Group = ();
@@ -88,16 +91,13 @@ pub(super) struct Revisions(pub(super) Store<StoredRevision>);
 impl Stores {
     /// Keeps them current. Ends never.
     pub(super) async fn follow(&self, client: &Client) {
-        let everywhere = |group, version, kind, plural| {
-            Api::<WatchedObject>::all_with(client.clone(), &resource(group, version, kind, plural))
-        };
+        let everywhere =
+            |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
         let with_id = Config::default().labels(CLONESET_INSTANCE_ID);
-        let claims = everywhere("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
-        let revisions = everywhere("apps", "v1", "ControllerRevision", "controllerrevisions");
         tokio::join!(
-            follow(everywhere(api::APPS_GROUP, "v1beta1", KIND, PLURAL), Config::default(), &self.sets),
-            follow(claims, with_id, &self.claims),
-            follow(revisions, Config::default(), &self.revisions),
+            follow(everywhere(CLONE_SETS), Config::default(), &self.sets),
+            follow(everywhere(CLAIMS), with_id, &self.claims),
+            follow(everywhere(REVISIONS), Config::default(), &self.revisions),
         );
     }
 

@@ -10,7 +10,8 @@ use tokio::time::{advance, timeout};
 use super::*;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
-use crate::store::follow::Sink;
+use crate::workload::events::Told;
+use crate::workload::store::follow::Sink;
 
 /// Decides over the requests that it wants to.
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
@@ -110,13 +111,14 @@ fn merge(target: &mut Value, patch: Value) {
 
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 
 struct Site {
     controller: Arc<Controller>,
     server: Server,
     requests: Requests,
-    events: mpsc::Receiver<(ObjectReference, Event)>,
+    events: mpsc::Receiver<Told>,
     metrics: Arc<Metrics>,
 }
 
@@ -153,6 +155,22 @@ fn right_for(request: &str) -> (String, String, &'static str) {
         _ => "get",
     };
     (group, resource, verb)
+}
+
+/// A controller whose reconciles are counted.
+struct Counted(Arc<Controller>, AtomicUsize);
+
+impl Reconciler for Counted {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.reconcile(key).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.0.object(key)
+    }
 }
 
 impl Drop for Site {
@@ -197,11 +215,11 @@ impl Site {
                 sidecarterminator_workers: 1,
             }),
         };
-        let (events, told) = mpsc::channel(EVENTS);
+        let (teller, told) = events::teller("Reconcile");
         let pods = Arc::new(Pods::new(false));
         pods.list_begins();
         pods.list_ends();
-        let controller = Arc::new(Controller::new(context, Settings::default(), pods, events));
+        let controller = Arc::new(Controller::new(context, Settings::default(), pods, teller));
         controller.stores.sets.list_begins();
         controller.stores.sets.list_ends();
         let site = Self { controller, server, requests, events: told, metrics };
@@ -301,16 +319,11 @@ impl Site {
     async fn run(&self, time: Duration) -> usize {
         let (sender, keys) = mpsc::unbounded_channel();
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
-        let count = Arc::new(AtomicUsize::new(0));
-        let (controller, counted) = (self.controller.clone(), count.clone());
-        let settings = queue::Settings { name: NAME, workers: 1 };
-        let work = queue::run(settings, &self.metrics, keys, move |key: Key| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let controller = controller.clone();
-            async move { controller.reconcile(&key).await }
-        });
-        drop(timeout(time, work).await);
-        count.load(Ordering::SeqCst)
+        let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
+        let settings = QueueSettings { name: NAME, workers: 1 };
+        let (teller, _told) = events::teller("Reconcile");
+        drop(timeout(time, queue::run(settings, &self.metrics, &teller, keys, counted.clone())).await);
+        counted.1.load(Ordering::SeqCst)
     }
 
     /// How many requests begin with this text.
@@ -320,7 +333,7 @@ impl Site {
 
     /// The Events since the last time.
     fn told(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).map(|(_, event)| event).collect()
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|told| told.event).collect()
     }
 
     fn condition(&self, kind: &str) -> Option<Value> {
@@ -571,4 +584,22 @@ async fn a_claim_whose_pod_lives_unseen_stays() {
     drop(site.reconcile().await);
     assert_eq!(site.count(&format!("GET {path} ")), 1);
     assert_eq!(site.count("DELETE"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_ends_is_left_alone() {
+    for refused in [PODS, CLAIMS, REVISIONS] {
+        let spec = json!({"volumeClaimTemplates": claim()});
+        let mut site = Site::open(spec, move |request| {
+            (request.method == "POST" && request.path == refused).then(fake::namespace_ends)
+        });
+        let reconciles = site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.count(&format!("POST {refused} ")), 1, "{refused}");
+        assert!(reconciles <= 2, "{refused}: {reconciles}");
+        assert_eq!(site.told().iter().filter(|event| event.warning).count(), 0, "{refused}");
+        let requests = site.requests.lock().unwrap().len();
+        site.edit(json!({"replicas": 5}));
+        site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.requests.lock().unwrap().len(), requests, "{refused}");
+    }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::labels::SIDECARSET_NAME;
-use cluster::Index;
 use cluster::list::List;
+use cluster::resource::{Path, REVISIONS};
 use cluster::watched::WatchedObject;
 use cluster::write::{self, PatchKind};
+use cluster::{Index, Retry};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::kinds::sidecarset::history::{
@@ -20,9 +21,9 @@ use planner::text::canonical::CanonicalError;
 use planner::workload::revision::workload::StoredRevision;
 
 use crate::ReconcileError;
-use crate::controller_revisions::Group;
-use crate::store::follow::{Sink, follow, readable, resource};
-use crate::store::{Change, Kept, Store};
+use crate::workload::controller_revisions::Group;
+use crate::workload::store::follow::{Sink, follow, readable};
+use crate::workload::store::{Change, Kept, Store};
 
 /// Names that are tried when others have them. Each try that fails is due to a hash of 32 bits.
 const NAMES: usize = 5;
@@ -74,8 +75,8 @@ impl Revisions {
 
     /// Keeps them current. Ends never.
     pub(super) async fn follow(&self) {
-        let kind = resource("apps", "v1", "ControllerRevision", "controllerrevisions");
-        let api: Api<WatchedObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let client = self.client.clone();
+        let api = Api::<WatchedObject>::namespaced_with(client, &self.namespace, &REVISIONS.api_resource());
         follow(api, Config::default().labels(SIDECARSET_NAME), self).await;
     }
 
@@ -126,10 +127,10 @@ impl Revisions {
         loop {
             match write::create(&self.client, &self.collection(), revision.to_json()).await {
                 Ok(text) => {
-                    self.stored.written(StoredRevision::read(&text)?);
+                    self.stored.written(read(&text)?);
                     return Ok((revision.name, revision.collision_count));
                 }
-                Err(kube::Error::Api(status)) if status.code == 409 && tries < NAMES => tries += 1,
+                Err(error) if error.is_conflict() && tries < NAMES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
             // Deleted meanwhile: the name is free.
@@ -143,30 +144,36 @@ impl Revisions {
 
     /// The revision of this name, whatever its labels. By a list, as no right to get one is needed otherwise.
     async fn find(&self, name: &str) -> Result<Option<StoredRevision>, ReconcileError> {
-        let path = format!("{}?fieldSelector=metadata.name%3D{name}", self.collection());
+        let path = self.collection().query(format_args!("fieldSelector=metadata.name%3D{name}"));
         let Some(text) = write::get(&self.client, &path).await? else { return Ok(None) };
-        Ok(serde_json::from_str::<List<StoredRevision>>(&text)?.items.into_iter().next())
+        let list: List<StoredRevision> =
+            serde_json::from_str(&text).map_err(ReconcileError::of_object("list of ControllerRevisions"))?;
+        Ok(list.items.into_iter().next())
     }
 
     async fn patch(&self, patch: RevisionPatch) -> Result<(), ReconcileError> {
-        let path = format!("{}/{}", self.collection(), patch.name);
+        let path = self.collection().name(&patch.name);
         let text = write::patch(&self.client, &path, PatchKind::Merge, patch.json).await?;
-        self.stored.written(StoredRevision::read(&text)?);
+        self.stored.written(read(&text)?);
         Ok(())
     }
 
     async fn delete(&self, revision: &RevisionKey) -> Result<(), ReconcileError> {
-        let path = format!("{}/{}", self.collection(), revision.name);
+        let path = self.collection().name(&revision.name);
         let options = write::deletion(&revision.uid, Some(&revision.resource_version));
         match write::delete(&self.client, &path, options).await {
             // In another state by now, or gone, of which the watch will tell.
-            Err(error) if cluster::client::is_outdated(&error) => Ok(()),
+            Err(error) if error.retry() == Retry::Now => Ok(()),
             Err(error) => Err(error.into()),
             Ok(_) => Ok(()),
         }
     }
 
-    fn collection(&self) -> String {
-        format!("/apis/apps/v1/namespaces/{}/controllerrevisions", self.namespace)
+    fn collection(&self) -> Path {
+        REVISIONS.namespaced(&self.namespace)
     }
+}
+
+fn read(text: &str) -> Result<StoredRevision, ReconcileError> {
+    StoredRevision::read(text).map_err(ReconcileError::of_object("ControllerRevision"))
 }
