@@ -13,21 +13,24 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
-use api::kinds::Time;
-use api::kinds::cloneset::{API_VERSION, CloneSet, CloneSetCondition, PLURAL};
+use api::kinds::cloneset::{API_VERSION, CloneSet, PLURAL, Status};
 use api::labels::CLONESET_INSTANCE_ID;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
-use planner::kinds::cloneset::{
-    Blocker, Claim, Explanation, Plan, Settings, Snapshot, plan_as_told, selector_text, trouble,
-};
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
 use planner::text::moment::{Moment, rfc3339};
 use planner::text::selector::Selector;
 use planner::text::server_version::ServerVersion;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::children::Claim;
+use planner::workload::conditions::Condition;
+use planner::workload::explanation::{Blocker, Explanation};
+use planner::workload::plan::Plan;
+use planner::workload::revision::StoredRevision;
+use planner::workload::snapshot::{Environment, Snapshot};
+use planner::workload::status::selector_text;
+use planner::workload::told::{plan_as_told, trouble};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -240,10 +243,11 @@ impl Found {
         Ok(())
     }
 
-    fn plan(&self, gates: &FeatureGates) -> Plan {
+    fn plan(&self, gates: &FeatureGates) -> Plan<Status> {
         let snapshot = Snapshot {
-            set: &self.set,
+            workload: &self.set,
             pods: &self.pods,
+            children: &[],
             claims: &self.claims,
             revisions: &self.revisions,
             nodes: &self.nodes,
@@ -251,7 +255,7 @@ impl Found {
             held: &BTreeMap::new(),
             collision_count: None,
             gates,
-            settings: Settings { server: self.server, ..Settings::default() },
+            environment: Environment { server: self.server, ..Environment::default() },
         };
         plan_as_told(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
     }
@@ -324,7 +328,7 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(set: &'a CloneSet, mut plan: Plan) -> Self {
+    fn new(set: &'a CloneSet, mut plan: Plan<Status>) -> Self {
         let mut explanation = std::mem::take(&mut plan.explanation);
         // Without its explanation a plan prints what is to be done.
         let next = plan.to_string().lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
@@ -353,9 +357,9 @@ impl<'a> Report<'a> {
         let (metadata, state) = (&self.set.metadata, self.state.word());
         let mut text =
             format!("CloneSet {}/{}: {state}\n{}", metadata.namespace, metadata.name, self.explanation);
-        for condition in trouble(self.set) {
-            let CloneSetCondition { kind, message, last_transition_time, .. } = condition;
-            let since = last_transition_time.as_ref().and_then(Time::timestamp);
+        for condition in trouble(&self.set.status) {
+            let since = condition.since();
+            let Condition { kind, message, .. } = condition;
             let since = since.map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
             text.push_str(&format!("  status: {kind}{since}: {message}\n"));
         }
@@ -370,8 +374,8 @@ impl<'a> Report<'a> {
             let Blocker { pod, reason, message, remedy, since } = blocker;
             json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
         });
-        let conditions = trouble(self.set).map(|condition| {
-            let CloneSetCondition { kind, message, last_transition_time, .. } = condition;
+        let conditions = trouble(&self.set.status).into_iter().map(|condition| {
+            let Condition { kind, message, last_transition_time, .. } = condition;
             json!({"type": kind, "message": message, "since": last_transition_time})
         });
         let report = json!({
@@ -398,7 +402,7 @@ mod tests {
         serde_json::from_str(&text).unwrap()
     }
 
-    fn blocked() -> Plan {
+    fn blocked() -> Plan<Status> {
         let blocker = Blocker {
             pod: "web-a".to_owned(),
             reason: "NotReady",

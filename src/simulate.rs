@@ -10,11 +10,12 @@ use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use clap::Args;
 use cluster::files::{Object, Objects};
+use planner::kinds::cloneset::defaulting;
 use planner::kinds::cloneset::validation::{self, NamedPod};
-use planner::kinds::cloneset::{defaulting, plan};
 use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Step, chart};
 use planner::text::json_patch;
 use planner::text::verdict::Verdict;
+use planner::workload::kind::Workload;
 
 /// Exit code where the CloneSet does not come to what it asks for; 1 is an error, as everywhere.
 const NOT_CONVERGED: u8 = 4;
@@ -68,7 +69,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
         record: true,
         ..Settings::default()
     };
-    let mut cluster = Cluster::new(set, settings, &plan);
+    let mut cluster = Cluster::new(set, settings, &CloneSet::plan);
     if arguments.edit.is_empty() {
         cluster.disturb(DISTURBANCE);
     }

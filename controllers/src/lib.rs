@@ -41,6 +41,7 @@ pub use crate::error::ReconcileError;
 use crate::metrics::Metrics;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
+use crate::workload::stores::Stores;
 
 /// Pause before controllers start again after one of them failed.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
@@ -144,16 +145,19 @@ async fn supervise(start: impl Fn() -> JoinSet<()>) {
 fn start(context: &Context) -> JoinSet<()> {
     let terminator = context.settings.gates.enabled(Feature::SidecarTerminator);
     let pods = Arc::new(Pods::new(terminator).telling(context.metrics.created_pods.clone()));
+    let namespace = &context.settings.install_namespace;
+    let stores = Arc::new(Stores::new(pods.clone(), context.index.clone(), namespace));
+    stores.count(&context.metrics);
     let caches = &context.metrics.caches;
     caches.count("pods", "Pod", &pods, Pods::len);
     caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
     caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
-    tasks.spawn(workload::pods::watch(context.client.clone(), pods.clone()));
+    tasks.spawn(stores.clone().follow(context.client.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
-    tasks.spawn(sidecarset::run(context.clone(), pods.clone()));
-    tasks.spawn(cloneset::run(context.clone(), pods.clone()));
+    tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
+    tasks.spawn(cloneset::run(context.clone(), stores));
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
     }

@@ -28,7 +28,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::sidecarset::history::Registration;
+use planner::kinds::sidecarset::history::{self, Registration};
 use planner::kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use planner::pod::observed::ObservedPod;
 use planner::server::world::Watched;
@@ -45,6 +45,7 @@ use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
+use crate::workload::stores::Stores;
 use crate::workload::store::{Change, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -58,7 +59,6 @@ mod tests;
 use account::reviewed::{self, Reviewed};
 use account::{Keeper, Rollouts};
 use memory::Memory;
-use revisions::Revisions;
 
 const NAME: &str = "sidecarset-controller";
 const SIDECAR_SETS: Resource<'_> =
@@ -110,9 +110,9 @@ fn key(name: &str) -> Key {
 
 struct Controller {
     client: Client,
+    stores: Arc<Stores>,
     pods: Arc<Pods>,
     sets: Store<RolloutSet>,
-    revisions: Revisions,
     index: Arc<Index>,
     teller: Teller,
     courses: Courses,
@@ -133,23 +133,18 @@ struct Written {
 }
 
 /// Reconciles SidecarSets. Ends never.
-pub async fn run(context: Context, pods: Arc<Pods>) {
+pub async fn run(context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
     let (teller, told) = events::teller("Update");
     let controller =
-        Arc::new(Controller::new(client.clone(), namespace, context.index.clone(), pods, teller.clone()));
+        Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
-    context.metrics.caches.count(NAME, "ControllerRevision", &controller, |all| all.revisions.stored.len());
     let sets = Api::<WatchedObject>::all_with(client.clone(), &SIDECAR_SETS.api_resource());
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
     let work = async {
-        tokio::join!(
-            controller.pods.synced(),
-            controller.sets.synced(),
-            controller.revisions.stored.synced()
-        );
+        tokio::join!(controller.stores.synced(), controller.sets.synced());
         queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
     };
     let accounts = async {
@@ -158,10 +153,9 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     };
     tokio::join!(
         follow(sets, Config::default(), &controller.sets),
-        controller.revisions.follow(),
         reviewed::keep_current(client, &controller.reviewed),
         triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
-        triggers::forward(controller.revisions.stored.subscribe(), sender.clone(), revisions::lost),
+        triggers::forward(controller.stores.revisions.stored.subscribe(), sender.clone(), revisions::lost),
         triggers::forward(controller.pods.subscribe(), sender, |change| controller.of_pod(change)),
         work,
         accounts,
@@ -202,9 +196,10 @@ impl Reconciler for Controller {
 }
 
 impl Controller {
-    fn new(client: Client, namespace: &str, index: Arc<Index>, pods: Arc<Pods>, teller: Teller) -> Self {
+    fn new(client: Client, index: Arc<Index>, stores: Arc<Stores>, teller: Teller) -> Self {
         Self {
-            revisions: Revisions::new(client.clone(), namespace, index.clone()),
+            pods: stores.pods.clone(),
+            stores,
             teller,
             sets: Store::default(),
             courses: Courses::default(),
@@ -212,7 +207,6 @@ impl Controller {
             rollouts: Rollouts::default(),
             reviewed: Store::default(),
             index,
-            pods,
             client,
         }
     }
@@ -254,8 +248,9 @@ impl Controller {
         self.look_again(name).await?;
         let began = Instant::now();
         let (pods, complete) = self.pods_of(set);
-        let stored = self.revisions.of(name);
-        let registration = self.revisions.register(set, &stored, &pods);
+        let stored = self.revisions_of(name);
+        let namespace = &self.stores.revisions.install_namespace;
+        let registration = history::plan(set, &stored, &pods, namespace);
         let planned = began.elapsed();
         let (latest, collision_count) = self.record(set, registration).await?;
         let (refused, retry) = self.memory.refusals(name, &pods);
@@ -304,7 +299,7 @@ impl Controller {
         registration: Result<Option<Registration>, CanonicalError>,
     ) -> Result<(String, i32), ReconcileError> {
         let recorded = match registration {
-            Ok(registration) => self.revisions.write(set, registration).await,
+            Ok(registration) => self.write_revisions(set, registration).await,
             Err(error) => Err(error.into()),
         };
         let problem = match &recorded {

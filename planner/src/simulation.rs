@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The controller is the real planner ([`crate::kinds::cloneset::plan`], or whatever is given in its place), carried
-//! out as [`crate::kinds::cloneset::Plan`] documents it: one call after another, any of which may fail, lose its
+//! out as [`Plan`] documents it: one call after another, any of which may fail, lose its
 //! answer, or be the last before a crash. It sees the cluster only through its cache.
 //!
 //! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
@@ -23,12 +23,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::features::FeatureGates;
-use api::kinds::cloneset::CloneSet;
+use api::kinds::cloneset::{CloneSet, Status};
 use jiff::Timestamp;
 
-use crate::kinds::cloneset::{Plan, Snapshot};
 use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, Random};
+use crate::workload::plan::Plan;
+use crate::workload::snapshot::Snapshot;
 
 mod agenda;
 mod cache;
@@ -59,7 +60,7 @@ use server::{News, Server};
 const MANY_EVENTS: u32 = 20_000;
 
 /// The decision that is simulated.
-pub type Planner<'p> = &'p (dyn Fn(&Snapshot<'_>, Moment) -> Plan + Sync);
+pub type Planner<'p> = &'p (dyn Fn(&Snapshot<'_, CloneSet>, Moment) -> Plan<Status> + Sync);
 
 /// How rough the cluster is.
 #[derive(Clone, Debug)]

@@ -1,17 +1,32 @@
 //! The controller with an API server that makes trouble.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::Index;
+use cluster::watched::Key;
+use k8s_openapi::api::core::v1::ObjectReference;
 use planner::server::world::World;
+use planner::workload::event::Event;
+use planner::workload::snapshot::Environment;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::{advance, timeout};
 
 use super::*;
+use crate::ReconcileError;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
-use crate::workload::events::Told;
+use crate::workload::controller::{Controller, Stored};
+use crate::workload::events::{self, Told};
+use crate::workload::memory;
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, Reconciler};
 use crate::workload::store::follow::Sink;
+use crate::workload::store::{Change, Kept};
 
 /// Decides over the requests that it wants to.
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
@@ -115,7 +130,7 @@ const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 
 struct Site {
-    controller: Arc<Controller>,
+    controller: Arc<Controller<CloneSet>>,
     server: Server,
     requests: Requests,
     events: mpsc::Receiver<Told>,
@@ -158,7 +173,7 @@ fn right_for(request: &str) -> (String, String, &'static str) {
 }
 
 /// A controller whose reconciles are counted.
-struct Counted(Arc<Controller>, AtomicUsize);
+struct Counted(Arc<Controller<CloneSet>>, AtomicUsize);
 
 impl Reconciler for Counted {
     type Key = Key;
@@ -216,12 +231,14 @@ impl Site {
             }),
         };
         let (teller, told) = events::teller("Reconcile");
-        let pods = Arc::new(Pods::new(false));
+        let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
-        let controller = Arc::new(Controller::new(context, Settings::default(), pods, teller));
-        controller.stores.sets.list_begins();
-        controller.stores.sets.list_ends();
+        let stores = Arc::new(Stores::new(Arc::new(pods), context.index.clone(), "kruise-system"));
+        let controller = Controller::new(context, Environment::default(), stores, teller);
+        let controller = Arc::new(controller);
+        controller.workloads.list_begins();
+        controller.workloads.list_ends();
         let site = Self { controller, server, requests, events: told, metrics };
         let mut set = json!({
             "apiVersion": API_VERSION, "kind": KIND,
@@ -257,9 +274,9 @@ impl Site {
     fn store_set(&self, set: Value) {
         let set = self.server.put(SET, set);
         let set: CloneSet = serde_json::from_value(set).unwrap();
-        let old = self.controller.stores.sets.get(&set.key());
-        self.controller.stores.sets.apply(set.clone());
-        self.controller.of_set(&Change { old, new: Some(Arc::new(set)) });
+        let old = self.controller.workloads.get(&Stored(set.clone()).key());
+        self.controller.workloads.apply(Stored(set.clone()));
+        self.controller.of_workload(&Change { old, new: Some(Arc::new(Stored(set))) });
     }
 
     /// The user changes `spec`.
@@ -279,13 +296,13 @@ impl Site {
         let mut pod = self.server.get(path).unwrap();
         merge(&mut pod, patch);
         let pod = self.server.put(path, pod);
-        self.controller.pods.see(serde_json::from_value(pod).unwrap());
+        self.controller.stores.pods.see(serde_json::from_value(pod).unwrap());
     }
 
     /// Somebody else takes a Pod away.
     fn lose(&self, path: &str) {
         let pod = self.server.0.lock().unwrap().0.remove(path).unwrap();
-        self.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+        self.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     }
 
     /// Every Pod runs what it should.
@@ -529,7 +546,7 @@ async fn claims_wait_for_a_pod_that_could_not_be_created() {
         site.run(memory::PAUSE.1).await;
         assert_eq!((site.pods().len(), site.server.under(CLAIMS).len()), (1, 1), "{code}");
         let set: CloneSet = serde_json::from_value(site.server.get(SET).unwrap()).unwrap();
-        assert!(site.controller.memory_of(&set, |memory| memory.refused.is_empty()), "{code}");
+        assert!(site.controller.memory(&set, |memory| memory.refused.is_empty()), "{code}");
     }
 }
 
@@ -580,7 +597,7 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
 async fn a_claim_whose_pod_lives_unseen_stays() {
     let site = Site::running(json!({"replicas": 1, "volumeClaimTemplates": claim()}), fine).await;
     let (path, pod) = site.pods().remove(0);
-    site.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+    site.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     drop(site.reconcile().await);
     assert_eq!(site.count(&format!("GET {path} ")), 1);
     assert_eq!(site.count("DELETE"), 0);

@@ -104,7 +104,8 @@ impl Site {
         let index = Arc::new(Index::fixed(world));
         let (teller, told) = events::teller("Update");
         let recorder = Recorder::new(client.clone(), NAME, None);
-        let controller = Controller::new(client, "kruise-system", index, Arc::new(known), teller);
+        let stores = Arc::new(Stores::new(Arc::new(known), index.clone(), "kruise-system"));
+        let controller = Controller::new(client, index, stores, teller);
         controller.sets.list_begins();
         controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
         controller.sets.list_ends();

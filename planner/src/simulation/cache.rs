@@ -11,9 +11,9 @@ use std::sync::Arc;
 use api::kinds::cloneset::CloneSet;
 
 use super::server::{Kind, News, Object, Server};
-use crate::kinds::cloneset::Claim;
 use crate::pod::observed::ObservedPod;
-use crate::workload::revision::workload::StoredRevision;
+use crate::workload::children::Claim;
+use crate::workload::revision::StoredRevision;
 
 /// The objects of one kind.
 #[derive(Debug, Default)]

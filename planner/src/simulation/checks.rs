@@ -33,11 +33,13 @@ use super::controller::View;
 use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::kinds::cloneset::counting::Limits;
-use crate::kinds::cloneset::{Action, Claim, DeleteReason, Plan, WriteReason};
 use crate::pod::lifecycle::hooked;
 use crate::pod::observed::ObservedPod;
 use crate::text::selector::Selector;
-use crate::workload::revision::workload::short_hash;
+use crate::workload::action::{Action, DeleteReason, WriteReason};
+use crate::workload::children::Claim;
+use crate::workload::plan::Plan;
+use crate::workload::revision::short_hash;
 
 mod in_place;
 mod plans;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use api::features::Feature;
-use api::kinds::cloneset::CloneSet;
+use api::kinds::cloneset::{CloneSet, Status};
 use jiff::Timestamp;
 
 use super::agenda::Milliseconds;
@@ -13,13 +13,17 @@ use super::cache::Cache;
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::kinds::cloneset::{
-    Action, Explanation, NewClaim, Outcome, Plan, RevisionStep, Seen, Settings, Snapshot,
-};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::text::moment::Moment;
-use crate::workload::revision::workload::NewRevision;
+use crate::workload::action::Action;
+use crate::workload::explanation::Explanation;
+use crate::workload::new_pod::NewClaim;
+use crate::workload::plan::{Outcome, Plan};
+use crate::workload::revision::{NewRevision, RevisionStep};
+use crate::workload::seen::Seen;
+use crate::workload::snapshot::{Environment, Snapshot};
+use crate::workload::status::StatusPlan;
 
 mod calls;
 mod holds;
@@ -81,7 +85,7 @@ struct Errand {
 #[derive(Debug)]
 struct Task {
     view: Arc<View>,
-    plan: Plan,
+    plan: Plan<Status>,
     stage: Stage,
     errands: Vec<Errand>,
     /// A call of the scale step succeeded.
@@ -190,7 +194,7 @@ impl Cluster<'_> {
         self.next_call();
     }
 
-    fn plan(&mut self, set: &Arc<CloneSet>) -> (Plan, Arc<View>) {
+    fn plan(&mut self, set: &Arc<CloneSet>) -> (Plan<Status>, Arc<View>) {
         let moment = Moment { now: self.now(), seed: self.random.next_u64() };
         let controller = &self.controller;
         let pods = controller.cache.pods();
@@ -201,8 +205,9 @@ impl Cluster<'_> {
         let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
         let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {
-            set,
+            workload: &**set,
             pods: &pods,
+            children: &[],
             claims: &controller.cache.claims(),
             revisions: &controller.cache.revisions(),
             nodes: &nodes,
@@ -210,14 +215,14 @@ impl Cluster<'_> {
             held: &held,
             collision_count: controller.collision_count,
             gates: &self.settings.gates,
-            settings: Settings::default(),
+            environment: Environment::default(),
         };
         let mut plan = (self.planner)(&snapshot, moment);
         // Updates that are held up are not in the plan; the trouble is the same.
         if let Some(refusal) = held.values().next() {
             plan.problems.update.get_or_insert(refusal.message.to_string());
         }
-        let status = plan.status.as_ref().map(crate::kinds::cloneset::StatusPlan::status);
+        let status = plan.status.as_ref().map(StatusPlan::status);
         let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
         let prepared_is_new = self.settings.gates.enabled(Feature::PreparingUpdateAsUpdate);
         let view = View { set: set.clone(), pods, update_revision, prepared_is_new, now: moment.now };
@@ -311,7 +316,7 @@ impl Cluster<'_> {
 }
 
 impl Task {
-    fn new(plan: Plan, view: Arc<View>) -> Self {
+    fn new(plan: Plan<Status>, view: Arc<View>) -> Self {
         let mut task = Self {
             view,
             stage: Stage::Revision,
@@ -336,7 +341,7 @@ impl Task {
                 let call = match self.plan.revision.clone() {
                     None => return,
                     Some(RevisionStep::Create(revision)) => Call::CreateRevision(revision),
-                    Some(RevisionStep::Bump { revision, patch }) => Call::BumpRevision { revision, patch },
+                    Some(RevisionStep::Patch { revision, patch }) => Call::BumpRevision { revision, patch },
                 };
                 self.errands.push(Errand::new(stage, None, [call]));
                 return;
@@ -354,7 +359,7 @@ impl Task {
             Stage::Closing => {
                 let status = self.plan.status.take();
                 let patch = status.and_then(|status| status.patch(&self.scale, &self.update));
-                let names = self.plan.pods_to_delete.take();
+                let names = self.plan.owner_patch.take();
                 let obsolete = std::mem::take(&mut self.plan.obsolete_revisions);
                 let calls = patch.into_iter().map(Call::Status).chain(names.map(Call::Names));
                 for call in calls.chain(obsolete.into_iter().map(Call::DeleteRevision)) {
@@ -489,5 +494,7 @@ fn calls_of(action: &Action) -> Vec<Call> {
         Action::HandOverClaim { claim, patch, .. } => {
             vec![Call::HandOver { claim: claim.clone(), patch: patch.clone() }]
         }
+        // Image jobs are not simulated.
+        Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => Vec::new(),
     }
 }

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::agenda::whole_seconds;
-use crate::kinds::cloneset::Claim;
 use crate::pod::observed::{ObservedPod, PodMetadata};
-use crate::workload::revision::workload::StoredRevision;
+use crate::workload::children::Claim;
+use crate::workload::revision::StoredRevision;
 
 /// Why the server refuses a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

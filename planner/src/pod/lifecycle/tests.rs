@@ -1,7 +1,7 @@
 use super::*;
 use crate::pod::observed::PodCondition;
 use crate::pod::write::condition;
-use crate::workload::revision::workload::RevisionLabels;
+use crate::workload::revision::RevisionLabels;
 use serde_json::{Value, json};
 
 const RULES: Rules = Rules {

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use super::{
     Ledger, Limits, ObservedPod, Plan, View, Wanted, count, counts_as_new, is_at, is_preparing_delete,
 };
-use crate::kinds::cloneset::{Action, DeleteReason, WriteReason};
+use api::kinds::cloneset::Status;
+
+use crate::workload::action::{Action, DeleteReason, WriteReason};
 
 impl Ledger {
     /// Looks at a plan before it is carried out.
-    pub(in crate::simulation) fn review(&mut self, plan: &Plan, view: &View) {
+    pub(in crate::simulation) fn review(&mut self, plan: &Plan<Status>, view: &View) {
         let wanted = Wanted::of(&view.set);
         let hooks = &view.set.spec.lifecycle;
         for hook in [&hooks.pre_delete, &hooks.in_place_update, &hooks.pre_normal].into_iter().flatten() {
@@ -36,7 +38,7 @@ impl Ledger {
     }
 
     /// Rule 5: no object is touched twice.
-    fn review_objects(&mut self, plan: &Plan) {
+    fn review_objects(&mut self, plan: &Plan<Status>) {
         let mut seen = BTreeSet::new();
         for action in plan.release.iter().chain(&plan.scale) {
             if !seen.insert(action.object()) {
@@ -46,7 +48,7 @@ impl Ledger {
     }
 
     /// Rule 3, of Pods that go back to an older revision: no more than are to be there.
-    fn review_rollback(&mut self, plan: &Plan, view: &View, wanted: &Wanted<'_>) {
+    fn review_rollback(&mut self, plan: &Plan<Status>, view: &View, wanted: &Wanted<'_>) {
         let goes_back = |action: &&Action| {
             matches!(action, Action::WritePod { reason: WriteReason::UpdateInPlace | WriteReason::Recreate, revision, .. }
                 if *revision != view.update_revision)
@@ -65,7 +67,7 @@ impl Ledger {
     }
 
     /// Rule 4.
-    fn review_choices(&mut self, plan: &Plan, view: &View, wanted: &Wanted<'_>) {
+    fn review_choices(&mut self, plan: &Plan<Status>, view: &View, wanted: &Wanted<'_>) {
         let own = || view.pods.iter().filter(|pod| wanted.owns(pod));
         let chosen = plan.scale.iter().filter(|action| match action {
             Action::DeletePod { reason, .. } => *reason == DeleteReason::ScaleIn,
@@ -80,7 +82,7 @@ impl Ledger {
     }
 
     /// Rules 2 and 3.
-    fn review_creations(&mut self, plan: &Plan, view: &View, wanted: &Wanted<'_>) {
+    fn review_creations(&mut self, plan: &Plan<Status>, view: &View, wanted: &Wanted<'_>) {
         let (mut old, mut new) = (0, 0);
         for action in &plan.scale {
             if let Action::CreatePod { revision, .. } = action {

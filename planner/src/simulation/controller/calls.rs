@@ -11,13 +11,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Call, Errand, View};
-use crate::kinds::cloneset::{Action, Seen};
 use crate::pod::launch_priority::{barrier_key, barrier_name};
 use crate::pod::observed::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
 use crate::pod::write::{PodWrite, Target};
 use crate::simulation::Cluster;
 use crate::simulation::server::{Kind, Precondition, Refusal};
 use crate::simulation::timeline::Actor;
+use crate::workload::action::Action;
+use crate::workload::seen::Seen;
 
 impl Cluster<'_> {
     /// Makes a call. It may not arrive, or its answer may be lost.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::kinds::cloneset::Refusal;
 use crate::simulation::agenda::Milliseconds;
 use crate::text::backoff::doubled;
+use crate::workload::snapshot::Refusal;
 
 /// The first pause, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(120));

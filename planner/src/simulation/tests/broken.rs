@@ -7,10 +7,11 @@ use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
 use super::*;
-use crate::kinds::cloneset::{Action, DeleteReason, Seen, WriteReason};
 use crate::pod::write::PodWrite;
+use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::revision::Author;
-use crate::workload::revision::workload::short_hash;
+use crate::workload::revision::short_hash;
+use crate::workload::seen::Seen;
 
 /// Histories within which a broken planner must be noticed.
 const ENOUGH: u64 = 3_000;

@@ -1,4 +1,7 @@
 use super::*;
+use api::annotations::WHOLE_TEMPLATE;
+
+use crate::workload::revision::NewRevision;
 
 /// A SidecarSet with one container of this image; `more` goes into its spec.
 fn set(image: &str, more: &str) -> RolloutSet {
@@ -10,9 +13,31 @@ fn set(image: &str, more: &str) -> RolloutSet {
     RolloutSet::read(&json).unwrap()
 }
 
+/// The revision that a registration creates.
+fn created(registration: &Registration) -> &NewRevision {
+    let Some(RevisionStep::Create(revision)) = &registration.step else {
+        panic!("nothing is created: {registration:?}")
+    };
+    assert_eq!(registration.latest, revision.name);
+    revision
+}
+
+/// The patch of a registration, and the name of the revision that it is for.
+fn patched(registration: &Registration) -> (&str, &str) {
+    let Some(RevisionStep::Patch { revision, patch }) = &registration.step else {
+        panic!("nothing is patched: {registration:?}")
+    };
+    (&revision.name, patch)
+}
+
+/// Whether the current revision is stored already.
+fn is_stored(registration: &Registration) -> bool {
+    !matches!(registration.step, Some(RevisionStep::Create(_)))
+}
+
 /// The revision as it is stored after a registration created it.
 fn stored(registration: &Registration, resource_version: &str) -> StoredRevision {
-    let Latest::New(revision) = &registration.latest else { panic!("nothing is created: {registration:?}") };
+    let revision = created(registration);
     let metadata =
         format!(r#""metadata":{{"uid":"uid-{}","resourceVersion":"{resource_version}","#, revision.name);
     StoredRevision::read(&revision.to_json().replace(r#""metadata":{"#, &metadata)).unwrap()
@@ -32,7 +57,7 @@ fn history(images: u32) -> Vec<StoredRevision> {
     history
 }
 
-fn names(keys: &[RevisionKey]) -> Vec<&str> {
+fn names(keys: &[Seen]) -> Vec<&str> {
     keys.iter().map(|key| key.name.as_str()).collect()
 }
 
@@ -50,8 +75,8 @@ fn the_first_revision_of_the_example_is_that_of_the_reference() {
           "volumeMounts":[{"name":"spool","mountPath":"/logs"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",
           "imagePullPolicy":"IfNotPresent","podInjectPolicy":"AfterAppContainer","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}}"#;
     let registration = register(&RolloutSet::read(json).unwrap(), &[], &[]);
-    assert_eq!(registration.latest.name(), "logship-64769cc7c5");
-    assert!(registration.patch.is_none() && registration.obsolete.is_empty());
+    assert_eq!(registration.latest, "logship-64769cc7c5");
+    assert!(is_stored(&registration) && registration.obsolete.is_empty());
     let Latest::New(revision) = registration.latest else { panic!() };
     assert_eq!(revision.collision_count, 0);
     let object = revision.to_json();
@@ -84,7 +109,7 @@ fn the_newest_revision_is_left_alone_in_whatever_order_it_is_listed() {
     let mut history = history(3);
     history.reverse();
     let again = register(&set("i:3", ""), &history, &[]);
-    assert_eq!(again.latest.name(), history[0].name());
+    assert_eq!(again.latest, history[0].name());
     assert!(again.patch.is_none() && again.obsolete.is_empty());
 }
 
@@ -171,11 +196,11 @@ fn one_revision_is_kept_whatever_the_limit_and_ten_by_default() {
     let history = history(12);
     let newest = register(&set("i:12", r#","revisionHistoryLimit":0"#), &history, &[]);
     assert_eq!(newest.obsolete.len(), 11);
-    assert!(!names(&newest.obsolete).contains(&newest.latest.name()));
+    assert!(!names(&newest.obsolete).contains(&newest.latest));
     assert_eq!(register(&set("i:12", ""), &history, &[]).obsolete.len(), 2);
     let rolled_back = register(&set("i:1", r#","revisionHistoryLimit":-1"#), &history, &[]);
     assert!(
-        !names(&rolled_back.obsolete).contains(&rolled_back.latest.name()),
+        !names(&rolled_back.obsolete).contains(&rolled_back.latest),
         "the one that becomes current stays"
     );
 }

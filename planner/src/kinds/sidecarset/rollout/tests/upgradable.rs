@@ -5,7 +5,7 @@ use crate::kinds::sidecarset::history::{self, Latest};
 use crate::kinds::sidecarset::rollout::{Hold, Snapshot, Step, plan};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::condition;
-use crate::workload::revision::workload::StoredRevision;
+use crate::workload::revision::StoredRevision;
 
 /// The same sidecar with another variable.
 fn other_variable(image: &str) -> Wanted {

@@ -3,52 +3,30 @@
 
 use std::fmt;
 
-use crate::pod::observed::{ObservedPod, PodMetadata};
 use crate::pod::write::PodWrite;
-use crate::workload::event::Event;
-use crate::workload::revision::workload::NewRevision;
+use crate::workload::event::{Event, normal, warning};
+use crate::workload::new_pod::NewClaim;
+use crate::workload::seen::Seen;
 
-pub use super::pod::NewClaim;
-
-/// An object and the state of it that was looked at: the precondition of a write.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Its name.
-    pub name: String,
-    /// Its identity.
-    pub uid: String,
-    /// The version that was looked at.
-    pub resource_version: String,
+/// A kind of child objects, as requests name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChildKind {
+    /// The API group.
+    pub group: &'static str,
+    /// The version in which it is written.
+    pub version: &'static str,
+    /// The plural in request paths.
+    pub plural: &'static str,
+    /// The kind.
+    pub kind: &'static str,
 }
 
-impl Seen {
-    /// The Pod as it is in the snapshot.
-    pub fn pod(pod: &ObservedPod) -> Self {
-        Self::of(&pod.metadata)
-    }
-
-    pub(super) fn of(metadata: &PodMetadata) -> Self {
-        Self {
-            name: metadata.name.to_string(),
-            uid: metadata.uid.to_string(),
-            resource_version: metadata.resource_version.to_string(),
-        }
-    }
-}
-
-/// The revision to write before anything else can be planned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RevisionStep {
-    /// Create it. Where the name is taken, [`NewRevision::after_collision`] says how to go on.
-    Create(Box<NewRevision>),
-    /// An older revision is wanted again: send this merge patch to it.
-    Bump {
-        /// The revision.
-        revision: Seen,
-        /// The merge patch, with its preconditions.
-        patch: String,
-    },
-}
+/// ControllerRevisions.
+pub const CONTROLLER_REVISION: ChildKind =
+    ChildKind { group: "apps", version: "v1", plural: "controllerrevisions", kind: "ControllerRevision" };
+/// ImagePullJobs.
+pub const IMAGE_PULL_JOB: ChildKind =
+    ChildKind { group: api::APPS_GROUP, version: "v1beta1", plural: "imagepulljobs", kind: "ImagePullJob" };
 
 /// Why a Pod is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +42,7 @@ pub enum DeleteReason {
 /// Why a Pod is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteReason {
-    /// The selector does not match it any more: it stops belonging to the CloneSet.
+    /// The selector does not match it any more: it stops belonging to the workload.
     Release,
     /// It goes to another state of its life, or its update in place goes on.
     Progress,
@@ -129,14 +107,35 @@ pub enum Action {
         /// The patch, with its preconditions.
         patch: String,
     },
-}
-
-fn normal(reason: &'static str, message: String) -> Event {
-    Event { warning: false, reason, message }
-}
-
-pub(super) fn warning(reason: &'static str, message: String) -> Event {
-    Event { warning: true, reason, message }
+    /// Create an object that is neither Pod nor claim. One that exists already is as good as created.
+    CreateChild {
+        /// Its kind.
+        kind: ChildKind,
+        /// Its name.
+        name: String,
+        /// Its JSON.
+        json: String,
+        /// The Event to record once it is created.
+        created: Event,
+        /// The Event to record where it can't be; the error is added to its message.
+        failed: Event,
+    },
+    /// Send this merge patch to an object that is neither Pod nor claim.
+    PatchChild {
+        /// Its kind.
+        kind: ChildKind,
+        /// The object.
+        child: Seen,
+        /// The patch, with its preconditions.
+        patch: String,
+    },
+    /// Delete an object that is neither Pod nor claim, with its UID as precondition.
+    DeleteChild {
+        /// Its kind.
+        kind: ChildKind,
+        /// The object.
+        child: Seen,
+    },
 }
 
 /// What of a [`Action::CreatePod`] or [`Action::DeletePod`] failed.
@@ -149,12 +148,13 @@ pub enum Part<'a> {
 }
 
 impl Action {
-    /// The name of the Pod or claim that changes.
+    /// The name of the object that changes.
     pub fn object(&self) -> &str {
         match self {
-            Self::CreatePod { name, .. } => name,
+            Self::CreatePod { name, .. } | Self::CreateChild { name, .. } => name,
             Self::DeletePod { pod, .. } | Self::WritePod { pod, .. } => &pod.name,
             Self::DeleteClaim(claim) | Self::HandOverClaim { claim, .. } => &claim.name,
+            Self::PatchChild { child, .. } | Self::DeleteChild { child, .. } => &child.name,
         }
     }
 
@@ -190,7 +190,8 @@ impl Action {
                     pod.name
                 ),
             )),
-            Self::WritePod { .. } | Self::DeleteClaim(_) | Self::HandOverClaim { .. } => None,
+            Self::CreateChild { created, .. } => Some(created.clone()),
+            _ => None,
         }
     }
 
@@ -231,7 +232,10 @@ impl Action {
             (Self::WritePod { pod, reason: WriteReason::PrepareDelete, .. }, _) => {
                 warning("FailedDelete", format!("failed to delete pod {}: {error}", pod.name))
             }
-            (Self::WritePod { .. }, _) => return None,
+            (Self::CreateChild { failed, .. }, _) => {
+                Event { message: format!("{}: {error}", failed.message), ..*failed }
+            }
+            (Self::WritePod { .. } | Self::PatchChild { .. } | Self::DeleteChild { .. }, _) => return None,
         };
         Some(event)
     }
@@ -268,6 +272,11 @@ impl fmt::Display for Action {
             Self::HandOverClaim { claim, pod, .. } => {
                 write!(formatter, "let claim {} go with Pod {pod}", claim.name)
             }
+            Self::CreateChild { kind, name, .. } => write!(formatter, "create {} {name}", kind.kind),
+            Self::PatchChild { kind, child, patch } => {
+                write!(formatter, "patch {} {}: {patch}", kind.kind, child.name)
+            }
+            Self::DeleteChild { kind, child } => write!(formatter, "delete {} {}", kind.kind, child.name),
         }
     }
 }

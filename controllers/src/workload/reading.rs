@@ -4,13 +4,14 @@ use cluster::resource::{CLAIMS, PODS, Resource};
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
-use planner::kinds::cloneset::{Claim, Seen};
 use planner::pod::observed::ObservedPod;
+use planner::workload::children::Claim;
+use planner::workload::kind::Workload;
+use planner::workload::seen::Seen;
 
-use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
 
-use super::{Controller, Work};
+use super::controller::{Controller, Work};
 use crate::ReconcileError;
 
 /// Objects that are read at a time.
@@ -20,19 +21,19 @@ const CONCURRENCY: usize = 8;
 pub(super) enum Holder {
     /// Nothing any more.
     Nobody,
-    /// An object of the CloneSet, which is known now.
+    /// An object of the workload, which is known now.
     Ours,
     /// Something else, or a claim that goes.
     Other,
 }
 
-impl Controller {
+impl<W: Workload> Controller<W> {
     /// Reads each object of which it is not known what became of the last write.
-    pub(super) async fn look_again(&self, set: &CloneSet) -> Result<(), ReconcileError> {
-        let uncertain = self.memory_of(set, |memory| memory.uncertain.clone());
+    pub(super) async fn look_again(&self, workload: &W) -> Result<(), ReconcileError> {
+        let uncertain = self.memory(workload, |memory| memory.uncertain.clone());
         let readings = uncertain.into_iter().map(async |(resource, name)| {
-            self.read(set, resource, &name).await?;
-            self.memory_of(set, |memory| memory.uncertain.remove(&(resource, name)));
+            self.read(workload, resource, &name).await?;
+            self.memory(workload, |memory| memory.uncertain.remove(&(resource, name)));
             Ok(())
         });
         // Built before they run: none waits for another.
@@ -43,57 +44,57 @@ impl Controller {
             .await
     }
 
-    /// What has the name of this Pod, which is taken in if it is the CloneSet's.
-    pub(super) async fn holder_of_pod(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
-        let Some(text) = self.read(set, PODS, name).await? else { return Ok(Holder::Nobody) };
+    /// What has the name of this Pod, which is taken in if it is the workload's.
+    pub(super) async fn holder_of_pod(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
+        let Some(text) = self.read(workload, PODS, name).await? else { return Ok(Holder::Nobody) };
         let owners =
             ObservedPod::read(&text).map_err(ReconcileError::of_object("Pod"))?.metadata.owner_references;
-        let ours = owners.iter().any(|owner| owner.uid == set.metadata.uid);
+        let ours = owners.iter().any(|owner| owner.uid == workload.metadata().uid);
         Ok(if ours { Holder::Ours } else { Holder::Other })
     }
 
-    /// What has the name of this claim, which is taken in if it is the CloneSet's.
-    pub(super) async fn holder_of_claim(&self, set: &CloneSet, name: &str) -> Result<Holder, ReconcileError> {
-        let Some(text) = self.read(set, CLAIMS, name).await? else { return Ok(Holder::Nobody) };
+    /// What has the name of this claim, which is taken in if it is the workload's.
+    pub(super) async fn holder_of_claim(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
+        let Some(text) = self.read(workload, CLAIMS, name).await? else { return Ok(Holder::Nobody) };
         let Claim { metadata } =
             Claim::read(&text).map_err(ReconcileError::of_object("PersistentVolumeClaim"))?;
-        let ours = metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid);
+        let ours = metadata.owner_references.iter().any(|owner| owner.uid == workload.metadata().uid);
         Ok(if ours && metadata.deletion_timestamp.is_none() { Holder::Ours } else { Holder::Other })
     }
 
     /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
     /// hidden it.
-    pub(super) async fn has_pod(&self, work: &Work<'_>, claim: &Seen) -> Result<bool, ReconcileError> {
+    pub(super) async fn has_pod(&self, work: &Work<'_, W>, claim: &Seen) -> Result<bool, ReconcileError> {
         let known = self.stores.claims.get(&work.key_of(&claim.name));
-        let Some(id) = known.as_ref().and_then(|claim| claim.instance_id()) else { return Ok(false) };
-        let name = format!("{}-{id}", work.set.metadata.name);
-        Ok(matches!(self.holder_of_pod(work.set, &name).await?, Holder::Ours))
+        let name = known.and_then(|claim| work.workload.pod_of_claim(&claim));
+        let Some(name) = name else { return Ok(false) };
+        Ok(matches!(self.holder_of_pod(work.workload, &name).await?, Holder::Ours))
     }
 
     /// Reads an object and takes it in; takes in as well that there is none.
     async fn read(
         &self,
-        set: &CloneSet,
+        workload: &W,
         resource: Resource<'_>,
         name: &str,
     ) -> Result<Option<String>, ReconcileError> {
-        let key: Key = (set.metadata.namespace.clone(), name.to_owned());
+        let key: Key = (workload.metadata().namespace.clone(), name.to_owned());
         let path = resource.namespaced(&key.0).name(name);
         // The versions before: what comes into being meanwhile is younger.
-        let pod = self.pods.get(&key).filter(|_| resource == PODS);
+        let pod = self.stores.pods.get(&key).filter(|_| resource == PODS);
         let claim = self.stores.claims.get(&key).filter(|_| resource == CLAIMS);
         let text = write::get(&self.client, &path).await?;
         match &text {
             Some(text) if resource == PODS => {
-                let pod = self.pods.written(text).map_err(ReconcileError::of_object("Pod"))?;
+                let pod = self.stores.pods.written(text).map_err(ReconcileError::of_object("Pod"))?;
                 if let Some(id) = pod.label(CLONESET_INSTANCE_ID) {
-                    self.memory_of(set, |memory| memory.refused.remove(id));
+                    self.memory(workload, |memory| memory.refused.remove(id));
                 }
             }
             Some(text) => self.take_in_claim(text),
             None => {
                 if let Some(pod) = pod {
-                    self.pods.deleted(&key, &pod.metadata.resource_version);
+                    self.stores.pods.deleted(&key, &pod.metadata.resource_version);
                 }
                 if let Some(claim) = claim {
                     self.stores.claims.deleted(&key, &claim.metadata.resource_version);

@@ -9,17 +9,22 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
 use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
-use planner::kinds::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
 use planner::pod::observed::ObservedPod;
+use planner::workload::action::{Action, Part, WriteReason};
+use planner::workload::children::Claim;
+use planner::workload::kind::Workload;
+use planner::workload::new_pod::NewClaim;
+use planner::workload::plan::Outcome;
+use planner::workload::seen::Seen;
 
+use super::carry_out::{Carried, carry_out};
+use super::controller::{Controller, Work};
 use super::memory::{CREATIONS, key};
 use super::reading::Holder;
 use super::rehearsal::rehearse;
-use super::{Controller, Work};
 use crate::ReconcileError;
-use crate::workload::carry_out::{Carried, carry_out};
 
-/// Writes of one CloneSet that are under way at a time.
+/// Writes of one workload that are under way at a time.
 const CONCURRENCY: usize = 8;
 
 /// What came of a step.
@@ -98,12 +103,12 @@ impl Done {
     }
 }
 
-impl Controller {
+impl<W: Workload> Controller<W> {
     /// Carries out all actions, but those that are held up. The creations and the others do not wait for one
     /// another.
     pub(super) async fn act<'p>(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         actions: impl IntoIterator<Item = &'p Action>,
     ) -> Done {
         let (creations, others): (Vec<_>, Vec<_>) =
@@ -114,12 +119,12 @@ impl Controller {
 
     /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
     /// then they pause together.
-    async fn create_all(&self, work: &Work<'_>, creations: &[&Action]) -> Done {
+    async fn create_all(&self, work: &Work<'_, W>, creations: &[&Action]) -> Done {
         let mut done = Done::default();
         if creations.is_empty() {
             return done;
         }
-        if let Some(error) = self.memory(work, |memory| memory.pauses.held(CREATIONS)) {
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(CREATIONS)) {
             done.add(Attempt::Held(error));
             return done;
         }
@@ -129,18 +134,18 @@ impl Controller {
             done = done.and(self.batch(work, batch).await);
             (rest, size) = (later, size * 2);
         }
-        self.memory(work, |memory| match &done.failure {
+        self.memory(work.workload, |memory| match &done.failure {
             Some(error) => memory.pauses.failed(CREATIONS, error),
             None => memory.pauses.succeeded(CREATIONS),
         });
         done
     }
 
-    fn namespace_ends(&self, work: &Work<'_>) -> bool {
-        self.memory(work, |memory| memory.namespace_ends)
+    fn namespace_ends(&self, work: &Work<'_, W>) -> bool {
+        self.memory(work.workload, |memory| memory.namespace_ends)
     }
 
-    async fn batch(&self, work: &Work<'_>, actions: &[&Action]) -> Done {
+    async fn batch(&self, work: &Work<'_, W>, actions: &[&Action]) -> Done {
         let attempts: Vec<_> = actions.iter().map(|action| self.attempt(work, action)).collect();
         let mut attempts = stream::iter(attempts).buffer_unordered(CONCURRENCY);
         let mut done = Done::default();
@@ -150,24 +155,24 @@ impl Controller {
         done
     }
 
-    async fn attempt(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    async fn attempt(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         // Creations pause together.
         if matches!(action, Action::CreatePod { .. }) {
             return self.carry_out_one(work, action).await;
         }
         let key = key(action);
-        if let Some(error) = self.memory(work, |memory| memory.pauses.held(&key)) {
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(&key)) {
             return Attempt::Held(error);
         }
         let attempt = self.carry_out_one(work, action).await;
-        self.memory(work, |memory| match &attempt {
+        self.memory(work.workload, |memory| match &attempt {
             Attempt::Failed { error, .. } => memory.pauses.action_failed(action, error),
             _ => memory.pauses.succeeded(&key),
         });
         attempt
     }
 
-    async fn carry_out_one(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    async fn carry_out_one(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         match action {
             Action::CreatePod { instance_id, json, claims, .. } => {
                 self.create(work, action, instance_id, json, claims).await
@@ -176,12 +181,12 @@ impl Controller {
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
                 if *reason == WriteReason::UpdateInPlace
-                    && self.memory(work, |memory| memory.pauses.refuse_updates())
+                    && self.memory(work.workload, |memory| memory.pauses.refuse_updates())
                     && let Err(error) = rehearse(&self.client, known, writes).await
                 {
                     return self.failed(work, action, Part::Itself, &error, false);
                 }
-                match carry_out(&self.client, &self.pods, known, writes).await {
+                match carry_out(&self.client, &self.stores.pods, known, writes).await {
                     Ok(Carried::Written(_)) => self.succeeded(work, action),
                     Ok(Carried::Outdated) => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
@@ -207,12 +212,18 @@ impl Controller {
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
                 }
             }
+            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
+                match self.change_child(work, action).await {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
         }
     }
 
     async fn create(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         action: &Action,
         instance_id: &str,
         json: &str,
@@ -220,7 +231,7 @@ impl Controller {
     ) -> Attempt {
         if !claims.is_empty() {
             // Until the Pod is there, whatever happens: the claims are for its next try.
-            self.memory(work, |memory| memory.refused.insert(instance_id.to_owned()));
+            self.memory(work.workload, |memory| memory.refused.insert(instance_id.to_owned()));
         }
         let mut acted = false;
         for claim in claims {
@@ -232,7 +243,7 @@ impl Controller {
                 }
                 // Made by an attempt whose answer did not come; else the name is not ours.
                 Err(error) if error.reason() == ErrorReason::AlreadyExists => {
-                    match self.holder_of_claim(work.set, &claim.name).await {
+                    match self.holder_of_claim(work.workload, &claim.name).await {
                         Ok(Holder::Ours) => {}
                         Ok(Holder::Nobody) => return Attempt::Outdated { acted },
                         Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
@@ -244,8 +255,8 @@ impl Controller {
         }
         match write::create(&self.client, &work.of(PODS), json.to_owned()).await {
             Ok(text) => {
-                self.memory(work, |memory| memory.refused.remove(instance_id));
-                match self.pods.written(&text) {
+                self.memory(work.workload, |memory| memory.refused.remove(instance_id));
+                match self.stores.pods.written(&text) {
                     Ok(_) => self.succeeded(work, action),
                     Err(error) => {
                         let error = ReconcileError::of_object("Pod")(error);
@@ -254,7 +265,7 @@ impl Controller {
                 }
             }
             Err(error) if error.reason() == ErrorReason::AlreadyExists => {
-                match self.holder_of_pod(work.set, action.object()).await {
+                match self.holder_of_pod(work.workload, action.object()).await {
                     Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
                     Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
                     Err(error) => self.failed(work, action, Part::Itself, &error, acted),
@@ -264,13 +275,13 @@ impl Controller {
         }
     }
 
-    async fn delete(&self, work: &Work<'_>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
+    async fn delete(&self, work: &Work<'_, W>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
         let options = deletion(&pod.uid, Some(&pod.resource_version));
         match write::delete(&self.client, &work.of(PODS).name(&pod.name), options).await {
             Ok(text) => self.take_in_deleted(work, pod, &text),
             Err(error) if error.retry() == Retry::Now => {
                 if error.reason() == ErrorReason::NotFound {
-                    self.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
+                    self.stores.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
                 }
                 return Attempt::Outdated { acted: false };
             }
@@ -286,7 +297,7 @@ impl Controller {
     }
 
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
-    async fn delete_claim(&self, work: &Work<'_>, claim: &Seen) -> Result<(), ReconcileError> {
+    async fn delete_claim(&self, work: &Work<'_, W>, claim: &Seen) -> Result<(), ReconcileError> {
         let path = work.of(CLAIMS).name(&claim.name);
         match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
             Ok(text) => {
@@ -304,10 +315,10 @@ impl Controller {
     }
 
     /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
-    fn take_in_deleted(&self, work: &Work<'_>, seen: &Seen, text: &str) {
+    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &Seen, text: &str) {
         let ends = ObservedPod::read(text).is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
-        if !ends || self.pods.written(text).is_err() {
-            self.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
+        if !ends || self.stores.pods.written(text).is_err() {
+            self.stores.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
         }
     }
 
@@ -317,53 +328,57 @@ impl Controller {
         }
     }
 
-    fn succeeded(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    fn succeeded(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         self.tell_success(work, action);
         Attempt::Done
     }
 
-    fn tell_success(&self, work: &Work<'_>, action: &Action) {
+    fn tell_success(&self, work: &Work<'_, W>, action: &Action) {
         if let Some(event) = action.success() {
-            self.tell(work.set, event);
+            self.tell(work.workload, event);
         }
     }
 
     fn failed(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         action: &Action,
         part: Part<'_>,
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
         if error.retry() == Retry::Never {
-            self.memory(work, |memory| memory.namespace_ends = true);
+            self.memory(work.workload, |memory| memory.namespace_ends = true);
             return Attempt::Outdated { acted };
         }
-        if error.may_have_acted() {
-            let object = match (part, action) {
-                (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
-                (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
-                    (CLAIMS, claim.name.clone())
-                }
-                _ => (PODS, action.object().to_owned()),
-            };
-            self.memory(work, |memory| memory.uncertain.insert(object));
+        let object = match (part, action) {
+            (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
+            (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
+                Some((CLAIMS, claim.name.clone()))
+            }
+            (_, Action::CreatePod { .. } | Action::DeletePod { .. } | Action::WritePod { .. }) => {
+                Some((PODS, action.object().to_owned()))
+            }
+            // Each of these writes may be repeated.
+            _ => None,
+        };
+        if let Some(object) = object.filter(|_| error.may_have_acted()) {
+            self.memory(work.workload, |memory| memory.uncertain.insert(object));
         }
         let message = error.message();
         if let Some(event) = action.failure(part, &message) {
-            self.tell(work.set, event);
+            self.tell(work.workload, event);
         }
         Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }
     }
 }
 
-impl Work<'_> {
+impl<W: Workload> Work<'_, W> {
     pub(super) fn of(&self, resource: Resource<'_>) -> Path {
-        resource.namespaced(&self.set.metadata.namespace)
+        resource.namespaced(&self.workload.metadata().namespace)
     }
 
     pub(super) fn key_of(&self, name: &str) -> Key {
-        (self.set.metadata.namespace.clone(), name.to_owned())
+        (self.workload.metadata().namespace.clone(), name.to_owned())
     }
 }

@@ -5,44 +5,48 @@
 
 use std::collections::BTreeMap;
 
-use api::kinds::Time;
-use api::kinds::cloneset::{CloneSet, CloneSetCondition};
 use api::kinds::shared::ConditionStatus;
 
-use super::explanation::BLOCKED;
-use super::{Action, Blocker, Plan, Refusal, Seen, Snapshot, plan, progress};
+use super::action::Action;
+use super::conditions::Condition;
+use super::explanation::{BLOCKED, Blocker};
+use super::kind::{Workload, WorkloadStatus};
+use super::plan::Plan;
+use super::seen::Seen;
+use super::snapshot::{Refusal, Snapshot};
+use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use crate::text::moment::Moment;
 
 /// Conditions that tell of trouble.
 const TROUBLE: [&str; 3] = [FAILED_SCALE, FAILED_UPDATE, BLOCKED];
-const FAILED_SCALE: &str = "FailedScale";
-const FAILED_UPDATE: &str = "FailedUpdate";
 
 /// The conditions by which the status tells of trouble now.
-pub fn trouble(set: &CloneSet) -> impl Iterator<Item = &CloneSetCondition> {
-    TROUBLE.into_iter().filter_map(|kind| told(set, kind))
+pub fn trouble(status: &impl WorkloadStatus) -> Vec<Condition> {
+    let conditions = status.conditions();
+    TROUBLE.into_iter().filter_map(|kind| told(&conditions, kind).cloned()).collect()
 }
 
-fn told<'a>(set: &'a CloneSet, kind: &str) -> Option<&'a CloneSetCondition> {
-    let known = progress::condition(&set.status.conditions, kind);
+fn told<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    let known = super::conditions::condition(conditions, kind);
     known.filter(|condition| condition.status == ConditionStatus::True)
 }
 
-/// Plans as [`plan`] does, but counts what the status tells as refused among what waits.
+/// Plans as [`Workload::plan`] does, but counts what the status tells as refused among what waits.
 ///
 /// Updates that the controller would begin were refused where they are named, or where none is; all of them,
-/// where the status says that nothing moves. What it says of an older generation of the CloneSet does not
+/// where the status says that nothing moves. What it says of an older generation of the workload does not
 /// count: the controller tries everything again when that changes.
-pub fn plan_as_told(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
-    let mut made = plan(snapshot, moment);
-    let (set, told_of) = (snapshot.set, |kind| told(snapshot.set, kind));
-    if set.status.observed_generation != set.metadata.generation {
+pub fn plan_as_told<W: Workload>(snapshot: &Snapshot<'_, W>, moment: Moment) -> Plan<W::Status> {
+    let mut made = W::plan(snapshot, moment);
+    let status = snapshot.workload.status();
+    if status.observed_generation() != snapshot.workload.metadata().generation {
         return made;
     }
+    let conditions = status.conditions();
+    let told_of = |kind| told(&conditions, kind);
     // What can't be planned now either is no refusal.
-    let is_refusal = |condition: &&CloneSetCondition, problem: &Option<String>| {
-        problem.as_ref() != Some(&condition.message)
-    };
+    let is_refusal =
+        |condition: &&Condition, problem: &Option<String>| problem.as_ref() != Some(&condition.message);
     if let Some(failed) = told_of(FAILED_UPDATE).filter(|failed| is_refusal(failed, &made.problems.update)) {
         let is_blocked = told_of(BLOCKED).is_some();
         let mut held = snapshot.held.clone();
@@ -53,21 +57,21 @@ pub fn plan_as_told(snapshot: &Snapshot<'_>, moment: Moment) -> Plan {
             if held.len() == before {
                 break;
             }
-            made = plan(&Snapshot { held: &held, ..*snapshot }, moment);
+            made = W::plan(&Snapshot { held: &held, ..*snapshot }, moment);
             if !is_blocked {
                 break;
             }
         }
     }
     if let Some(failed) = told_of(FAILED_SCALE).filter(|failed| is_refusal(failed, &made.problems.scale)) {
-        scaling_waits(&mut made, failed);
+        scaling_waits(W::KIND, &mut made, failed);
     }
     made
 }
 
 /// Updates of the plan that were refused, by the identity of their Pods.
-fn refused(plan: &Plan, failed: &CloneSetCondition, all: bool) -> BTreeMap<Box<str>, Refusal> {
-    let since = failed.last_transition_time.as_ref().and_then(Time::timestamp).unwrap_or_default();
+fn refused<S>(plan: &Plan<S>, failed: &Condition, all: bool) -> BTreeMap<Box<str>, Refusal> {
+    let since = failed.since().unwrap_or_default();
     let refusal = || Refusal { message: failed.message.as_str().into(), since };
     let begun = plan.update.iter().filter_map(Action::updated_pod);
     let is_named = |pod: &Seen| names(&failed.message, &pod.name);
@@ -89,7 +93,7 @@ fn names(message: &str, name: &str) -> bool {
 }
 
 /// What the scale step would do was refused.
-fn scaling_waits(plan: &mut Plan, failed: &CloneSetCondition) {
+fn scaling_waits<S>(kind: &str, plan: &mut Plan<S>, failed: &Condition) {
     let creations = plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count();
     let others = plan.scale.len() - creations;
     let what = match (creations, others) {
@@ -103,11 +107,8 @@ fn scaling_waits(plan: &mut Plan, failed: &CloneSetCondition) {
         pod: String::new(),
         reason: FAILED_SCALE,
         message: format!("{what}: the API server refuses it: {}", failed.message),
-        remedy: "correct the CloneSet or what refuses it; it is tried again every few minutes".to_owned(),
-        since: failed.last_transition_time.as_ref().and_then(Time::timestamp),
+        remedy: format!("correct the {kind} or what refuses it; it is tried again every few minutes"),
+        since: failed.since(),
     };
     plan.explanation.blockers.insert(0, blocker);
 }
-
-#[cfg(test)]
-mod tests;
