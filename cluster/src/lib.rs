@@ -22,6 +22,7 @@ pub mod lookup;
 pub mod panics;
 pub mod requests;
 pub mod resource;
+pub mod watch_failures;
 pub mod watched;
 pub mod write;
 

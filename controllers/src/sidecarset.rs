@@ -36,17 +36,16 @@ use planner::text::canonical::CanonicalError;
 use planner::text::json_patch::string;
 use planner::workload::event::Event;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::workload::carry_out::{Carried, carry_out};
-use crate::workload::course::{self, Courses};
+use crate::workload::course::{self, Courses, CpuTime};
 use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
-use crate::workload::stores::Stores;
 use crate::workload::store::{Change, Kept, Store};
+use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
 
@@ -137,8 +136,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
     let (teller, told) = events::teller("Update");
-    let controller =
-        Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
+    let controller = Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
     let sets = Api::<WatchedObject>::all_with(client.clone(), &SIDECAR_SETS.api_resource());
     let (sender, names) = mpsc::unbounded_channel();
@@ -246,20 +244,20 @@ impl Controller {
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
         self.look_again(name).await?;
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
         let stored = self.revisions_of(name);
         let namespace = &self.stores.revisions.install_namespace;
         let registration = history::plan(set, &stored, &pods, namespace);
-        let planned = began.elapsed();
+        let planned = time.taken();
         let (latest, collision_count) = self.record(set, registration).await?;
         let (refused, retry) = self.memory.refusals(name, &pods);
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
         self.rollouts.planned(set, &plan, &pods);
-        self.courses.plan_took(name, planned.saturating_add(began.elapsed()));
+        self.courses.plan_took(name, planned.saturating_add(time.taken()));
         if !self.write_status(set, plan.status.as_deref()).await? {
             return Ok(Next::After(SOON));
         }

@@ -28,6 +28,8 @@ use crate::workload::queue::{self, Next, Reconciler};
 use crate::workload::store::follow::Sink;
 use crate::workload::store::{Change, Kept};
 
+mod writes;
+
 /// Decides over the requests that it wants to.
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
 impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}

@@ -38,12 +38,11 @@ use planner::workload::snapshot::{Environment, Snapshot};
 use planner::workload::status::StatusPlan;
 use planner::workload::trigger;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::children;
 use super::controller_revisions::Group;
-use super::course::Courses;
+use super::course::{Courses, CpuTime};
 use super::events::{self, Teller};
 use super::memory::{Memory, STATUS};
 use super::nodes::Labels;
@@ -296,17 +295,17 @@ impl<W: Workload> Controller<W> {
             Arc::new(BTreeMap::new())
         };
         let children = self.children(workload).await?;
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let mut planned = self.plan(workload, &pods, &children, &nodes);
-        let mut took = began.elapsed();
+        let mut took = time.taken();
         if let Some(step) = planned.revision.take() {
             let created = self.revisions(workload).write(step).await?;
             if let Some((_, collisions)) = created {
                 self.memory(workload, |memory| memory.collision_count = Some(collisions));
             }
-            let began = Instant::now();
+            let time = CpuTime::begin();
             planned = self.plan(workload, &pods, &children, &nodes);
-            took += began.elapsed();
+            took += time.taken();
             if planned.revision.is_some() {
                 return Err(ReconcileError::Unsettled);
             }

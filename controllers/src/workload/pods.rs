@@ -29,6 +29,7 @@ use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::pod_readiness::is_left_to_workload;
 use crate::workload::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
 use crate::workload::store::{Change, Kept, Store};
@@ -183,11 +184,12 @@ impl Pods {
     }
 }
 
-/// Whether the Pod lacks its first condition, or has containers that wait for their release.
+/// Whether the Pod lacks its first condition and no workload writes it, or has containers that wait for their release.
 fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
     let lacks_condition = pod.metadata.deletion_timestamp.is_none()
         && pod.has_readiness_gate(KRUISE_POD_READY)
-        && pod.condition(KRUISE_POD_READY).is_none();
+        && pod.condition(KRUISE_POD_READY).is_none()
+        && !is_left_to_workload(pod);
     let mut containers = pod.spec.containers.iter();
     lacks_condition
         || containers.any(|container| container.variable(CONTAINER_BARRIER).is_some())
