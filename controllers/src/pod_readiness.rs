@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use kube::Client;
@@ -15,7 +14,7 @@ use planner::pod::readiness_gate;
 use tokio::sync::mpsc;
 
 use crate::panics::Containment;
-use crate::pods::Pods;
+use crate::pods::{Pods, is_left_to_workload};
 use crate::queue::{self, Next, Settings};
 use crate::{Context, ReconcileError, now, pod_reference, triggers};
 
@@ -51,13 +50,6 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }
-}
-
-/// The controller of the Pod's workload writes the condition, once the Pod is on a node.
-pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
-    let is_clone_set =
-        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
-    pod.controller().is_some_and(is_clone_set)
 }
 
 #[cfg(test)]
