@@ -372,10 +372,14 @@ impl<W: Simulated> Task<W> {
                 self.scale = outcome(self.plan.problems.scale.as_ref());
                 std::mem::take(&mut self.plan.scale)
             }
-            Stage::Update if self.has_scaled => return,
             Stage::Update => {
-                self.update = outcome(self.plan.problems.update.as_ref());
-                std::mem::take(&mut self.plan.update)
+                let mut actions = std::mem::take(&mut self.plan.update);
+                if self.has_scaled {
+                    actions.retain(Action::goes_on);
+                } else {
+                    self.update = outcome(self.plan.problems.update.as_ref());
+                }
+                actions
             }
             Stage::Closing => {
                 let status = self.plan.status.take();
