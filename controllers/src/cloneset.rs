@@ -37,11 +37,10 @@ use planner::workload::snapshot::{Environment, Snapshot};
 use planner::workload::status::StatusPlan;
 use planner::workload::trigger;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::controller_revisions::Group;
-use crate::course::Courses;
+use crate::course::{Courses, CpuTime};
 use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
@@ -286,17 +285,17 @@ impl Controller {
         let pods = self.pods.owned_by(&set.metadata.uid);
         let nodes = self.nodes(set, pods.len()).await?;
         let children = self.pull_jobs(set).await?;
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let mut planned = self.plan(set, &pods, &children, &nodes);
-        let mut took = began.elapsed();
+        let mut took = time.taken();
         if let Some(step) = planned.revision.take() {
             let collisions = self.revisions(set).write(step).await?;
             if collisions.is_some() {
                 self.memory_of(set, |memory| memory.collision_count = collisions);
             }
-            let began = Instant::now();
+            let time = CpuTime::begin();
             planned = self.plan(set, &pods, &children, &nodes);
-            took += began.elapsed();
+            took += time.taken();
             if planned.revision.is_some() {
                 return Err(ReconcileError::Unsettled);
             }

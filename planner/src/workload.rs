@@ -1,10 +1,10 @@
-//! What all kinds of workloads share. This floor calls [`crate::pod`] and [`crate::text`].
+//! What several kinds share. This floor calls [`crate::pod`] and [`crate::text`].
 //!
 //! ```text
 //!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
 //!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
 //!   action         one thing to do, and its Events       seen      the precondition of a write
-//!   revision       ControllerRevisions: their data, names, history and labels on Pods
+//!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
 //!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
@@ -12,7 +12,12 @@
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
 //!   told           what a status tells of refusals       trigger   which workloads to look at
+//!   compared_template   templates as updates in place compare them
+//!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //! ```
+//!
+//! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
+//! argument.
 //!
 //! # The next kind
 //! A kind's folder under [`crate::kinds`] holds only its rules: how many Pods it wants and where, which of them
@@ -31,12 +36,15 @@
 pub mod action;
 pub mod blocked_pod;
 pub mod children;
+pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
 pub mod in_place;
 pub mod kind;
 pub mod member;
+pub mod namespace;
+pub(crate) mod namespaced;
 pub mod new_pod;
 pub mod owner;
 pub mod plan;

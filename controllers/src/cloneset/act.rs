@@ -89,12 +89,11 @@ impl Done {
         }
     }
 
-    /// Whether this action of the update step may follow the scale step `self`. It was planned on the Pods as
-    /// they were: where no answer came only what is under way goes on, each write of which names the state of
-    /// its Pod.
+    /// Whether this action of the update step may follow the scale step `self`. Updates that begin were planned
+    /// on the Pods as they were before it. What is under way goes on in any case: each write names the state of
+    /// its Pod, and new Pods must not wait for their conditions until the last one is created.
     pub(super) fn lets(&self, action: &Action) -> bool {
-        !self.acted
-            && (!self.unanswered || matches!(action, Action::WritePod { reason: WriteReason::Progress, .. }))
+        action.goes_on() || !(self.acted || self.unanswered)
     }
 
     /// The outcome for the status; what could not be planned comes first.

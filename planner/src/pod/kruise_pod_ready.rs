@@ -8,8 +8,8 @@ use api::conditions::KRUISE_POD_READY;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::pod::inplace::readiness::recomputed_ready;
 use crate::pod::observed::{ObservedPod, PodCondition};
+use crate::pod::ready_condition::recomputed_ready;
 use crate::pod::write::{PodWrite, Target, condition};
 
 /// Who holds the gate shut, and for what.
@@ -33,6 +33,15 @@ impl NotReadyKey {
 pub fn keys(pod: &ObservedPod) -> Vec<NotReadyKey> {
     let condition = pod.condition(KRUISE_POD_READY);
     condition.and_then(|condition| serde_json::from_str(&condition.message).ok()).unwrap_or_default()
+}
+
+/// The first condition, with which the gate does not hold the Pod back; `None` where it is not due: the Pod
+/// has no such gate, has the condition already, or is being deleted.
+pub fn first(pod: &ObservedPod, now: Timestamp) -> Option<PodCondition> {
+    let is_due = pod.metadata.deletion_timestamp.is_none()
+        && pod.has_readiness_gate(KRUISE_POD_READY)
+        && pod.condition(KRUISE_POD_READY).is_none();
+    is_due.then(|| condition(KRUISE_POD_READY, "True", "", "", now))
 }
 
 /// The conditions to write so that `key` holds the Pod back; none where it does already or the Pod has no

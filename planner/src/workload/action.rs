@@ -170,6 +170,11 @@ impl Action {
         }
     }
 
+    /// It goes on with what is under way at a Pod, whatever is done about other Pods.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::WritePod { reason: WriteReason::Progress, .. })
+    }
+
     /// The Event to record once it is done (spec 31 §13).
     pub fn success(&self) -> Option<Event> {
         match self {

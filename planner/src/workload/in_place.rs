@@ -9,13 +9,15 @@ use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 use jiff::Timestamp;
 
 use super::action::{Action, WriteReason};
+use super::compared_template;
 use super::member::Member;
-use super::revision::{RevisionLabels, StoredRevision, short_hash};
+use super::revision::StoredRevision;
 use super::seen::Seen;
 use super::snapshot::Refusal;
-use crate::pod::inplace::{self, Incomplete, Progress, Reason, Rules, Template, UpdateSpec};
+use crate::pod::inplace::{self, Incomplete, Progress, Reason, Rules, UpdateSpec};
 use crate::pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::{RevisionLabels, short_hash};
 use crate::pod::write::PodWrite;
 
 /// What an update step comes to.
@@ -261,7 +263,7 @@ impl<'w, 'a> Policy<'w, 'a> {
 
     fn change_from(&self, old: &StoredRevision) -> Result<UpdateSpec, Reason> {
         let template = |revision: &StoredRevision| {
-            Template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
+            compared_template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
         };
         let claims_differ = self.claims_count && !old.claims_agree_with(self.target);
         let options = self.rules.options(self.target.name(), self.grace_seconds, claims_differ);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use api::labels::SPECIFIED_DELETE;
 use jiff::{SignedDuration, Timestamp};
 
-use super::revision::RevisionLabels;
 use crate::pod::inplace::readiness::gate_is_open;
 use crate::pod::lifecycle::{State, is_normal};
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::text::selector::Selector;
 
 /// An active Pod of a workload.

@@ -22,9 +22,9 @@ use super::status::StatusPlan;
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
 ///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
-/// 4. [`Plan::update`], only if not one action of `scale` succeeded, not even in part, for it was planned on
-///    the Pods as they are in the snapshot. Where one was left without an answer, only what is under way goes
-///    on ([`WriteReason::Progress`]). No failure stops another action.
+/// 4. [`Plan::update`]. If an action of `scale` succeeded, if only in part, or was left without an answer, only
+///    what is under way goes on ([`Action::goes_on`]): updates that begin were planned on the Pods as they are in
+///    the snapshot. No failure stops another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], one action after another, whatever came of the one before; [`Plan::owner_patch`];
@@ -126,8 +126,8 @@ impl<S> fmt::Display for Plan<S> {
             writeln!(formatter, "{action}")?;
         }
         // These are done only where those above do nothing.
-        let prefix = if self.scale.is_empty() { "" } else { "otherwise: " };
         for action in &self.update {
+            let prefix = if self.scale.is_empty() || action.goes_on() { "" } else { "otherwise: " };
             writeln!(formatter, "{prefix}{action}")?;
         }
         for problem in [&self.problems.scale, &self.problems.update].into_iter().flatten() {

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::counting::{Facts, Group};
 use crate::pod::lifecycle::State;
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::workload::member::{Member, MemberRules};
-use crate::workload::revision::RevisionLabels;
 
 /// Looks at every active Pod. The order is that of the Pods.
 pub(super) fn members<'a>(

@@ -4,9 +4,9 @@ use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
 
+use crate::pod::revision_labels::RevisionLabels;
 use crate::workload::new_pod::{self, NewClaim, NewMetadata, TemplateError, claim_templates};
 use crate::workload::owner::Owner;
-use crate::workload::revision::RevisionLabels;
 
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset::{CloneSet, Status};
+use api::kinds::cloneset::Status;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
 use super::*;
+use crate::pod::revision_labels::short_hash;
 use crate::pod::write::PodWrite;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::revision::Author;
-use crate::workload::revision::short_hash;
 use crate::workload::seen::Seen;
 
 /// Histories within which a broken planner must be noticed.
@@ -27,7 +27,7 @@ fn plan_with(
     plan(&Snapshot { workload: &set, ..*snapshot }, moment)
 }
 
-fn noticed(rules: &[&str], planner: Planner<'_>) {
+fn noticed(rules: &[&str], planner: Planner<'_, CloneSet>) {
     let (seed, failure) = first_failure(0..ENOUGH, planner).expect("nobody notices");
     let known = rules.iter().any(|rule| failure.starts_with(&format!("{rule}:")));
     assert!(known, "history {seed} breaks another rule than {rules:?}: {failure}");
