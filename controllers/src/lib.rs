@@ -19,6 +19,7 @@ pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
 
+pub mod created_pods;
 #[cfg(test)]
 mod fake;
 pub mod metrics;

@@ -17,7 +17,6 @@ mod children;
 pub(crate) mod controller;
 pub mod controller_revisions;
 pub(crate) mod course;
-pub mod created_pods;
 mod delays;
 pub mod events;
 mod executor;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use api::kinds::ObjectMeta;
-use api::kinds::imagepulljob::{API_VERSION, KIND, PLURAL};
 use cluster::Retry;
 use cluster::list::List;
 use cluster::resource::{Path, Resource};
@@ -18,9 +17,6 @@ use tracing::warn;
 
 use super::controller::{Controller, Work};
 use crate::ReconcileError;
-
-/// ImagePullJobs.
-pub(super) const PULL_JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 
 #[derive(Deserialize)]
 struct Job {

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::features::Feature;
+use api::kinds::imagepulljob;
 use cluster::resource::Resource;
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind};
@@ -40,7 +41,6 @@ use planner::workload::trigger;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use super::children;
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::events::{self, Teller};
@@ -54,6 +54,9 @@ use super::stores::Stores;
 use super::triggers;
 use crate::{Context, ReconcileError, now};
 
+/// ImagePullJobs.
+const PULL_JOBS: Resource<'_> =
+    Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
 /// Pause before a workload is looked at again of which something had changed when it was to be written to.
 const SOON: Duration = Duration::from_secs(1);
 /// A workload is looked at again after this time even if no event tells of it.
@@ -185,7 +188,7 @@ async fn environment(context: &Context) -> Environment {
     let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
     loop {
         let version = context.client.apiserver_version().await.map_err(ApiError::from);
-        let path = children::PULL_JOBS.all().query("limit=1");
+        let path = PULL_JOBS.all().query("limit=1");
         let jobs = if pre_download { write::get(&context.client, &path).await } else { Ok(None) };
         match (version, jobs) {
             (Ok(version), Ok(jobs)) => {

@@ -30,7 +30,7 @@ use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::workload::created_pods::CreatedPods;
+use crate::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
 use crate::workload::store::{Change, Kept, Store};
 
