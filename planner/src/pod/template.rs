@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   defaulting   what is missing, as a patch of the raw object
+//!   comparison   whether two templates say the same
 //!   pod_spec     the checks of a Pod spec, and through it
 //!     containers, environment, probes, resources, security   per container
 //!     volumes, projected, claims                             per volume
@@ -21,6 +22,7 @@ use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::Selector;
 
 mod claims;
+pub(crate) mod comparison;
 mod containers;
 pub(crate) mod defaulting;
 pub(crate) mod environment;
