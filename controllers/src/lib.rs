@@ -16,8 +16,6 @@ pub mod cloneset;
 mod controller_revisions;
 mod course;
 pub mod created_pods;
-#[cfg(test)]
-mod fake;
 pub mod launch_priority;
 pub mod metrics;
 mod panics;
@@ -38,6 +36,8 @@ use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about;
 use k8s_openapi::api::core::v1::ObjectReference;
+#[cfg(test)]
+use kit::double as fake;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
