@@ -46,7 +46,7 @@ bench-admission: ## Load bench of the admission server; prints `figure NAME VALU
 bench-sidecarset: ## Cost of rolling sidecars on fake nodes, and memory per Pod; prints figures in the same form
 	./benches/controllers.sh sidecarset
 
-bench-cloneset: ## Cost of creating and updating the Pods of a CloneSet on fake nodes; prints figures in the same form
+bench-cloneset: ## Cost of creating, updating and recreating the Pods of a CloneSet on fake nodes; prints figures in the same form
 	./benches/controllers.sh cloneset
 
 fuzz: ## A longer run of the property tests over the whole admission path

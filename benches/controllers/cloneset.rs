@@ -1,5 +1,5 @@
-//! What the controller of CloneSets costs: 0 to 1,000 and 5,000 Pods, and all of them updated in place with
-//! `maxUnavailable: 10%`.
+//! What the controller of CloneSets costs: 0 to 500, 1,000 and 5,000 Pods, and all of them updated in place and
+//! then recreated with `maxUnavailable: 10%`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,6 +16,25 @@ const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";
 /// The most memory that a leader may have, in megabytes.
 const MEMORY: f64 = 60.0;
+/// The most writes of Events per Pod: their number depends on time, not on Pods.
+const EVENTS: f64 = 0.1;
+
+/// What is done to the CloneSet.
+struct Step {
+    name: &'static str,
+    /// The most writes per Pod beside its creation.
+    writes: f64,
+    /// The longest time per Pod, in milliseconds: half of what OpenKruise took for 500 Pods on such a stand.
+    time: Option<f64>,
+}
+
+/// A created Pod gets all its conditions in one write; one that is updated in place takes three; one that is
+/// recreated is marked and deleted besides.
+const STEPS: [Step; 3] = [
+    Step { name: "scale", writes: 1.0, time: None },
+    Step { name: "roll", writes: 3.0, time: None },
+    Step { name: "recreate", writes: 3.0, time: Some(68.0) },
+];
 
 /// What one step cost.
 struct Cost {
@@ -28,16 +47,16 @@ struct Cost {
 /// Measures with these numbers of Pods, from small to large.
 pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
     let program = stand.program("cloneset").await;
-    let mut last: Option<[Cost; 2]> = None;
+    let mut last: Option<[Cost; 3]> = None;
     for &count in pods {
         let costs = run(stand, &program, count).await;
-        for (cost, step) in costs.iter().zip(["scale", "roll"]) {
-            cost.report(&format!("cloneset-{step}-{count}"));
+        for (cost, step) in costs.iter().zip(&STEPS) {
+            cost.report(step);
         }
         if let Some(last) = &last {
-            for ((cost, before), step) in costs.iter().zip(last).zip(["scale", "roll"]) {
+            for ((cost, before), step) in costs.iter().zip(last).zip(&STEPS) {
                 let growth = cost.cpu_per_pod() / before.cpu_per_pod();
-                let name = format!("cloneset-{step}-cpu-growth-{}-{count}", before.pods);
+                let name = format!("cloneset-{}-cpu-growth-{}-{count}", step.name, before.pods);
                 figure(&name, growth, "x", Some(GROWTH));
             }
         }
@@ -48,8 +67,8 @@ pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
     program.stop();
 }
 
-/// Scales a new CloneSet from 0 to `count` Pods, and updates them in place.
-async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 2] {
+/// Scales a new CloneSet from 0 to `count` Pods, updates them in place and recreates them.
+async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 3] {
     let namespace = stand.server().namespace("bench").await;
     let client = stand.server().client();
     let options = fake_nodes::Options::nodes(10).in_namespace(&namespace).binding_pods();
@@ -89,7 +108,14 @@ async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 2] {
     };
     let replicas = json!([{"op": "replace", "path": "/spec/replicas", "value": count}]);
     let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": NEW}]);
-    [change("creating", replicas).await, change("updating in place", image).await]
+    // A variable can't be changed in place.
+    let variable =
+        json!([{"op": "replace", "path": "/spec/template/spec/containers/0/env/0/value", "value": "debug"}]);
+    [
+        change("creating", replicas).await,
+        change("updating in place", image).await,
+        change("recreating", variable).await,
+    ]
 }
 
 /// Verb, resource with subresource, and whether the API server refused it, as after a change by others.
@@ -106,7 +132,8 @@ impl Cost {
         self.cpu.as_secs_f64() * 1e6 / self.pods as f64
     }
 
-    fn report(&self, name: &str) {
+    fn report(&self, step: &Step) {
+        let name = format!("cloneset-{}-{}", step.name, self.pods);
         let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
         for call in &self.calls {
             *counts.entry(kind_of(call)).or_default() += 1;
@@ -122,13 +149,14 @@ impl Cost {
             figure(&format!("{name}-{what}-per-pod"), calls / pods, "calls", goal);
         };
         per_pod("creates", count(&["create pods"], false), Some(1.0));
-        per_pod("writes", count(&WRITES, false), Some(3.0));
+        per_pod("writes", count(&WRITES, false), Some(step.writes));
         per_pod("refused-writes", count(&WRITES, true), None);
-        per_pod("events", count(&["create events", "patch events"], false), None);
+        per_pod("events", count(&["create events", "patch events"], false), Some(EVENTS));
         let status = count(&["patch clonesets/status"], false) / seconds;
         figure(&format!("{name}-status-writes-per-second"), status, "calls", None);
         figure(&format!("{name}-other-calls"), counts.values().sum::<usize>() as f64, "calls", None);
         figure(&format!("{name}-cpu-per-pod"), self.cpu_per_pod(), "us", None);
         figure(&format!("{name}-time"), seconds, "s", None);
+        figure(&format!("{name}-time-per-pod"), seconds * 1e3 / pods, "ms", step.time);
     }
 }

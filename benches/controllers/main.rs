@@ -38,7 +38,7 @@ struct Arguments {
 enum Controller {
     /// Sidecars are updated in place
     Sidecarset,
-    /// Pods are created and updated in place
+    /// Pods are created, updated in place and recreated
     Cloneset,
 }
 
@@ -51,7 +51,7 @@ fn main() {
         let sizes = |sizes: &[usize]| if pods.is_empty() { sizes.to_vec() } else { pods };
         match controller {
             Controller::Sidecarset => sidecarset::measure(&stand, &sizes(&[100, 1_000, 5_000])).await,
-            Controller::Cloneset => cloneset::measure(&stand, &sizes(&[1_000, 5_000])).await,
+            Controller::Cloneset => cloneset::measure(&stand, &sizes(&[500, 1_000, 5_000])).await,
         }
     });
 }

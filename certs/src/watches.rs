@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use cluster::watch_failures::WatchFailures;
 use futures::stream::{BoxStream, SelectAll, select_all};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -17,16 +18,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
-use tracing::warn;
 
-use crate::settings::{Mode, Settings};
+use crate::settings::{CertificateSettings, Mode};
 
 enum Signal {
     /// An object with a fixed name changed.
     Object,
     Definition(Result<Box<Event<PartialObjectMeta<CustomResourceDefinition>>>, Error>),
-    /// The watch of an object with a fixed name failed.
-    Failed(Error),
 }
 
 /// All watches, and the definitions that exist.
@@ -35,11 +33,12 @@ pub(crate) struct Watches {
     /// Name and resourceVersion of each definition of ours; `None` before the first full list.
     definitions: Option<BTreeMap<String, String>>,
     listing: BTreeMap<String, String>,
+    failures: WatchFailures,
     trouble: Option<String>,
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
+    pub(crate) fn start(client: &Client, settings: &CertificateSettings) -> Self {
         let mut streams = vec![
             object::<MutatingWebhookConfiguration>(
                 Api::all(client.clone()),
@@ -59,7 +58,13 @@ impl Watches {
             let secrets = Api::namespaced(client.clone(), &settings.registration.namespace);
             streams.push(object::<Secret>(secrets, &settings.secret));
         }
-        Self { signals: select_all(streams), definitions: None, listing: BTreeMap::new(), trouble: None }
+        Self {
+            signals: select_all(streams),
+            definitions: None,
+            listing: BTreeMap::new(),
+            failures: WatchFailures::default(),
+            trouble: None,
+        }
     }
 
     /// The definitions of ours that exist, with their versions; `None` as long as that is unknown.
@@ -90,19 +95,18 @@ impl Watches {
             Signal::Object => true,
             Signal::Definition(Ok(event)) => self.take_definition(*event),
             Signal::Definition(Err(error)) => {
-                warn!(%error, "the watch of CustomResourceDefinitions failed and will be tried again");
+                self.failures.failed(&"CustomResourceDefinitions", &error);
                 self.trouble = Some(error.to_string());
                 // Nothing happens before they are known, so that somebody must say why.
                 self.definitions.is_none()
-            }
-            Signal::Failed(error) => {
-                warn!(%error, "a watch failed and will be tried again");
-                false
             }
         }
     }
 
     fn take_definition(&mut self, event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> bool {
+        if !matches!(event, Event::Init) {
+            self.failures.succeeded();
+        }
         match event {
             Event::Init => self.listing.clear(),
             Event::InitApply(object) if is_ours(&object) => drop(insert(&mut self.listing, &object)),
@@ -145,12 +149,21 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let config = Config::default().fields(&format!("metadata.name={name}"));
-    let signals = watcher(api, config).default_backoff().filter_map(|event| async {
-        match event {
-            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(Signal::Object),
-            Ok(Event::Init | Event::InitApply(_)) => None,
-            Err(error) => Some(Signal::Failed(error)),
-        }
+    let (what, mut failures) = (name.to_owned(), WatchFailures::default());
+    let signals = watcher(api, config).default_backoff().filter_map(move |event| {
+        let has_changed = match event {
+            // A list begins, of which nothing has come yet.
+            Ok(Event::Init) => false,
+            Ok(event) => {
+                failures.succeeded();
+                !matches!(event, Event::InitApply(_))
+            }
+            Err(error) => {
+                failures.failed(&what, &error);
+                false
+            }
+        };
+        future::ready(has_changed.then_some(Signal::Object))
     });
     signals.boxed()
 }

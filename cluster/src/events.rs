@@ -1,42 +1,49 @@
 //! Kubernetes Events: what a person sees with `kubectl describe`.
+//!
+//! What is new is written at once. What happens again is counted, and the count is written at most once in
+//! ten seconds for each Event. So the number of writes depends on how long something goes on, not on how many
+//! Pods it concerns.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder as Series, Reporter};
-use tokio::time::Instant;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tracing::warn;
+
+use series::{AllSeries, Count, Step, Subject};
+
+mod series;
 
 /// Longest note that the API server takes, in bytes.
 const NOTE: usize = 1024;
-/// Of how many Events it is remembered that they were written; a further one of them is counted up.
-const REMEMBERED: usize = 1000;
-/// So many Events of one subject may differ in their notes at once.
-const BURST: u32 = 25;
-/// After each such time one more may.
-const REFILL: Duration = Duration::from_secs(60);
+/// Where Events about objects without a namespace are.
+const DEFAULT_NAMESPACE: &str = "default";
 
-/// Writes Events in the name of one component. One that was written a short while ago is counted up; with
-/// another note it is a new one, until there are too many of one subject: what goes on to fail names another
-/// object each time, and then the latest is counted up.
+/// Writes Events in the name of one component.
+///
+/// An Event that was written before is counted up. With another note it is a new one, until there are too many
+/// notes about one object, action and reason: work on many Pods names another Pod each time, and then the
+/// latest Event is counted up.
 #[derive(Clone)]
 pub struct Recorder {
-    client: Client,
-    reporter: Reporter,
-    latest: Arc<Mutex<HashMap<Subject, Latest>>>,
+    writer: Arc<Writer>,
+    /// Closed when the last recorder is dropped: then the counts are written without further delay.
+    open: Arc<watch::Sender<()>>,
 }
 
-/// What an Event is about: the object's UID, the action and the reason.
-type Subject = (String, String, String);
-
-struct Latest {
-    note: String,
-    series: Series,
-    /// Of notes that differ.
-    notes: Allowance,
+struct Writer {
+    client: Client,
+    component: String,
+    instance: String,
+    series: Mutex<AllSeries>,
 }
 
 /// So many of something at once, and one more after each such time.
@@ -78,6 +85,15 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
 /// A reference to a cluster-wide object, for an Event about it.
 pub fn about(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
     ObjectReference {
@@ -92,29 +108,9 @@ pub fn about(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectRefe
 impl Recorder {
     /// A recorder whose Events name `component`; `instance` is usually the Pod.
     pub fn new(client: Client, component: &str, instance: Option<String>) -> Self {
-        let reporter = Reporter { controller: component.to_owned(), instance };
-        Self { client, reporter, latest: Arc::default() }
-    }
-
-    /// Counts up Events of this subject and note. A series of kube would keep the first note for good.
-    fn series(&self, subject: Subject, note: &str) -> Series {
-        // Held for this operation only, never over an await.
-        let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Series::new(self.client.clone(), self.reporter.clone());
-        if let Some(latest) = all.get_mut(&subject) {
-            if latest.note != note && latest.notes.take() {
-                (latest.note, latest.series) = (note.to_owned(), fresh());
-            }
-            return latest.series.clone();
-        }
-        if all.len() >= REMEMBERED {
-            all.clear();
-        }
-        let series = fresh();
-        let mut notes = Allowance::new(BURST, REFILL);
-        notes.take();
-        all.insert(subject, Latest { note: note.to_owned(), series: series.clone(), notes });
-        series
+        let instance = instance.unwrap_or_else(|| component.to_owned());
+        let writer = Writer { client, component: component.to_owned(), instance, series: Mutex::default() };
+        Self { writer: Arc::new(writer), open: Arc::new(watch::Sender::new(())) }
     }
 
     /// Records an Event about `object`. `action` and `reason` are words in CamelCase. An Event that
@@ -128,59 +124,96 @@ impl Recorder {
         mut note: String,
     ) {
         note.truncate(note.floor_char_boundary(NOTE));
-        let subject = (object.uid.clone().unwrap_or_default(), action.to_owned(), reason.to_owned());
-        let series = self.series(subject, &note);
-        let event = Event {
-            type_: match severity {
-                Severity::Normal => EventType::Normal,
-                Severity::Warning => EventType::Warning,
-            },
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: action.to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = series.publish(&event, object).await {
+        let uid = object.uid.clone().unwrap_or_default();
+        let subject: Subject = (uid, action.to_owned(), reason.to_owned());
+        let namespace = object.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let now = Timestamp::now();
+        let of = object.name.as_deref().unwrap_or(&self.writer.component);
+        let name = format!("{of}.{:x}", now.as_nanosecond());
+        let step = self.writer.series().observe(&subject, &namespace, &name, &note, now);
+        match step {
+            Step::Later { begins } => {
+                if begins {
+                    tokio::spawn(count_up(self.writer.clone(), self.open.subscribe()));
+                }
+            }
+            Step::CountUp(count) => self.writer.count_up(&count).await,
+            Step::Create { before } => {
+                if let Some(count) = before {
+                    self.writer.count_up(&count).await;
+                }
+                let event = Event {
+                    action: Some(action.to_owned()),
+                    event_time: Some(MicroTime(now)),
+                    metadata: ObjectMeta {
+                        name: Some(name.clone()),
+                        namespace: object.namespace.clone(),
+                        ..ObjectMeta::default()
+                    },
+                    note: Some(note),
+                    reason: Some(reason.to_owned()),
+                    regarding: Some(object.clone()),
+                    reporting_controller: Some(self.writer.component.clone()),
+                    reporting_instance: Some(self.writer.instance.clone()),
+                    type_: Some(severity.as_str().to_owned()),
+                    ..Event::default()
+                };
+                self.writer.create(&subject, &namespace, &event, &name).await;
+            }
+        }
+    }
+}
+
+impl Writer {
+    async fn create(&self, subject: &Subject, namespace: &str, event: &Event, name: &str) {
+        if let Err(error) = self.api(namespace).create(&PostParams::default(), event).await {
+            let reason = &subject.2;
             warn!(reason, error = crate::client::message(&error), "an Event was not written");
+            // When it happens again, it is written anew.
+            self.series().forget(subject, name);
+        }
+    }
+
+    async fn count_up(&self, count: &Count) {
+        let Count { subject, namespace, name, count, observed } = count;
+        let series = json!({"series": {"count": count, "lastObservedTime": MicroTime(*observed)}});
+        let patch = Patch::Merge(series);
+        if let Err(error) = self.api(namespace).patch(name, &PatchParams::default(), &patch).await {
+            let reason = &subject.2;
+            warn!(reason, error = crate::client::message(&error), "an Event was not counted up");
+            // API servers keep Events for an hour or less: a new one takes its place.
+            self.series().forget(subject, name);
+        }
+    }
+
+    fn api(&self, namespace: &str) -> Api<Event> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    // Held for single operations only, never over an await.
+    fn series(&self) -> MutexGuard<'_, AllSeries> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes the counts when they are due, until there are none left. When all recorders are gone, it writes them
+/// at once.
+async fn count_up(writer: Arc<Writer>, mut open: watch::Receiver<()>) {
+    let mut is_open = true;
+    loop {
+        let Some(due) = writer.series().next_due() else { return };
+        if is_open {
+            tokio::select! {
+                () = sleep_until(due) => {}
+                _ = open.changed() => is_open = false,
+            }
+        }
+        let counts = writer.series().take_due(is_open.then(Instant::now));
+        for count in &counts {
+            writer.count_up(count).await;
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kube::client::Body;
-    use tokio::time::advance;
-
-    #[tokio::test(start_paused = true)]
-    async fn events_that_differ_in_their_notes_are_few() {
-        let methods = Arc::new(Mutex::new(Vec::new()));
-        let seen = methods.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            seen.lock().unwrap().push(request.method().clone());
-            async move {
-                let body = request.into_body().collect_bytes().await.unwrap().to_vec();
-                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body)))
-            }
-        });
-        let recorder = Recorder::new(Client::new(service, "default"), "test", None);
-        let object = about("v1", "Thing", "a", "u");
-        let tell = async |number: usize| {
-            let note = format!("failed to create pod-{number}");
-            recorder.record(&object, Severity::Warning, "Reconcile", "FailedCreate", note).await;
-        };
-        let created =
-            || methods.lock().unwrap().iter().filter(|method| **method == http::Method::POST).count();
-        for number in 0..1000 {
-            tell(number).await;
-        }
-        assert_eq!((created(), methods.lock().unwrap().len()), (BURST as usize, 1000));
-        advance(REFILL).await;
-        for number in 0..10 {
-            tell(number).await;
-        }
-        assert_eq!(created(), BURST as usize + 1);
-        recorder.record(&object, Severity::Warning, "Reconcile", "FailedDelete", String::new()).await;
-        assert_eq!(created(), BURST as usize + 2, "another subject");
-    }
-}
+mod tests;

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::index::{CacheState, Index};
+use crate::watch_failures::WatchFailures;
 use crate::watched::{Key, WatchedObject};
 
 /// Page size of lists: each page is dropped as soon as it is applied. Small, since the peak of the memory
@@ -134,9 +135,10 @@ impl Backoff for Retry {
     }
 }
 
-/// Names known per kind, to find what a new list lacks.
+/// Names known per kind, to find what a new list lacks, and how its watch fails.
 #[derive(Default)]
 struct Follower {
+    failures: BTreeMap<Watched, WatchFailures>,
     known: BTreeMap<Watched, BTreeSet<Key>>,
     listing: BTreeMap<Watched, BTreeSet<Key>>,
     synced: Vec<Watched>,
@@ -150,6 +152,10 @@ impl Follower {
         kind: Watched,
         event: watcher::Result<watcher::Event<WatchedObject>>,
     ) {
+        let failures = self.failures.entry(kind).or_default();
+        if !matches!(event, Ok(watcher::Event::Init) | Err(_)) {
+            failures.succeeded();
+        }
         match event {
             Ok(watcher::Event::Init) => {
                 self.listing.insert(kind, BTreeSet::new());
@@ -176,7 +182,7 @@ impl Follower {
                 world.remove(kind, &key.0, &key.1);
                 self.known.entry(kind).or_default().remove(&key);
             }
-            Err(error) => fail(index, kind, &error),
+            Err(error) => fail(index, kind, &error, failures),
         }
     }
 }
@@ -188,12 +194,16 @@ fn apply(world: &mut World, kind: Watched, object: &WatchedObject) {
     }
 }
 
-/// A watch that fails after its first list keeps answering from what is known: only a cache that was
-/// never filled changes its state.
-fn fail(index: &Index, kind: Watched, error: &watcher::Error) {
-    debug!(?kind, %error, "watch failed, will be tried again");
-    let watcher::Error::InitialListFailed(cause) = error else { return };
+/// A watch that fails after its first list keeps answering from what is known, which is told where it goes on
+/// to fail: only a cache that was never filled changes its state.
+fn fail(index: &Index, kind: Watched, error: &watcher::Error, failures: &mut WatchFailures) {
     let known = index.cache_state(kind);
+    if known == CacheState::Synced {
+        failures.failed(&kind, error);
+    } else {
+        debug!(?kind, %error, "watch failed, will be tried again");
+    }
+    let watcher::Error::InitialListFailed(cause) = error else { return };
     let state = match (known.clone(), cause) {
         (CacheState::Synced, _) => return,
         (_, kube::Error::Api(status)) if status.code == 404 => CacheState::Absent,

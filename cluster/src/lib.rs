@@ -20,6 +20,7 @@ pub mod list;
 pub mod lookup;
 pub mod panics;
 pub mod requests;
+pub mod watch_failures;
 pub mod watched;
 pub mod write;
 

@@ -18,25 +18,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::features::Feature;
-use api::kinds::cloneset::{API_VERSION, CloneSet, KIND, PLURAL};
+use api::kinds::cloneset::{API_VERSION, CloneSet, KIND, PLURAL, Status};
 use cluster::events::{Recorder, Severity};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::kinds::cloneset::{
-    Action, Claim, Outcome, Plan, Seen, Settings, Snapshot, StatusPlan, plan, trigger,
-};
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
+use planner::workload::action::Action;
+use planner::workload::children::{Child, Claim};
 use planner::workload::event::Event;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::kind::Workload;
+use planner::workload::plan::{Outcome, Plan};
+use planner::workload::revision::StoredRevision;
+use planner::workload::seen::Seen;
+use planner::workload::snapshot::{Environment, Snapshot};
+use planner::workload::status::StatusPlan;
+use planner::workload::trigger;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::controller_revisions::Group;
-use crate::course::Courses;
+use crate::course::{Courses, CpuTime};
 use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
@@ -72,7 +76,7 @@ const MESSAGE: usize = 1024;
 struct Controller {
     client: Client,
     context: Context,
-    settings: Settings,
+    environment: Environment,
     pods: Arc<Pods>,
     stores: Stores,
     nodes: Nodes,
@@ -121,8 +125,8 @@ impl<'a> Work<'a> {
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
     let (events, told) = mpsc::channel(EVENTS);
-    let settings = settings(&context).await;
-    let controller = Arc::new(Controller::new(context, settings, pods, events));
+    let environment = environment(&context).await;
+    let controller = Arc::new(Controller::new(context, environment, pods, events));
     let caches = &controller.context.metrics.caches;
     caches.count(NAME, KIND, &controller, |all| all.stores.sets.len());
     caches.count(NAME, "PersistentVolumeClaim", &controller, |all| all.stores.claims.len());
@@ -161,7 +165,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 }
 
 /// What the API server can do. It is asked until it answers: plans differ by it.
-async fn settings(context: &Context) -> Settings {
+async fn environment(context: &Context) -> Environment {
     let gates = &context.settings.gates;
     let wanted = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
     let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
@@ -171,7 +175,7 @@ async fn settings(context: &Context) -> Settings {
         let jobs = if pre_download { write::get(&context.client, &path).await } else { Ok(None) };
         match (version, jobs) {
             (Ok(version), Ok(jobs)) => {
-                return Settings {
+                return Environment {
                     exclude_preparing_delete: context.settings.cloneset_scaling_exclude_preparing_delete,
                     server: ServerVersion::parse(&version.git_version),
                     pull_jobs: jobs.is_some(),
@@ -198,19 +202,28 @@ fn at_once(key: Key) -> (Key, Duration) {
 }
 
 fn of_set(change: &Change<CloneSet>) -> Option<(Key, Duration)> {
-    trigger::of_set(change.old.as_deref(), change.new.as_deref()).map(at_once)
+    trigger::of_workload(change.old.as_deref(), change.new.as_deref()).map(at_once)
 }
 
 fn of_pod(change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
-    trigger::of_pod(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
+    trigger::of_pod::<CloneSet>(change.old.as_deref(), change.new.as_deref())
+        .into_iter()
+        .map(at_once)
+        .collect()
 }
 
 fn of_claim(change: &Change<Claim>) -> Vec<(Key, Duration)> {
-    trigger::of_claim(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
+    trigger::of_claim::<CloneSet>(change.old.as_deref(), change.new.as_deref())
+        .into_iter()
+        .map(at_once)
+        .collect()
 }
 
 fn of_revision(change: &Change<StoredRevision>) -> Vec<(Key, Duration)> {
-    trigger::of_revision(change.old.as_deref(), change.new.as_deref()).into_iter().map(at_once).collect()
+    trigger::of_revision::<CloneSet>(change.old.as_deref(), change.new.as_deref())
+        .into_iter()
+        .map(at_once)
+        .collect()
 }
 
 fn course(key: &Key) -> String {
@@ -220,12 +233,12 @@ fn course(key: &Key) -> String {
 impl Controller {
     fn new(
         context: Context,
-        settings: Settings,
+        environment: Environment,
         pods: Arc<Pods>,
         events: mpsc::Sender<(ObjectReference, Event)>,
     ) -> Self {
         Self {
-            settings,
+            environment,
             stores: Stores::default(),
             nodes: Nodes::default(),
             courses: Courses::default(),
@@ -271,17 +284,18 @@ impl Controller {
         self.look_again(set).await?;
         let pods = self.pods.owned_by(&set.metadata.uid);
         let nodes = self.nodes(set, pods.len()).await?;
-        let began = Instant::now();
-        let mut planned = self.plan(set, &pods, &nodes);
-        let mut took = began.elapsed();
+        let children = self.pull_jobs(set).await?;
+        let time = CpuTime::begin();
+        let mut planned = self.plan(set, &pods, &children, &nodes);
+        let mut took = time.taken();
         if let Some(step) = planned.revision.take() {
             let collisions = self.revisions(set).write(step).await?;
             if collisions.is_some() {
                 self.memory_of(set, |memory| memory.collision_count = collisions);
             }
-            let began = Instant::now();
-            planned = self.plan(set, &pods, &nodes);
-            took += began.elapsed();
+            let time = CpuTime::begin();
+            planned = self.plan(set, &pods, &children, &nodes);
+            took += time.taken();
             if planned.revision.is_some() {
                 return Err(ReconcileError::Unsettled);
             }
@@ -291,7 +305,13 @@ impl Controller {
         self.carry_out(&work, planned).await
     }
 
-    fn plan(&self, set: &CloneSet, pods: &[Arc<ObservedPod>], nodes: &Labels) -> Plan {
+    fn plan(
+        &self,
+        set: &CloneSet,
+        pods: &[Arc<ObservedPod>],
+        children: &[Arc<Child>],
+        nodes: &Labels,
+    ) -> Plan<Status> {
         let uid = &set.metadata.uid;
         let claims = self.stores.claims.group(&uid.as_str().into());
         let stored = &self.stores.revisions.0;
@@ -302,22 +322,23 @@ impl Controller {
             (memory.refused.clone(), memory.pauses.held_updates(), memory.collision_count)
         });
         let snapshot = Snapshot {
-            set,
+            workload: set,
             pods,
             claims: &claims,
+            children,
             revisions: &revisions,
             nodes,
             refused: &refused,
             held: &held,
             collision_count,
             gates: &self.context.settings.gates,
-            settings: self.settings,
+            environment: self.environment,
         };
-        plan(&snapshot, now())
+        CloneSet::plan(&snapshot, now())
     }
 
     /// Steps 2 to 8 of [`Plan`].
-    async fn carry_out(&self, work: &Work<'_>, plan: Plan) -> Result<Next, ReconcileError> {
+    async fn carry_out(&self, work: &Work<'_>, plan: Plan<Status>) -> Result<Next, ReconcileError> {
         let set = work.set;
         for event in plan.events {
             self.tell(set, event);
@@ -345,8 +366,8 @@ impl Controller {
             Some(status) => self.write_status(work, &status, &scale, &update).await,
             None => Stored::Yes,
         };
-        self.pre_download(work, plan.pre_download).await;
-        if let Some(patch) = plan.pods_to_delete
+        self.pre_download(work, &plan.pre_download).await;
+        if let Some(patch) = plan.owner_patch
             && let Err(error) = self.patch_set(set, "", PatchKind::Json, patch).await
         {
             warn!(name = set.metadata.name, %error, "podsToDelete keeps names of Pods that are gone");
@@ -377,7 +398,7 @@ impl Controller {
     async fn write_status(
         &self,
         work: &Work<'_>,
-        status: &StatusPlan,
+        status: &StatusPlan<Status>,
         scale: &Outcome,
         update: &Outcome,
     ) -> Stored {
@@ -419,13 +440,7 @@ impl Controller {
 
     /// Labels of Nodes, where Pods may have to be chosen by them.
     async fn nodes(&self, set: &CloneSet, pods: usize) -> Result<Labels, ReconcileError> {
-        let spread = set
-            .spec
-            .template
-            .as_ref()
-            .is_some_and(|template| template.get().contains("topologySpreadConstraints"));
-        let wanted = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0);
-        if spread && pods > wanted {
+        if set.reads_nodes(pods) {
             return self.nodes.labels(&self.client).await;
         }
         Ok(Arc::new(BTreeMap::new()))

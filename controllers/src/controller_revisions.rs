@@ -1,7 +1,7 @@
 //! How ControllerRevisions are found.
 
 use api::labels::SIDECARSET_NAME;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::revision::StoredRevision;
 
 use crate::store::Kept;
 use crate::store::follow::Readable;

@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use planner::text::backoff::doubled;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// An object rests this many times as long as its plan took: planning takes a twentieth of a core.
+/// An object rests this many times as long as its plan kept a core busy: planning takes a twentieth of a core.
 const REST_FACTOR: u32 = 20;
 /// Shortest and longest rest.
 const REST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
@@ -16,6 +17,27 @@ const REST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_se
 const FAILED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// How long nothing moves before it is told why.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The CPU time that work on this thread takes. Where other programs keep the cores busy, the same work takes
+/// many times as long by the clock; a rest after that would slow a rollout down and spare nobody anything.
+pub(crate) struct CpuTime(Duration);
+
+impl CpuTime {
+    /// The work begins.
+    pub(crate) fn begin() -> Self {
+        Self(Self::of_thread())
+    }
+
+    /// The time since then. The work must not have waited: it may go on on another thread.
+    pub(crate) fn taken(&self) -> Duration {
+        Self::of_thread().saturating_sub(self.0)
+    }
+
+    fn of_thread() -> Duration {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
 
 /// The courses of all objects of a kind, by name.
 #[derive(Default)]
@@ -146,6 +168,19 @@ mod tests {
         assert_eq!(courses.rest("a"), Some(REST.1));
         courses.forget("a");
         assert_eq!(courses.rest("a"), None);
+    }
+
+    #[test]
+    fn time_without_work_costs_nothing() {
+        let time = CpuTime::begin();
+        std::thread::sleep(Duration::from_millis(100));
+        let waited = time.taken();
+        assert!(waited < Duration::from_millis(50), "{waited:?}");
+        let mut sum = 0_u64;
+        while time.taken() < waited + Duration::from_millis(5) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,11 +1,16 @@
 //! Controller `pod-readiness-controller`: gives every Pod with the readiness gate `KruisePodReady` the
-//! condition of that name (spec 30 §10), so that the gate we injected never keeps a Pod from ready.
+//! condition of that name, so that the gate we injected never keeps a Pod from ready.
+//!
+//! Pods of CloneSets get it from the controller of CloneSets, in one patch with their other first conditions.
+//! A Pod that its CloneSet lets go gets it here.
 
 use std::sync::Arc;
 
+use api::kinds::cloneset;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use kube::Client;
+use planner::pod::observed::ObservedPod;
 use planner::pod::readiness_gate;
 use tokio::sync::mpsc;
 
@@ -34,14 +39,66 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
     let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
-    let Some(patch) = readiness_gate::initial_condition(pod.json(), now().now)? else {
+    let pod = ObservedPod::read(pod.json())?;
+    if is_left_to_workload(&pod) {
         return Ok(Next::Done);
-    };
+    }
+    let Some(patch) = readiness_gate::initial_condition(&pod, now().now) else { return Ok(Next::Done) };
     let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.0, key.1);
     match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.
         Err(error) if cluster::client::is_outdated(&error) => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
+    }
+}
+
+/// The controller of the Pod's workload writes the condition, once the Pod is on a node.
+pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
+    let is_clone_set =
+        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
+    pod.controller().is_some_and(is_clone_set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::store::follow::Sink;
+    use serde_json::json;
+
+    /// What is asked about a Pod with the gate whose controller is of this kind.
+    async fn asked(api_version: &str, kind: &str) -> (bool, Vec<String>) {
+        let (client, requests) = fake::api_server(|request| (200, request.body.to_owned()));
+        let pods = Pods::new(false);
+        let owner =
+            json!({"apiVersion": api_version, "kind": kind, "name": "web", "uid": "o", "controller": true});
+        let metadata = json!({"namespace": "n", "name": "p", "uid": "u", "resourceVersion": "1", "ownerReferences": [owner]});
+        let pod =
+            json!({"metadata": metadata, "spec": {"readinessGates": [{"conditionType": "KruisePodReady"}]}});
+        pods.list_begins();
+        pods.see(serde_json::from_str(&pod.to_string()).unwrap());
+        pods.list_ends();
+        let key = ("n".to_owned(), "p".to_owned());
+        reconcile(&client, &pods, &key).await.unwrap();
+        let requests = requests.lock().unwrap().clone();
+        (pods.waiting().get(&key).is_some(), requests)
+    }
+
+    #[tokio::test]
+    async fn a_pod_gets_its_first_condition_from_one_controller() {
+        for (api_version, kind) in [
+            ("apps.kruise.io/v1beta1", "StatefulSet"),
+            ("apps/v1", "ReplicaSet"),
+            ("example.com/v1", "CloneSet"),
+        ] {
+            let (waits, requests) = asked(api_version, kind).await;
+            assert!(waits && requests.len() == 1, "{kind}: {requests:?}");
+            assert!(requests[0].starts_with("PATCH /api/v1/namespaces/n/pods/p/status "), "{requests:?}");
+        }
+        for version in ["v1alpha1", "v1beta1"] {
+            let asked = asked(&format!("apps.kruise.io/{version}"), "CloneSet").await;
+            assert_eq!(asked, (false, Vec::new()), "the controller of CloneSets writes it");
+        }
     }
 }

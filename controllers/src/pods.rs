@@ -29,6 +29,7 @@ use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::created_pods::CreatedPods;
+use crate::pod_readiness::is_left_to_workload;
 use crate::store::follow::{Sink, follow, readable, resource};
 use crate::store::{Change, Kept, Store};
 
@@ -182,11 +183,12 @@ impl Pods {
     }
 }
 
-/// Whether the Pod lacks its first condition, or has containers that wait for their release.
+/// Whether the Pod lacks its first condition and no workload writes it, or has containers that wait for their release.
 fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
     let lacks_condition = pod.metadata.deletion_timestamp.is_none()
         && pod.has_readiness_gate(KRUISE_POD_READY)
-        && pod.condition(KRUISE_POD_READY).is_none();
+        && pod.condition(KRUISE_POD_READY).is_none()
+        && !is_left_to_workload(pod);
     let mut containers = pod.spec.containers.iter();
     lacks_condition
         || containers.any(|container| container.variable(CONTAINER_BARRIER).is_some())

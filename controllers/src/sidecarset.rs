@@ -35,11 +35,10 @@ use planner::text::canonical::CanonicalError;
 use planner::text::json_patch::string;
 use planner::workload::event::Event;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::carry_out::{Outcome, carry_out, is_refusal};
-use crate::course::{self, Courses};
+use crate::course::{self, Courses, CpuTime};
 use crate::panics::Containment;
 use crate::pods::Pods;
 use crate::queue::{self, Next};
@@ -250,19 +249,19 @@ impl Controller {
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
         self.look_again(name).await?;
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
         let stored = self.revisions.of(name);
         let registration = self.revisions.register(set, &stored, &pods);
-        let planned = began.elapsed();
+        let planned = time.taken();
         let (latest, collision_count) = self.record(set, registration).await?;
         let (refused, retry) = self.memory.refusals(name, &pods);
-        let began = Instant::now();
+        let time = CpuTime::begin();
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
         self.rollouts.planned(set, &plan, &pods);
-        self.courses.plan_took(name, planned.saturating_add(began.elapsed()));
+        self.courses.plan_took(name, planned.saturating_add(time.taken()));
         if !self.write_status(set, plan.status.as_deref()).await? {
             return Ok(Next::After(SOON));
         }

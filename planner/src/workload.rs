@@ -1,13 +1,32 @@
 //! What all kinds of workloads share. This floor calls [`crate::pod`] and [`crate::text`].
 //!
 //! ```text
+//!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
+//!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
+//!   action         one thing to do, and its Events       seen      the precondition of a write
 //!   revision       ControllerRevisions: their data, names, history and labels on Pods
-//!   update_order   which Pods are updated first
+//!   owner          the owner reference of children       children  claims and other children
+//!   new_pod        Pods and claims to create             event     an Event to record
+//!   status         the patch of the status               conditions
+//!   explanation    what stands in the way                told      what a status tells of refusals
+//!   update_order   which Pods are updated first          trigger   which workloads to look at
 //!   pre_download   ImagePullJobs ahead of an update
-//!   event          an Event to record
 //! ```
 
+pub mod action;
+pub mod children;
+pub mod conditions;
 pub mod event;
+pub mod explanation;
+pub mod kind;
+pub mod new_pod;
+pub mod owner;
+pub mod plan;
 pub mod pre_download;
 pub mod revision;
+pub mod seen;
+pub mod snapshot;
+pub mod status;
+pub mod told;
+pub mod trigger;
 pub mod update_order;

@@ -16,7 +16,7 @@ use planner::kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, inje
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
 use planner::server::registration::ConfigurationKind;
 use planner::server::world::{Namespace, Watched, World};
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::revision::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

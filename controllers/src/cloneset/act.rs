@@ -8,8 +8,12 @@ use cluster::client::is_outdated;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
 use futures::{StreamExt, stream};
-use planner::kinds::cloneset::{Action, Claim, NewClaim, Outcome, Part, Seen, WriteReason};
 use planner::pod::observed::ObservedPod;
+use planner::workload::action::{Action, Part, WriteReason};
+use planner::workload::children::Claim;
+use planner::workload::new_pod::NewClaim;
+use planner::workload::plan::Outcome;
+use planner::workload::seen::Seen;
 
 use super::memory::{CLAIMS, CREATIONS, PODS, key};
 use super::reading::Holder;
@@ -85,12 +89,11 @@ impl Done {
         }
     }
 
-    /// Whether this action of the update step may follow the scale step `self`. It was planned on the Pods as
-    /// they were: where no answer came only what is under way goes on, each write of which names the state of
-    /// its Pod.
+    /// Whether this action of the update step may follow the scale step `self`. Updates that begin were planned
+    /// on the Pods as they were before it. What is under way goes on in any case: each write names the state of
+    /// its Pod, and new Pods must not wait for their conditions until the last one is created.
     pub(super) fn lets(&self, action: &Action) -> bool {
-        !self.acted
-            && (!self.unanswered || matches!(action, Action::WritePod { reason: WriteReason::Progress, .. }))
+        action.goes_on() || !(self.acted || self.unanswered)
     }
 
     /// The outcome for the status; what could not be planned comes first.
@@ -205,6 +208,12 @@ impl Controller {
                     Ok(()) => Attempt::Done,
                     Err(error) if is_outdated(&error) => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
+                }
+            }
+            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
+                match self.change_child(work, action).await {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
         }
@@ -329,14 +338,18 @@ impl Controller {
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
-        if may_have_acted(error) {
-            let object = match (part, action) {
-                (Part::Claim(name), _) => (CLAIMS, name.to_owned()),
-                (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
-                    (CLAIMS, claim.name.clone())
-                }
-                _ => (PODS, action.object().to_owned()),
-            };
+        let object = match (part, action) {
+            (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
+            (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
+                Some((CLAIMS, claim.name.clone()))
+            }
+            (_, Action::CreatePod { .. } | Action::DeletePod { .. } | Action::WritePod { .. }) => {
+                Some((PODS, action.object().to_owned()))
+            }
+            // Each of these writes may be repeated.
+            _ => None,
+        };
+        if let Some(object) = object.filter(|_| may_have_acted(error)) {
             self.memory(work, |memory| memory.uncertain.insert(object));
         }
         if let Some(event) = action.failure(part, error) {

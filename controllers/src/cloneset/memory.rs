@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use planner::kinds::cloneset::{Action, Claim, Refusal};
 use planner::text::backoff::doubled;
+use planner::workload::action::Action;
+use planner::workload::children::Claim;
+use planner::workload::snapshot::Refusal;
 use tokio::time::Instant;
 
 /// Pause before what was refused is tried again; doubled with each further refusal, up to the longest.
@@ -160,13 +162,17 @@ pub(super) fn key(action: &Action) -> String {
         Action::WritePod { pod, reason, .. } => format!("{reason:?} {}", pod.uid),
         Action::DeleteClaim(claim) => format!("delete {}", claim.uid),
         Action::HandOverClaim { claim, .. } => format!("hand over {}", claim.uid),
+        Action::CreateChild { kind, name, .. } => format!("create {} {name}", kind.kind),
+        Action::PatchChild { child, .. } => format!("patch {}", child.uid),
+        Action::DeleteChild { child, .. } => format!("delete {}", child.uid),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::kinds::cloneset::{Seen, WriteReason};
+    use planner::workload::action::WriteReason;
+    use planner::workload::seen::Seen;
     use tokio::time::advance;
 
     fn deletion() -> Action {

@@ -3,8 +3,10 @@
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
-use planner::kinds::cloneset::{Claim, Seen};
 use planner::pod::observed::ObservedPod;
+use planner::workload::children::Claim;
+use planner::workload::kind::Workload;
+use planner::workload::seen::Seen;
 
 use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
@@ -63,8 +65,8 @@ impl Controller {
     /// hidden it.
     pub(super) async fn has_pod(&self, work: &Work<'_>, claim: &Seen) -> Result<bool, ReconcileError> {
         let known = self.stores.claims.get(&work.key_of(&claim.name));
-        let Some(id) = known.as_ref().and_then(|claim| claim.instance_id()) else { return Ok(false) };
-        let name = format!("{}-{id}", work.set.metadata.name);
+        let name = known.and_then(|claim| work.set.pod_of_claim(&claim));
+        let Some(name) = name else { return Ok(false) };
         Ok(matches!(self.holder_of_pod(work.set, &name).await?, Holder::Ours))
     }
 

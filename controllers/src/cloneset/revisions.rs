@@ -3,8 +3,8 @@
 use cluster::client::is_outdated;
 use cluster::write::{self, PatchKind, deletion};
 use kube::Client;
-use planner::kinds::cloneset::{RevisionStep, Seen};
-use planner::workload::revision::workload::{NewRevision, StoredRevision};
+use planner::workload::revision::{NewRevision, RevisionStep, StoredRevision};
+use planner::workload::seen::Seen;
 
 use crate::ReconcileError;
 use crate::store::Store;
@@ -27,7 +27,7 @@ impl Revisions<'_> {
     pub(super) async fn write(&self, step: RevisionStep) -> Result<Option<i32>, ReconcileError> {
         match step {
             RevisionStep::Create(revision) => self.create(*revision).await,
-            RevisionStep::Bump { revision, patch } => {
+            RevisionStep::Patch { revision, patch } => {
                 self.patch(&revision.name, patch).await?;
                 Ok(None)
             }
@@ -62,7 +62,12 @@ impl Revisions<'_> {
     pub(super) async fn patch(&self, name: &str, patch: String) -> Result<(), ReconcileError> {
         let path = format!("{}/{name}", self.collection());
         let text = write::patch(self.client, &path, PatchKind::Merge, patch).await?;
-        self.stored.written(StoredRevision::read(&text)?);
+        self.take_in(&text)
+    }
+
+    /// Takes in a revision as the API server answered with it.
+    pub(super) fn take_in(&self, text: &str) -> Result<(), ReconcileError> {
+        self.stored.written(StoredRevision::read(text)?);
         Ok(())
     }
 

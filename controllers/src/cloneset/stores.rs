@@ -3,8 +3,8 @@
 use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::cloneset::Claim;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::children::Claim;
+use planner::workload::revision::StoredRevision;
 
 use api::kinds::cloneset::{CloneSet, KIND, PLURAL};
 use api::labels::CLONESET_INSTANCE_ID;

@@ -15,6 +15,8 @@ use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
 use crate::store::follow::Sink;
 
+mod writes;
+
 /// Decides over the requests that it wants to.
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
 impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}

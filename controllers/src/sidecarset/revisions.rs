@@ -11,13 +11,12 @@ use cluster::watched::WatchedObject;
 use cluster::write::{self, PatchKind};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::sidecarset::history::{
-    self, Latest, NewRevision, Registration, RevisionKey, RevisionPatch,
-};
+use planner::kinds::sidecarset::history::{self, Registration};
 use planner::kinds::sidecarset::rollout::RolloutSet;
 use planner::pod::observed::ObservedPod;
 use planner::text::canonical::CanonicalError;
-use planner::workload::revision::workload::StoredRevision;
+use planner::workload::revision::{NewRevision, RevisionStep, StoredRevision};
+use planner::workload::seen::Seen;
 
 use crate::ReconcileError;
 use crate::controller_revisions::Group;
@@ -105,16 +104,17 @@ impl Revisions {
         registration: Option<Registration>,
     ) -> Result<(String, i32), ReconcileError> {
         let collisions = set.status.collision_count.unwrap_or(0);
-        let Some(Registration { latest, patch, obsolete }) = registration else {
+        let Some(Registration { latest, step, obsolete }) = registration else {
             return Ok((set.status.latest_revision.clone(), collisions));
         };
-        let current = match latest {
-            Latest::Stored { name } => (name, collisions),
-            Latest::New(revision) => self.create(revision).await?,
+        let current = match step {
+            Some(RevisionStep::Create(revision)) => self.create(*revision).await?,
+            Some(RevisionStep::Patch { revision, patch }) => {
+                self.patch(&revision.name, patch).await?;
+                (latest, collisions)
+            }
+            None => (latest, collisions),
         };
-        if let Some(patch) = patch {
-            self.patch(patch).await?;
-        }
         for revision in &obsolete {
             self.delete(revision).await?;
         }
@@ -148,14 +148,14 @@ impl Revisions {
         Ok(serde_json::from_str::<List<StoredRevision>>(&text)?.items.into_iter().next())
     }
 
-    async fn patch(&self, patch: RevisionPatch) -> Result<(), ReconcileError> {
-        let path = format!("{}/{}", self.collection(), patch.name);
-        let text = write::patch(&self.client, &path, PatchKind::Merge, patch.json).await?;
+    async fn patch(&self, name: &str, patch: String) -> Result<(), ReconcileError> {
+        let path = format!("{}/{name}", self.collection());
+        let text = write::patch(&self.client, &path, PatchKind::Merge, patch).await?;
         self.stored.written(StoredRevision::read(&text)?);
         Ok(())
     }
 
-    async fn delete(&self, revision: &RevisionKey) -> Result<(), ReconcileError> {
+    async fn delete(&self, revision: &Seen) -> Result<(), ReconcileError> {
         let path = format!("{}/{}", self.collection(), revision.name);
         let options = write::deletion(&revision.uid, Some(&revision.resource_version));
         match write::delete(&self.client, &path, options).await {

@@ -8,6 +8,7 @@
 //!   explanation   why a SidecarSet was injected or not
 //!   defaulting, validation   the SidecarSet's own webhooks
 //!   rollout, history   updates of running Pods, and the revisions they come from
+//!   revision      what those revisions record
 //!   account       which Pods have its sidecars, and why the others have not
 //! ```
 
@@ -24,6 +25,7 @@ pub(crate) mod matching;
 pub(crate) mod merge_patch;
 pub(crate) mod records;
 pub(crate) mod resources;
+pub(crate) mod revision;
 pub mod rollout;
 pub(crate) mod sources;
 pub mod validation;

@@ -31,7 +31,7 @@ use crate::pod::observed::{Container, ObservedPod, Resources};
 use crate::pod::write::{PodWrite, Target};
 use crate::text::moment::rfc3339;
 use crate::text::server_version::ServerVersion;
-use crate::workload::revision::workload::RevisionLabels;
+use crate::workload::revision::RevisionLabels;
 
 mod batch;
 mod completion;

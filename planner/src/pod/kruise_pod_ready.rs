@@ -35,6 +35,15 @@ pub fn keys(pod: &ObservedPod) -> Vec<NotReadyKey> {
     condition.and_then(|condition| serde_json::from_str(&condition.message).ok()).unwrap_or_default()
 }
 
+/// The first condition, with which the gate does not hold the Pod back; `None` where it is not due: the Pod
+/// has no such gate, has the condition already, or is being deleted.
+pub fn first(pod: &ObservedPod, now: Timestamp) -> Option<PodCondition> {
+    let is_due = pod.metadata.deletion_timestamp.is_none()
+        && pod.has_readiness_gate(KRUISE_POD_READY)
+        && pod.condition(KRUISE_POD_READY).is_none();
+    is_due.then(|| condition(KRUISE_POD_READY, "True", "", "", now))
+}
+
 /// The conditions to write so that `key` holds the Pod back; none where it does already or the Pod has no
 /// such gate.
 pub fn added(pod: &ObservedPod, key: &NotReadyKey, now: Timestamp) -> Vec<PodCondition> {

@@ -241,8 +241,9 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
     if write.is_empty() { Vec::new() } else { vec![write] }
 }
 
-/// Goes on with the Pod's update in place ([`inplace::refresh`]) and with its life. When the update is
-/// completed, the readiness gate, the state and what hooks left behind change in one write.
+/// Goes on with the Pod's update in place ([`inplace::refresh`]) and with its life. All that is due goes in
+/// one write: for a new Pod that was put on a node, the first conditions of both readiness gates and its state;
+/// for one whose update is completed, the readiness gate, the state and what hooks left behind.
 ///
 /// # Errors
 /// Annotations that can't be read.
@@ -262,8 +263,11 @@ pub fn refresh(
     let next = next_state(pod, hooks, flavour, updated, completed);
     // A key that another version left behind goes without a change of the state, too.
     let settled = || State::of(pod).filter(|state| matches!(state, State::Normal | State::Updated));
-    let Some(state) = next.or_else(settled) else { return Ok(refresh) };
-    for entered in enter(pod, state, false, now) {
+    let entered = next.or_else(settled).map(|state| enter(pod, state, false, now));
+    // A Pod that is not on a node can't become ready: its first conditions need no write of their own.
+    let first = kruise_pod_ready::first(pod, now).filter(|_| !pod.spec.node_name.is_empty());
+    let first = first.map(|first| PodWrite { conditions: vec![first], ..PodWrite::to(Target::Status) });
+    for entered in first.into_iter().chain(entered.into_iter().flatten()) {
         match refresh.writes.last_mut().filter(|write| write.target == Target::Status) {
             Some(write) => {
                 write.conditions.extend(entered.conditions);

@@ -1,11 +1,12 @@
-//! The readiness gate `KruisePodReady`: which Pods get it (spec 10 §3), and the first condition that
-//! releases them (spec 30 §10).
+//! The readiness gate `KruisePodReady`: which Pods get it, and the patch with the first condition for Pods
+//! whose workload does not write it.
 
 use api::conditions::KRUISE_POD_READY;
 use api::features::Feature;
 use jiff::Timestamp;
-use serde::Deserialize;
 
+use crate::pod::kruise_pod_ready;
+use crate::pod::observed::ObservedPod;
 use crate::pod::review::lens::condition_types;
 use crate::pod::review::{Context, Draft, Halt};
 use crate::text::json_patch::string;
@@ -29,70 +30,19 @@ pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result
     Ok(())
 }
 
-/// The parts of a Pod that decide over its first condition.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodFacts {
-    metadata: Metadata,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    uid: Option<String>,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    readiness_gates: Option<Vec<ReadinessGate>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ReadinessGate {
-    condition_type: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    conditions: Option<Vec<Condition>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-}
-
-/// The strategic merge patch of `pods/status` that adds condition `KruisePodReady=True` to a Pod which
-/// has the gate but not the condition; `None` where nothing is to do (spec 30 §10). The Pod's UID goes
-/// with it, so that a Pod recreated under the same name is not patched by mistake.
-///
-/// # Errors
-/// The parser's error where `pod` is not a Pod.
-pub fn initial_condition(pod: &str, now: Timestamp) -> Result<Option<String>, serde_json::Error> {
-    let pod: PodFacts = serde_json::from_str(pod)?;
-    let gated = pod.spec.readiness_gates.iter().flatten();
-    let mut gated = gated.filter(|gate| gate.condition_type.as_deref() == Some(KRUISE_POD_READY));
-    let mut known = pod.status.conditions.iter().flatten();
-    if pod.metadata.deletion_timestamp.is_some()
-        || gated.next().is_none()
-        || known.any(|condition| condition.kind.as_deref() == Some(KRUISE_POD_READY))
-    {
-        return Ok(None);
-    }
+/// The strategic merge patch of `pods/status` that adds the first condition of the gate to a Pod for which it
+/// is due ([`kruise_pod_ready::first`]). The Pod's UID goes with it, so that a Pod recreated under the same
+/// name is not patched by mistake. It names no version: whatever else changes in the Pod, the condition is due.
+pub fn initial_condition(pod: &ObservedPod, now: Timestamp) -> Option<String> {
+    kruise_pod_ready::first(pod, now)?;
     let time = string(&Moment { now, seed: 0 }.rfc3339());
-    let uid =
-        pod.metadata.uid.map(|uid| format!("\"metadata\":{{\"uid\":{}}},", string(&uid))).unwrap_or_default();
-    Ok(Some(format!(
+    let uid = match &*pod.metadata.uid {
+        "" => String::new(),
+        uid => format!("\"metadata\":{{\"uid\":{}}},", string(uid)),
+    };
+    Some(format!(
         "{{{uid}\"status\":{{\"conditions\":[{{\"type\":\"{KRUISE_POD_READY}\",\"status\":\"True\",\"lastTransitionTime\":{time}}}]}}}}"
-    )))
+    ))
 }
 
 #[cfg(test)]
@@ -100,7 +50,7 @@ mod tests {
     use super::*;
 
     fn condition(pod: &str) -> Option<String> {
-        initial_condition(pod, Timestamp::UNIX_EPOCH).unwrap()
+        initial_condition(&ObservedPod::read(pod).unwrap(), Timestamp::UNIX_EPOCH)
     }
 
     #[test]

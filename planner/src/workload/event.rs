@@ -10,3 +10,13 @@ pub struct Event {
     /// A sentence that tells why.
     pub message: String,
 }
+
+/// An Event that tells of something ordinary.
+pub(crate) fn normal(reason: &'static str, message: String) -> Event {
+    Event { warning: false, reason, message }
+}
+
+/// An Event that tells of trouble.
+pub(crate) fn warning(reason: &'static str, message: String) -> Event {
+    Event { warning: true, reason, message }
+}

@@ -2,6 +2,7 @@
 //! ImagePullJobs (spec 30 §16). The caller asks only while the gates for it are on and the API exists.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::annotations::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
@@ -18,7 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::canonical::CanonicalError;
 use crate::text::percent::{Rounding, scaled};
-use crate::workload::revision::workload::{Owner, StoredRevision, short_hash};
+use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
+use crate::workload::children::Child;
+use crate::workload::event::normal;
+use crate::workload::owner::Owner;
+use crate::workload::revision::{RevisionData, StoredRevision, short_hash};
+use crate::workload::seen::Seen;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +39,7 @@ const TTL_SECONDS_AFTER_FINISHED: i32 = 600;
 
 /// What the user set for the download.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PreDownloadSettings {
     /// On how many nodes at a time.
     pub parallelism: IntOrString,
     /// Seconds for one attempt.
@@ -42,7 +48,7 @@ pub struct Settings {
     pub min_updated_ready_pods: i32,
 }
 
-impl Settings {
+impl PreDownloadSettings {
     /// Those of a CloneSet.
     pub fn of_strategy(strategy: &InPlaceUpdateStrategy) -> Self {
         let parallelism = strategy.image_pre_download_parallelism.clone();
@@ -89,45 +95,11 @@ pub struct Rollout<'a> {
     /// The revision that they go to.
     pub update: &'a StoredRevision,
     /// What the user set.
-    pub settings: &'a Settings,
+    pub settings: &'a PreDownloadSettings,
     /// Updated Pods that are ready; 0 while status speaks of another update revision.
     pub updated_ready: i32,
     /// The download is worth its while: see [`is_worthwhile`].
     pub worthwhile: bool,
-}
-
-/// What is to be done about the images of a rollout.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// Nothing: it was decided before, or too few Pods are updated yet.
-    Nothing,
-    /// Record that nothing is pulled ahead.
-    Ignore(Mark),
-    /// Create the jobs; one that exists already is fine. Then record it, even if a creation failed.
-    Create(Vec<PullJob>, Mark),
-}
-
-/// A label `true` for the update revision, so that the question is not asked again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(&'static str);
-
-impl Mark {
-    /// The merge patch of the revision, whichever version of it is stored.
-    pub fn to_json(self, revision: &StoredRevision) -> String {
-        let uid = crate::text::json_patch::string(&revision.metadata.uid);
-        format!(r#"{{"metadata":{{"uid":{uid},"labels":{{"{}":"true"}}}}}}"#, self.0)
-    }
-}
-
-/// An ImagePullJob to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullJob {
-    /// Its name.
-    pub name: String,
-    /// The image it pulls.
-    pub image: String,
-    /// The object.
-    pub json: String,
 }
 
 /// Whether images are pulled ahead at all. `max_unavailable` is the number of Pods that are updated at a
@@ -137,39 +109,49 @@ pub fn is_worthwhile(replicas: i32, partition: i32, max_unavailable: i32, in_pla
     in_place && replicas >= MIN_REPLICAS && !one_batch
 }
 
-/// Plans the download for a rollout whose current and update revision differ. When they are the same, the
-/// caller deletes the jobs that the workload owns.
+/// Plans the download for a rollout whose current and update revision differ: jobs to create, then the mark
+/// of the update revision, which is put there even if a creation failed.
 ///
 /// # Errors
 /// Where a recorded template can't be read.
-pub fn plan(rollout: &Rollout<'_>) -> Result<Plan, CanonicalError> {
+pub fn plan(rollout: &Rollout<'_>) -> Result<Vec<Action>, CanonicalError> {
     let labels = &rollout.update.metadata.labels;
     let decided =
         labels.contains_key(PRE_PREDOWNLOAD_CREATED) || labels.contains_key(IMAGE_PREDOWNLOAD_IGNORED);
     if decided || rollout.updated_ready < rollout.settings.min_updated_ready_pods {
-        return Ok(Plan::Nothing);
+        return Ok(Vec::new());
     }
     if !rollout.worthwhile {
-        return Ok(Plan::Ignore(Mark(IMAGE_PREDOWNLOAD_IGNORED)));
+        return Ok(vec![mark(rollout.update, IMAGE_PREDOWNLOAD_IGNORED)]);
     }
     let template = TemplateLens::of(rollout.update)?;
     let old: Vec<TemplateLens> =
         rollout.old.iter().map(|revision| TemplateLens::of(revision)).collect::<Result<_, _>>()?;
-    let jobs = template
-        .spec
-        .containers
-        .iter()
-        .filter(|new| {
-            let known = old.iter().flat_map(|old| &old.spec.containers).filter(|old| old.name == new.name);
-            let images: BTreeSet<&str> = known.map(|old| old.image.as_str()).collect();
-            images != BTreeSet::from([new.image.as_str()])
-        })
-        .map(|container| job(rollout, &template, container))
-        .collect();
-    Ok(Plan::Create(jobs, Mark(PRE_PREDOWNLOAD_CREATED)))
+    let changed = template.spec.containers.iter().filter(|new| {
+        let known = old.iter().flat_map(|old| &old.spec.containers).filter(|old| old.name == new.name);
+        let images: BTreeSet<&str> = known.map(|old| old.image.as_str()).collect();
+        images != BTreeSet::from([new.image.as_str()])
+    });
+    let jobs = changed.map(|container| job(rollout, &template, container));
+    Ok(jobs.chain([mark(rollout.update, PRE_PREDOWNLOAD_CREATED)]).collect())
 }
 
-fn job(rollout: &Rollout<'_>, template: &TemplateLens, container: &ContainerLens) -> PullJob {
+/// Deletes the jobs of a rollout that is over.
+pub fn clear(children: &[Arc<Child>]) -> Vec<Action> {
+    let jobs = children.iter().filter(|child| child.kind == IMAGE_PULL_JOB);
+    jobs.map(|job| Action::DeleteChild { kind: job.kind, child: job.seen.clone() }).collect()
+}
+
+/// Puts a label `true` on the update revision, whichever version of it is stored, so that the question is not
+/// asked again.
+fn mark(revision: &StoredRevision, label: &str) -> Action {
+    let child = Seen::object(&revision.metadata);
+    let uid = crate::text::json_patch::string(&child.uid);
+    let patch = format!(r#"{{"metadata":{{"uid":{uid},"labels":{{"{label}":"true"}}}}}}"#);
+    Action::PatchChild { kind: CONTROLLER_REVISION, child, patch }
+}
+
+fn job(rollout: &Rollout<'_>, template: &TemplateLens, container: &ContainerLens) -> Action {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Job<'a> {
@@ -225,7 +207,17 @@ fn job(rollout: &Rollout<'_>, template: &TemplateLens, container: &ContainerLens
     let job = Job { api_version: API_VERSION, kind: KIND, metadata, spec };
     // Texts and numbers in maps with text keys only: writing them as JSON cannot fail.
     let json = serde_json::to_string(&job).unwrap_or_default();
-    PullJob { name, image: container.image.clone(), json }
+    Action::CreateChild {
+        kind: IMAGE_PULL_JOB,
+        json,
+        created: normal(
+            "CreatedImagePullJob",
+            format!("created ImagePullJob {name} for image: {}", container.image),
+        ),
+        // An ordinary Event, as clients of OpenKruise know it.
+        failed: normal("FailedCreateImagePullJob", format!("failed to create ImagePullJob {name}")),
+        name,
+    }
 }
 
 /// The parts of a template that a job is made from.
@@ -274,7 +266,7 @@ impl TemplateLens {
         struct Template {
             template: TemplateLens,
         }
-        let revision = crate::workload::revision::workload::TemplateRevision::of_data(revision.data.get())?;
+        let revision = RevisionData::of_data(revision.data.get())?;
         Ok(serde_json::from_str::<Data>(revision.projection())?.spec.template)
     }
 }

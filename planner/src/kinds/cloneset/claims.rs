@@ -3,16 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
-use serde::Deserialize;
 use serde_json::json;
 
-use super::Snapshot;
-use super::action::{Action, Seen};
 use super::members::Member;
 use super::pod::TemplateError;
 use crate::pod::observed::{ObservedPod, PodMetadata};
 use crate::text::moment::Random;
+use crate::workload::action::Action;
+use crate::workload::children::Claim;
+use crate::workload::new_pod::NewClaim;
+use crate::workload::seen::Seen;
+use crate::workload::snapshot::Snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -21,51 +24,28 @@ mod tests;
 /// written before the Pod is deleted: afterwards nobody could tell who did that.
 const DELETED_WITH: &str = "kutter.io/deleted-with";
 
-/// A PersistentVolumeClaim, as much of it as is read here.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Claim {
-    /// Name, labels and owners.
-    pub metadata: PodMetadata,
+fn deleted_with(claim: &Claim) -> Option<&str> {
+    claim.metadata.annotations.get(DELETED_WITH)
 }
 
-impl Claim {
-    /// Reads a claim from its JSON text.
-    ///
-    /// # Errors
-    /// A text that is no claim.
-    pub fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-
-    /// The id that it shares with its Pod.
-    pub fn instance_id(&self) -> Option<&str> {
-        self.metadata.labels.get(CLONESET_INSTANCE_ID)
-    }
-
-    fn deleted_with(&self) -> Option<&str> {
-        self.metadata.annotations.get(DELETED_WITH)
-    }
-
-    /// Lets the claim go with the Pod, whoever deletes that, or no more.
-    fn mark(&self, pod: &str, uid: Option<&str>) -> Action {
-        let claim = Seen::of(&self.metadata);
-        let patch = json!({"metadata": {
-            "uid": claim.uid,
-            "resourceVersion": claim.resource_version,
-            "annotations": {DELETED_WITH: uid},
-        }});
-        let pod = uid.map_or("", |_| pod).to_owned();
-        Action::HandOverClaim { claim, pod, patch: patch.to_string() }
-    }
+/// Lets the claim go with the Pod, whoever deletes that, or no more.
+fn mark(claim: &Claim, pod: &str, uid: Option<&str>) -> Action {
+    let claim = Seen::of(&claim.metadata);
+    let patch = json!({"metadata": {
+        "uid": claim.uid,
+        "resourceVersion": claim.resource_version,
+        "annotations": {DELETED_WITH: uid},
+    }});
+    let pod = uid.map_or("", |_| pod).to_owned();
+    Action::HandOverClaim { claim, pod, patch: patch.to_string() }
 }
 
 /// The claims that the CloneSet owns and that are not being deleted, by instance id.
 pub(super) struct Claims<'a>(BTreeMap<&'a str, Vec<&'a Claim>>);
 
 impl<'a> Claims<'a> {
-    pub(super) fn of(snapshot: &Snapshot<'a>) -> Self {
-        let uid = &snapshot.set.metadata.uid;
+    pub(super) fn of(snapshot: &Snapshot<'a, CloneSet>) -> Self {
+        let uid = &snapshot.workload.metadata.uid;
         let mut by_id: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
         for claim in snapshot.claims {
             let owners = claim.metadata.owner_references.iter();
@@ -94,7 +74,7 @@ impl<'a> Claims<'a> {
 
     /// Ids of claims that are not to be deleted with a Pod.
     fn ids(&self) -> impl Iterator<Item = &'a str> {
-        let stays = |claims: &[&Claim]| claims.iter().all(|claim| claim.deleted_with().is_none());
+        let stays = |claims: &[&Claim]| claims.iter().all(|claim| deleted_with(claim).is_none());
         self.0.iter().filter(move |(_, claims)| stays(claims)).map(|(id, _)| *id)
     }
 
@@ -102,8 +82,8 @@ impl<'a> Claims<'a> {
     pub(super) fn mark(&self, pod: &ObservedPod) -> Vec<Action> {
         let PodMetadata { name, uid, .. } = &pod.metadata;
         let claims = pod.label(CLONESET_INSTANCE_ID).and_then(|id| self.0.get(id));
-        let unmarked = claims.into_iter().flatten().filter(|claim| claim.deleted_with() != Some(&**uid));
-        unmarked.map(|claim| claim.mark(name, Some(&**uid))).collect()
+        let unmarked = claims.into_iter().flatten().filter(|claim| deleted_with(claim) != Some(&**uid));
+        unmarked.map(|claim| mark(claim, name, Some(&**uid))).collect()
     }
 
     /// Takes the marks back from claims of Pods that stay after all.
@@ -112,7 +92,7 @@ impl<'a> Claims<'a> {
             .0
             .values()
             .flatten()
-            .filter_map(|claim| claim.deleted_with().map(|uid| (*claim, uid)))
+            .filter_map(|claim| deleted_with(claim).map(|uid| (*claim, uid)))
             .collect();
         if marked.is_empty() {
             return Vec::new();
@@ -129,7 +109,7 @@ impl<'a> Claims<'a> {
         let staying: HashSet<&str> =
             members.iter().filter(stays).map(|member| &*member.pod.metadata.uid).collect();
         let kept = marked.into_iter().filter(|(_, uid)| staying.contains(uid));
-        kept.map(|(claim, _)| claim.mark("", None)).collect()
+        kept.map(|(claim, _)| mark(claim, "", None)).collect()
     }
 }
 
@@ -142,7 +122,7 @@ pub(super) struct TakenIds<'a> {
 }
 
 impl<'a> TakenIds<'a> {
-    pub(super) fn of(snapshot: &Snapshot<'a>) -> Self {
+    pub(super) fn of(snapshot: &Snapshot<'a, CloneSet>) -> Self {
         let mut taken = Self { active: HashSet::new(), inactive: BTreeMap::new() };
         for pod in snapshot.pods {
             let Some(id) = pod.label(CLONESET_INSTANCE_ID).filter(|id| !id.is_empty()) else { continue };
@@ -162,12 +142,12 @@ impl<'a> TakenIds<'a> {
 
 /// What happens to claims whose Pod is gone, where they are not reused or were to go with it.
 pub(super) fn cleanup(
-    snapshot: &Snapshot<'_>,
+    snapshot: &Snapshot<'_, CloneSet>,
     claims: &Claims<'_>,
     taken: &TakenIds<'_>,
     misses_pods: bool,
 ) -> Vec<Action> {
-    let set = snapshot.set;
+    let set = snapshot.workload;
     let reuse = set.spec.scale_strategy.enable_pvc_reuse;
     let mut actions = Vec::new();
     for (id, claims) in &claims.0 {
@@ -175,7 +155,7 @@ pub(super) fn cleanup(
         if taken.active.contains(id) || (misses_pods && snapshot.refused.contains(*id)) {
             continue;
         }
-        for claim in claims.iter().filter(|claim| !reuse || claim.deleted_with().is_some()) {
+        for claim in claims.iter().filter(|claim| !reuse || deleted_with(claim).is_some()) {
             let seen = Seen::of(&claim.metadata);
             actions.push(match taken.inactive.get(id) {
                 None => Action::DeleteClaim(seen),
@@ -214,13 +194,13 @@ pub(super) struct InstanceIds {
 /// keeps its Pod's name, which is free only when that Pod is gone; one that has ended but stays keeps its
 /// claims.
 pub(super) fn instance_ids(
-    snapshot: &Snapshot<'_>,
+    snapshot: &Snapshot<'_, CloneSet>,
     claims: &Claims<'_>,
     taken: &TakenIds<'_>,
     count: usize,
     random: &mut Random,
 ) -> InstanceIds {
-    let reuse = snapshot.set.spec.scale_strategy.enable_pvc_reuse;
+    let reuse = snapshot.workload.spec.scale_strategy.enable_pvc_reuse;
     let kept = |id: &&str| reuse || snapshot.refused.contains(*id);
     let mut ids: BTreeSet<String> =
         claims.ids().filter(kept).filter(|id| !taken.has(id)).take(count).map(str::to_owned).collect();
@@ -240,11 +220,11 @@ pub(super) fn instance_ids(
 
 /// The claims to create for the Pod with this id.
 pub(super) fn missing(
-    snapshot: &Snapshot<'_>,
+    snapshot: &Snapshot<'_, CloneSet>,
     claims: &Claims<'_>,
     id: &str,
-) -> Result<Vec<super::NewClaim>, TemplateError> {
-    let mut wanted = super::pod::claims(snapshot.set, id)?;
+) -> Result<Vec<NewClaim>, TemplateError> {
+    let mut wanted = super::pod::claims(snapshot.workload, id)?;
     wanted.retain(|claim| !claims.has(id, &claim.name));
     Ok(wanted)
 }

@@ -9,7 +9,7 @@ use crate::pod::template::place::Place;
 use crate::pod::template::{default_claim_template, default_template};
 use crate::text::json_patch::{Patch, Pointer};
 use crate::text::verdict::Denial;
-use crate::workload::revision::workload::TemplateRevision;
+use crate::workload::revision::RevisionData;
 
 #[cfg(test)]
 mod tests;
@@ -67,7 +67,7 @@ pub fn default(
 
 /// Whether both say the same, as OpenKruise's types hold them: nulls and empty members do not count.
 fn is_same(old: &Value, new: &Value) -> bool {
-    let decoded = |template: &Value| TemplateRevision::of_template(&template.to_string()).ok();
+    let decoded = |template: &Value| RevisionData::of_template(&template.to_string()).ok();
     match (decoded(old), decoded(new)) {
         (Some(old), Some(new)) => old.data() == new.data(),
         _ => old == new,

@@ -8,7 +8,9 @@ use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
 use api::raw_object::{RawNode, RawObject};
 use thiserror::Error;
 
-use crate::workload::revision::workload::RevisionLabels;
+use crate::workload::new_pod::NewClaim;
+use crate::workload::owner::Owner;
+use crate::workload::revision::RevisionLabels;
 
 #[cfg(test)]
 mod tests;
@@ -22,15 +24,6 @@ pub(super) struct TemplateError {
 
 fn no_object(part: impl Into<String>) -> TemplateError {
     TemplateError { part: part.into() }
-}
-
-/// A claim to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewClaim {
-    /// Its name.
-    pub name: String,
-    /// Its JSON.
-    pub json: String,
 }
 
 /// A revision and its Pod template.
@@ -95,7 +88,7 @@ fn claim(set: &CloneSet, id: &str, name: &str, mut template: RawObject<'_>) -> S
             wanted.insert(name, value);
         }
     }
-    wanted.insert("ownerReferences", owner(set));
+    wanted.insert("ownerReferences", Owner::of(API_VERSION, KIND, &set.metadata).references());
     let mut claim = RawObject::default();
     claim.insert("apiVersion", RawNode::string("v1"));
     claim.insert("kind", RawNode::string("PersistentVolumeClaim"));
@@ -107,17 +100,6 @@ fn claim(set: &CloneSet, id: &str, name: &str, mut template: RawObject<'_>) -> S
         claim.insert(name, value.clone());
     }
     claim.to_string()
-}
-
-fn owner<'a>(set: &CloneSet) -> RawNode<'a> {
-    let mut owner = RawObject::default();
-    owner.insert("apiVersion", RawNode::string(API_VERSION));
-    owner.insert("kind", RawNode::string(KIND));
-    owner.insert("name", RawNode::string(&set.metadata.name));
-    owner.insert("uid", RawNode::string(&set.metadata.uid));
-    owner.insert("controller", RawNode::boolean(true));
-    owner.insert("blockOwnerDeletion", RawNode::boolean(true));
-    RawNode::array(vec![owner.into()])
 }
 
 /// The Pod with this id. `now` is the time as Kubernetes writes it.
@@ -150,7 +132,7 @@ pub(super) fn pod(
     if let Some(finalizers) = given.remove("finalizers") {
         metadata.insert("finalizers", finalizers);
     }
-    metadata.insert("ownerReferences", owner(set));
+    metadata.insert("ownerReferences", Owner::of(API_VERSION, KIND, &set.metadata).references());
     add_volumes(set, &mut spec, id)?;
     add_readiness_gate(&mut spec);
     let mut pod = RawObject::default();

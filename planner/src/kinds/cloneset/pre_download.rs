@@ -6,42 +6,24 @@ use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::CONTROLLER_HASH;
 
 use super::Working;
-use super::action::Seen;
 use super::counting::{is_on_delete, replicas};
 use crate::pod::inplace::{self, Template};
 use crate::text::percent::{Rounding, scaled};
-use crate::workload::pre_download::{self, PullJob, Rollout, Settings, is_worthwhile};
-use crate::workload::revision::workload::StoredRevision;
+use crate::workload::action::Action;
+use crate::workload::pre_download::{self, PreDownloadSettings, Rollout, is_worthwhile};
+use crate::workload::revision::StoredRevision;
 
-/// What to do about ImagePullJobs. Failures are only logged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PreDownload {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// The rollout is over: delete the ImagePullJobs of the namespace that the CloneSet controls.
-    Clear,
-    /// Create these jobs, then send this merge patch to the revision, whatever came of the jobs.
-    Record {
-        /// The jobs; one that exists is as good as created.
-        jobs: Vec<PullJob>,
-        /// The revision.
-        revision: Seen,
-        /// The merge patch.
-        patch: String,
-    },
-}
-
-pub(super) fn plan(working: &Working<'_>) -> PreDownload {
+/// What to do about ImagePullJobs.
+pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
     let set = working.set();
     let gates = working.snapshot.gates;
     let enabled = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
-    if !working.snapshot.settings.pull_jobs || !enabled.into_iter().all(|gate| gates.enabled(gate)) {
-        return PreDownload::Nothing;
+    if !working.snapshot.environment.pull_jobs || !enabled.into_iter().all(|gate| gates.enabled(gate)) {
+        return Vec::new();
     }
     let (current, update) = (working.current, working.update);
     if current.name() == update.name() {
-        return PreDownload::Clear;
+        return pre_download::clear(working.snapshot.children);
     }
     let strategy = &set.spec.update_strategy.rolling_update.in_place_update_strategy;
     let is_known = set.status.update_revision == update.name();
@@ -53,21 +35,12 @@ pub(super) fn plan(working: &Working<'_>) -> PreDownload {
         hash_label: CONTROLLER_HASH,
         old: &[current],
         update,
-        settings: &Settings::of_strategy(strategy),
+        settings: &PreDownloadSettings::of_strategy(strategy),
         updated_ready: if is_known { set.status.updated_ready_replicas } else { 0 },
         worthwhile: is_worthwhile_for(working, current, update),
     };
-    let record = |jobs, mark: pre_download::Mark| PreDownload::Record {
-        jobs,
-        revision: super::seen_revision(update),
-        patch: mark.to_json(update),
-    };
-    match pre_download::plan(&rollout) {
-        Ok(pre_download::Plan::Create(jobs, mark)) => record(jobs, mark),
-        Ok(pre_download::Plan::Ignore(mark)) => record(Vec::new(), mark),
-        // A template that can't be read is told of where Pods are updated.
-        Ok(pre_download::Plan::Nothing) | Err(_) => PreDownload::Nothing,
-    }
+    // A template that can't be read is told of where Pods are updated.
+    pre_download::plan(&rollout).unwrap_or_default()
 }
 
 fn is_worthwhile_for(working: &Working<'_>, current: &StoredRevision, update: &StoredRevision) -> bool {

@@ -7,7 +7,6 @@
 use serde::Deserialize;
 
 use super::Working;
-use super::action::{Action, DeleteReason, Seen, WriteReason, warning};
 use super::claims::{instance_ids, missing};
 use super::counting::Difference;
 use super::members::{Member, counts_as_new};
@@ -15,7 +14,9 @@ use super::pod::{self, Blueprint};
 use super::ranking::{Topology, rank};
 use crate::pod::lifecycle::{self, State};
 use crate::text::moment::Random;
-use crate::workload::event::Event;
+use crate::workload::action::{Action, DeleteReason, WriteReason};
+use crate::workload::event::{Event, warning};
+use crate::workload::seen::Seen;
 
 /// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the
 /// next.

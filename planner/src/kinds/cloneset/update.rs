@@ -8,7 +8,6 @@ use api::features::Feature;
 use api::kinds::shared::PodUpdatePolicy;
 use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 
-use super::action::{Action, Seen, WriteReason};
 use super::counting::{Difference, is_on_delete};
 use super::members::Member;
 use super::{REVISION_LABELS, Working};
@@ -16,7 +15,9 @@ use crate::pod::inplace::{self, Incomplete, Progress, Reason, Template, UpdateSp
 use crate::pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
-use crate::workload::revision::workload::{StoredRevision, short_hash};
+use crate::workload::action::{Action, WriteReason};
+use crate::workload::revision::{StoredRevision, short_hash};
+use crate::workload::seen::Seen;
 use crate::workload::update_order::UpdateOrder;
 
 /// What the step comes to.

@@ -37,7 +37,7 @@ use jiff::Timestamp;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::workload::event::Event;
-use crate::workload::revision::workload::StoredRevision;
+use crate::workload::revision::StoredRevision;
 
 mod condition;
 mod difference;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::text::canonical::CanonicalError;
 use crate::workload::revision::Author;
-use crate::workload::revision::workload::{StoredRevision, TemplateRevision};
+use crate::workload::revision::{RevisionData, StoredRevision};
 
 /// A Pod template, read for comparison. Nothing is written from it.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Template {
     /// # Errors
     /// The path and the problem, where a field does not decode into its Go type.
     pub fn read(template: &str) -> Result<Self, CanonicalError> {
-        Self::of(&TemplateRevision::of_template(template)?, Author::Kutter)
+        Self::of(&RevisionData::of_template(template)?, Author::Kutter)
     }
 
     /// The template that a revision recorded.
@@ -32,10 +32,10 @@ impl Template {
     /// # Errors
     /// Where the data is not a patch of a template.
     pub fn of_revision(revision: &StoredRevision) -> Result<Self, CanonicalError> {
-        Self::of(&TemplateRevision::of_data(revision.data.get())?, revision.author())
+        Self::of(&RevisionData::of_data(revision.data.get())?, revision.author())
     }
 
-    fn of(revision: &TemplateRevision, author: Author) -> Result<Self, CanonicalError> {
+    fn of(revision: &RevisionData, author: Author) -> Result<Self, CanonicalError> {
         let whole = match author {
             Author::Kutter => Some(template_of(revision.data())?),
             Author::OpenKruise => None,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::pod::observed::PodCondition;
 use crate::pod::write::condition;
-use crate::workload::revision::workload::RevisionLabels;
+use crate::workload::revision::RevisionLabels;
 use serde_json::{Value, json};
 
 const RULES: Rules = Rules {
@@ -241,4 +241,34 @@ fn the_first_condition_of_the_gate_is_false_when_a_hook_comes_before_its_control
     let hooks = hooks(json!({"preDelete": {"finalizersHandler": ["x/y"], "markPodNotReady": true}}));
     apply(&before_delete(&pod, &hooks, now()).unwrap(), &mut pod);
     assert_eq!(&*pod.condition("KruisePodReady").unwrap().status, "False");
+}
+
+#[test]
+fn all_that_is_due_for_a_new_pod_is_one_write() {
+    let gates = json!([{"conditionType": "KruisePodReady"}, {"conditionType": "InPlaceUpdateReady"}]);
+    let new = |node: &str| {
+        let metadata = json!({"name": "p", "labels": {LIFECYCLE_STATE: "PreparingNormal"}});
+        let pod = json!({"metadata": metadata, "spec": {"readinessGates": gates, "nodeName": node}});
+        ObservedPod::read(&pod.to_string()).unwrap()
+    };
+    let writes = |pod: &ObservedPod, hooks: &Lifecycle| {
+        refresh(pod, hooks, Flavour::CloneSet, &RULES, true, now()).unwrap().writes
+    };
+    let none = Lifecycle::default();
+    assert_eq!(writes(&new(""), &none), [], "it can't become ready before it is on a node");
+    let mut pod = new("n");
+    let first = writes(&pod, &none);
+    assert_eq!(first.len(), 1, "{first:?}");
+    apply(&first, &mut pod);
+    assert_eq!(State::of(&pod), Some(State::Normal));
+    assert!(pod.condition_is_true("KruisePodReady") && pod.condition_is_true("InPlaceUpdateReady"));
+    assert_eq!(writes(&pod, &none), []);
+
+    let held = hooks(json!({"preNormal": {"labelsHandler": {"warm": "yes"}}}));
+    let mut pod = new("n");
+    let first = writes(&pod, &held);
+    assert_eq!(first.len(), 1, "{first:?}");
+    apply(&first, &mut pod);
+    assert_eq!(State::of(&pod), Some(State::PreparingNormal), "its hook holds its state, not its readiness");
+    assert!(pod.condition_is_true("KruisePodReady") && pod.condition_is_true("InPlaceUpdateReady"));
 }

@@ -10,7 +10,12 @@ fn revision(name: &str, image: &str, labels: &Value) -> StoredRevision {
     StoredRevision::read(&object.to_string()).unwrap()
 }
 
-fn planned(update: &StoredRevision, updated_ready: i32, settings: &Settings, worthwhile: bool) -> Plan {
+fn planned(
+    update: &StoredRevision,
+    updated_ready: i32,
+    settings: &PreDownloadSettings,
+    worthwhile: bool,
+) -> Vec<Action> {
     let metadata = ObjectMeta {
         name: "demo".to_owned(),
         namespace: "shop".to_owned(),
@@ -34,18 +39,23 @@ fn planned(update: &StoredRevision, updated_ready: i32, settings: &Settings, wor
     .unwrap()
 }
 
+/// The mark of a revision.
+fn marked(revision: &StoredRevision, label: &str) -> Action {
+    let child =
+        Seen { name: revision.name().to_owned(), uid: "r".to_owned(), resource_version: String::new() };
+    let patch = format!(r#"{{"metadata":{{"uid":"r","labels":{{"{label}":"true"}}}}}}"#);
+    Action::PatchChild { kind: CONTROLLER_REVISION, child, patch }
+}
+
 #[test]
 fn scenario_30_one_job_pulls_each_new_image() {
     let update = revision("demo-2", "app:2", &json!({}));
-    let settings = Settings::of_strategy(&InPlaceUpdateStrategy::default());
-    let Plan::Create(jobs, mark) = planned(&update, 0, &settings, is_worthwhile(5, 4, 1, true)) else {
-        panic!("no jobs")
+    let settings = PreDownloadSettings::of_strategy(&InPlaceUpdateStrategy::default());
+    let actions = planned(&update, 0, &settings, is_worthwhile(5, 4, 1, true));
+    let [Action::CreateChild { json: job, .. }, mark] = actions.as_slice() else {
+        panic!("the other container keeps its image: {actions:?}")
     };
-    assert_eq!(
-        mark.to_json(&update),
-        r#"{"metadata":{"uid":"r","labels":{"apps.kruise.io/pre-predownload-created":"true"}}}"#
-    );
-    assert_eq!(jobs.len(), 1, "the other container keeps its image");
+    assert_eq!(*mark, marked(&update, "apps.kruise.io/pre-predownload-created"));
     let labels = json!({"app": "demo", "controller.kubernetes.io/hash": "2"});
     let expected = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
@@ -60,13 +70,13 @@ fn scenario_30_one_job_pulls_each_new_image() {
             "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": 300},
             "pullSecrets": ["regcred"],
             "sandboxConfig": {"annotations": {"team": "web"}, "labels": labels}}});
-    assert_eq!(serde_json::from_str::<Value>(&jobs[0].json).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Value>(job).unwrap(), expected);
 }
 
 #[test]
 fn scenario_31_few_replicas_and_single_batches_are_not_worth_it() {
     let update = revision("demo-2", "app:2", &json!({}));
-    let settings = Settings::of_strategy(&InPlaceUpdateStrategy::default());
+    let settings = PreDownloadSettings::of_strategy(&InPlaceUpdateStrategy::default());
     for (replicas, partition, max_unavailable, in_place, expected) in [
         (3, 0, 1, true, false),
         (4, 0, 1, true, true),
@@ -76,21 +86,23 @@ fn scenario_31_few_replicas_and_single_batches_are_not_worth_it() {
     ] {
         let worthwhile = is_worthwhile(replicas, partition, max_unavailable, in_place);
         assert_eq!(worthwhile, expected, "{replicas} {partition} {max_unavailable} {in_place}");
-        let ignored = Plan::Ignore(Mark("apps.kruise.io/image-predownload-ignored"));
+        let ignored = [marked(&update, "apps.kruise.io/image-predownload-ignored")];
         assert_eq!(planned(&update, 0, &settings, worthwhile) == ignored, !expected);
     }
 }
 
 #[test]
 fn the_question_is_asked_once_and_after_enough_pods() {
-    let settings =
-        Settings { min_updated_ready_pods: 2, ..Settings::of_strategy(&InPlaceUpdateStrategy::default()) };
+    let settings = PreDownloadSettings {
+        min_updated_ready_pods: 2,
+        ..PreDownloadSettings::of_strategy(&InPlaceUpdateStrategy::default())
+    };
     let update = revision("demo-2", "app:2", &json!({}));
-    assert_eq!(planned(&update, 1, &settings, true), Plan::Nothing);
-    assert!(matches!(planned(&update, 2, &settings, true), Plan::Create(..)));
+    assert_eq!(planned(&update, 1, &settings, true), []);
+    assert_eq!(planned(&update, 2, &settings, true).len(), 2);
     for label in ["apps.kruise.io/pre-predownload-created", "apps.kruise.io/image-predownload-ignored"] {
         let decided = revision("demo-2", "app:2", &json!({label: "true"}));
-        assert_eq!(planned(&decided, 2, &settings, true), Plan::Nothing);
+        assert_eq!(planned(&decided, 2, &settings, true), []);
     }
 }
 
@@ -103,8 +115,8 @@ fn annotations_of_other_workloads_are_read_leniently() {
             (IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, min),
         ];
         let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let Settings { parallelism, timeout_seconds, min_updated_ready_pods } =
-            Settings::of_annotations(&annotations, 10);
+        let PreDownloadSettings { parallelism, timeout_seconds, min_updated_ready_pods } =
+            PreDownloadSettings::of_annotations(&annotations, 10);
         (parallelism, timeout_seconds, min_updated_ready_pods)
     };
     assert_eq!(settings("3", "60", "2"), (IntOrString::Int(3), 60, 2));

@@ -1,4 +1,7 @@
 use super::*;
+use api::annotations::WHOLE_TEMPLATE;
+
+use crate::workload::revision::NewRevision;
 
 /// A SidecarSet with one container of this image; `more` goes into its spec.
 fn set(image: &str, more: &str) -> RolloutSet {
@@ -10,9 +13,31 @@ fn set(image: &str, more: &str) -> RolloutSet {
     RolloutSet::read(&json).unwrap()
 }
 
+/// The revision that a registration creates.
+fn created(registration: &Registration) -> &NewRevision {
+    let Some(RevisionStep::Create(revision)) = &registration.step else {
+        panic!("nothing is created: {registration:?}")
+    };
+    assert_eq!(registration.latest, revision.name);
+    revision
+}
+
+/// The patch of a registration, and the name of the revision that it is for.
+fn patched(registration: &Registration) -> (&str, &str) {
+    let Some(RevisionStep::Patch { revision, patch }) = &registration.step else {
+        panic!("nothing is patched: {registration:?}")
+    };
+    (&revision.name, patch)
+}
+
+/// Whether the current revision is stored already.
+fn is_stored(registration: &Registration) -> bool {
+    !matches!(registration.step, Some(RevisionStep::Create(_)))
+}
+
 /// The revision as it is stored after a registration created it.
 fn stored(registration: &Registration, resource_version: &str) -> StoredRevision {
-    let Latest::New(revision) = &registration.latest else { panic!("nothing is created: {registration:?}") };
+    let revision = created(registration);
     let metadata =
         format!(r#""metadata":{{"uid":"uid-{}","resourceVersion":"{resource_version}","#, revision.name);
     StoredRevision::read(&revision.to_json().replace(r#""metadata":{"#, &metadata)).unwrap()
@@ -32,7 +57,7 @@ fn history(images: u32) -> Vec<StoredRevision> {
     history
 }
 
-fn names(keys: &[RevisionKey]) -> Vec<&str> {
+fn names(keys: &[Seen]) -> Vec<&str> {
     keys.iter().map(|key| key.name.as_str()).collect()
 }
 
@@ -50,9 +75,9 @@ fn the_first_revision_of_the_example_is_that_of_the_reference() {
           "volumeMounts":[{"name":"spool","mountPath":"/logs"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",
           "imagePullPolicy":"IfNotPresent","podInjectPolicy":"AfterAppContainer","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}}"#;
     let registration = register(&RolloutSet::read(json).unwrap(), &[], &[]);
-    assert_eq!(registration.latest.name(), "logship-64769cc7c5");
-    assert!(registration.patch.is_none() && registration.obsolete.is_empty());
-    let Latest::New(revision) = registration.latest else { panic!() };
+    assert_eq!(registration.latest, "logship-64769cc7c5");
+    assert!(registration.obsolete.is_empty());
+    let revision = created(&registration);
     assert_eq!(revision.collision_count, 0);
     let object = revision.to_json();
     let head = concat!(
@@ -71,12 +96,12 @@ fn an_image_change_and_back_leaves_two_revisions_the_first_with_number_3() {
     let history = history(2);
     assert_eq!((history[0].revision, history[1].revision), (1, 2));
     let back = register(&set("i:1", ""), &history, &[]);
-    assert_eq!(back.latest, Latest::Stored { name: history[0].name().to_owned() });
-    let patch = back.patch.unwrap();
-    assert_eq!(patch.name, history[0].name());
+    assert_eq!(back.latest, history[0].name());
+    let (name, patch) = patched(&back);
+    assert_eq!(name, history[0].name());
     let expected =
         format!(r#"{{"metadata":{{"uid":"uid-{}","resourceVersion":"1"}},"revision":3}}"#, history[0].name());
-    assert_eq!(patch.json, expected);
+    assert_eq!(patch, expected);
 }
 
 #[test]
@@ -84,8 +109,8 @@ fn the_newest_revision_is_left_alone_in_whatever_order_it_is_listed() {
     let mut history = history(3);
     history.reverse();
     let again = register(&set("i:3", ""), &history, &[]);
-    assert_eq!(again.latest.name(), history[0].name());
-    assert!(again.patch.is_none() && again.obsolete.is_empty());
+    assert_eq!(again.latest, history[0].name());
+    assert!(again.step.is_none() && again.obsolete.is_empty());
 }
 
 #[test]
@@ -95,26 +120,25 @@ fn a_revision_of_openkruise_is_current_though_it_lacks_what_it_does_not_know() {
     theirs.metadata.annotations.remove(WHOLE_TEMPLATE);
     let json = r#"{"metadata":{"name":"web","uid":"u"},"spec":{"containers":[{"name":"c","image":"i:1","future":1}]}}"#;
     let extended = RolloutSet::read(json).unwrap();
-    assert_eq!(
-        register(&extended, &[theirs.clone()], &[]).latest,
-        Latest::Stored { name: theirs.name().to_owned() }
-    );
+    let registration = register(&extended, &[theirs.clone()], &[]);
+    assert!(is_stored(&registration) && registration.latest == theirs.name());
     theirs.metadata.annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
-    assert!(matches!(register(&extended, &[theirs], &[]).latest, Latest::New(_)));
+    assert!(!is_stored(&register(&extended, &[theirs], &[])));
 }
 
 #[test]
 fn revisions_of_another_owner_do_not_count() {
     let mut other = history(1);
     other[0].metadata.owner_references[0].uid = "another".to_owned();
-    assert!(matches!(register(&set("i:1", ""), &other, &[]).latest, Latest::New(_)));
+    assert!(!is_stored(&register(&set("i:1", ""), &other, &[])));
     other[0].metadata.owner_references.clear();
-    assert!(matches!(register(&set("i:1", ""), &other, &[]).latest, Latest::Stored { .. }));
+    assert!(is_stored(&register(&set("i:1", ""), &other, &[])));
 }
 
 #[test]
 fn a_taken_name_is_used_if_it_means_the_same_and_else_counted() {
-    let Latest::New(wanted) = register(&set("i:1", ""), &[], &[]).latest else { panic!() };
+    let registration = register(&set("i:1", ""), &[], &[]);
+    let wanted = created(&registration);
     let same = stored(&register(&set("i:1", ""), &[], &[]), "1");
     assert_eq!(wanted.after_collision(&same), None);
     let other = stored(&register(&set("i:2", ""), &[], &[]), "1");
@@ -124,20 +148,20 @@ fn a_taken_name_is_used_if_it_means_the_same_and_else_counted() {
     let hash = |revision: &NewRevision| {
         StoredRevision::read(&revision.to_json()).unwrap().metadata.labels[CONTROLLER_HASH].clone()
     };
-    assert_eq!(hash(&next), hash(&wanted));
-    assert!(wanted.name.ends_with(&hash(&wanted)) && !next.name.ends_with(&hash(&wanted)));
+    assert_eq!(hash(&next), hash(wanted));
+    assert!(wanted.name.ends_with(&hash(wanted)) && !next.name.ends_with(&hash(wanted)));
 }
 
 #[test]
 fn a_new_custom_version_is_put_on_the_current_revision() {
     let history = history(1);
     let named = register(&set("i:1", r#","customVersion":"v7""#), &history, &[]);
-    let json = named.patch.unwrap().json;
+    let (_, json) = patched(&named);
     assert!(json.ends_with(r#""labels":{"apps.kruise.io/sidecarset-custom-version":"v7"}}}"#), "{json}");
     let mut labelled = history;
     labelled[0].metadata.labels.insert(SIDECARSET_CUSTOM_VERSION.to_owned(), "v7".to_owned());
-    assert!(register(&set("i:1", r#","customVersion":"v7""#), &labelled, &[]).patch.is_none());
-    assert!(register(&set("i:1", ""), &labelled, &[]).patch.is_none(), "a version that is not given stays");
+    assert!(register(&set("i:1", r#","customVersion":"v7""#), &labelled, &[]).step.is_none());
+    assert!(register(&set("i:1", ""), &labelled, &[]).step.is_none(), "a version that is not given stays");
 }
 
 #[test]
@@ -171,11 +195,11 @@ fn one_revision_is_kept_whatever_the_limit_and_ten_by_default() {
     let history = history(12);
     let newest = register(&set("i:12", r#","revisionHistoryLimit":0"#), &history, &[]);
     assert_eq!(newest.obsolete.len(), 11);
-    assert!(!names(&newest.obsolete).contains(&newest.latest.name()));
+    assert!(!names(&newest.obsolete).contains(&newest.latest.as_str()));
     assert_eq!(register(&set("i:12", ""), &history, &[]).obsolete.len(), 2);
     let rolled_back = register(&set("i:1", r#","revisionHistoryLimit":-1"#), &history, &[]);
     assert!(
-        !names(&rolled_back.obsolete).contains(&rolled_back.latest.name()),
+        !names(&rolled_back.obsolete).contains(&rolled_back.latest.as_str()),
         "the one that becomes current stays"
     );
 }

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::record;
 use super::set::RolloutSet;
+use crate::kinds::sidecarset::revision::{data_of_spec, restored_spec};
 use crate::pod::observed::ObservedPod;
-use crate::workload::revision::workload::StoredRevision;
-use crate::workload::revision::{SidecarSetRevision, restored_spec};
+use crate::workload::revision::StoredRevision;
 
 /// The differences between the present sidecars and those of older revisions, found once for each.
 pub(super) struct Differences<'a> {
@@ -64,7 +64,7 @@ fn sidecars(spec: &str) -> Option<Sidecars> {
         #[serde(borrow)]
         init_containers: Option<Vec<BTreeMap<String, &'a RawValue>>>,
     }
-    let revision = SidecarSetRevision::of_spec(spec).ok()?;
+    let revision = data_of_spec(spec).ok()?;
     let Data { spec } = serde_json::from_str(revision.data()).ok()?;
     let init = spec.init_containers.unwrap_or_default();
     let always = |container: &BTreeMap<String, &RawValue>| {

@@ -1,7 +1,7 @@
 //! The tables of spec 30 §3.
 
 use super::*;
-use crate::workload::revision::workload::{StoredRevision, TemplateRevision};
+use crate::workload::revision::{RevisionData, StoredRevision};
 
 const GATED: Options<'_> = Options {
     revision: "demo-2",
@@ -211,7 +211,7 @@ fn fields_unknown_to_openkruise_count_where_both_recorded_them() {
     let mut new = base();
     new["spec"]["future"] = json!(1);
     let recorded = |template: &Value, marked: bool| {
-        let data = TemplateRevision::of_template(&template.to_string()).unwrap();
+        let data = RevisionData::of_template(&template.to_string()).unwrap();
         let annotations = if marked { json!({"kutter.io/whole-template": "true"}) } else { json!({}) };
         let object = json!({"metadata": {"name": "a", "annotations": annotations}, "revision": 1,
             "data": serde_json::from_str::<Value>(data.data()).unwrap()});

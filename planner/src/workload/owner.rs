@@ -1,0 +1,51 @@
+//! The owner reference that children of a workload carry.
+
+use api::kinds::ObjectMeta;
+use api::raw_object::{RawNode, RawObject};
+use serde::Serialize;
+
+/// An owner reference that makes the owner the controller.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    controller: bool,
+    block_owner_deletion: bool,
+}
+
+impl<'a> Owner<'a> {
+    /// The reference to the object with this `metadata`.
+    pub fn of(api_version: &'a str, kind: &'a str, metadata: &'a ObjectMeta) -> Self {
+        Self::new(api_version, kind, &metadata.name, &metadata.uid)
+    }
+
+    /// The reference to the object with this name and UID.
+    pub fn new(api_version: &'a str, kind: &'a str, name: &'a str, uid: &'a str) -> Self {
+        Self { api_version, kind, name, uid, controller: true, block_owner_deletion: true }
+    }
+
+    /// The owner's name.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The owner's UID.
+    pub fn uid(&self) -> &'a str {
+        self.uid
+    }
+
+    /// `metadata.ownerReferences` with this one alone.
+    pub(crate) fn references<'n>(&self) -> RawNode<'n> {
+        let mut owner = RawObject::default();
+        owner.insert("apiVersion", RawNode::string(self.api_version));
+        owner.insert("kind", RawNode::string(self.kind));
+        owner.insert("name", RawNode::string(self.name));
+        owner.insert("uid", RawNode::string(self.uid));
+        owner.insert("controller", RawNode::boolean(self.controller));
+        owner.insert("blockOwnerDeletion", RawNode::boolean(self.block_owner_deletion));
+        RawNode::array(vec![owner.into()])
+    }
+}

@@ -1,0 +1,120 @@
+//! The data of revisions that record a Pod template, and the hash of volume claim templates beside it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use api::Raw;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::data::RevisionData;
+use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
+use crate::text::hash::deep_hash;
+use crate::text::recent::Recent;
+
+const TEMPLATE: Kind = Kind::Struct(&table::POD_TEMPLATE_SPEC);
+/// The directive in stored data that is no part of the template. `kubectl kruise rollout undo` copies it
+/// into templates.
+const DIRECTIVE: &str = "$patch";
+
+thread_local! {
+    // Canonical bytes are most of the cost of a plan.
+    static TEMPLATES: RefCell<Recent<RevisionData>> = const { RefCell::new(Recent::new()) };
+    static CLAIMS_HASHES: RefCell<Recent<String>> = const { RefCell::new(Recent::new()) };
+}
+
+impl RevisionData {
+    /// The revision of a workload's `spec.template`, which must be defaulted already.
+    ///
+    /// # Errors
+    /// The path and the problem, where a field does not decode into its Go type.
+    pub fn of_template(template: &str) -> Result<Self, CanonicalError> {
+        TEMPLATES.with_borrow_mut(|recent| recent.get_or_make(template, Self::made_of_template))
+    }
+
+    fn made_of_template(template: &str) -> Result<Self, CanonicalError> {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(template)?;
+        members.remove(DIRECTIVE);
+        let template = serde_json::to_string(&members)?;
+        let patch = |unknown, numbers| {
+            let template = canonical_json(&template, &TEMPLATE, unknown)?;
+            let members = template.strip_prefix('{').unwrap_or(&template);
+            let data = format!(r#"{{"spec":{{"template":{{"{DIRECTIVE}":"replace",{members}}}}}"#);
+            sorted_json(&data, numbers)
+        };
+        let (data, projection) =
+            (patch(Unknown::Keep, Numbers::Exact)?, patch(Unknown::Drop, Numbers::Double)?);
+        Ok(Self::new(data, projection, Self::of_data))
+    }
+
+    /// The revision that stored data restores.
+    ///
+    /// # Errors
+    /// Where the data is not a patch of a template.
+    pub fn of_data(data: &str) -> Result<Self, CanonicalError> {
+        Self::of_template(restored_template(data)?.get())
+    }
+}
+
+/// The template that stored data restores, without the directive that it replaces the present one.
+///
+/// # Errors
+/// Where the data is not a patch of a template.
+pub fn restored_template(data: &str) -> Result<Raw, CanonicalError> {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        template: BTreeMap<String, &'a RawValue>,
+    }
+    let mut template = serde_json::from_str::<Data<'_>>(data)?.spec.template;
+    template.remove(DIRECTIVE);
+    Ok(Raw::parse(serde_json::to_string(&template)?)?)
+}
+
+/// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where
+/// there are none (spec 30 §2.5).
+///
+/// # Errors
+/// The path and the problem, where a field does not decode into its Go type.
+pub fn claims_hash(templates: &str) -> Result<String, CanonicalError> {
+    CLAIMS_HASHES.with_borrow_mut(|recent| recent.get_or_make(templates, made_claims_hash))
+}
+
+fn made_claims_hash(templates: &str) -> Result<String, CanonicalError> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Template<'a> {
+        metadata: Option<TemplateMetadata>,
+        #[serde(borrow)]
+        spec: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct TemplateMetadata {
+        name: Option<String>,
+    }
+    let templates: Option<Vec<Template<'_>>> = serde_json::from_str(templates)?;
+    let mut claims = Vec::new();
+    for template in templates.into_iter().flatten() {
+        let name = template.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+        let kind = Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM_SPEC);
+        let spec = canonical_json(template.spec.map_or("null", RawValue::get), &kind, Unknown::Drop)?;
+        let metadata = canonical_json(
+            &serde_json::to_string(&BTreeMap::from([("name", &name)]))?,
+            &Kind::Struct(&table::OBJECT_META),
+            Unknown::Drop,
+        )?;
+        claims.push((name, format!(r#"{{"metadata":{metadata},"spec":{spec},"status":{{}}}}"#)));
+    }
+    if claims.is_empty() {
+        return Ok(String::new());
+    }
+    claims.sort_by(|(one, _), (another, _)| one.cmp(another));
+    let claims: Vec<String> = claims.into_iter().map(|(_, claim)| claim).collect();
+    Ok(deep_hash(&format!("[{}]", claims.join(","))).to_string())
+}

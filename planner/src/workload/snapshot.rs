@@ -1,0 +1,71 @@
+//! What a plan is made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::features::FeatureGates;
+use jiff::Timestamp;
+
+use super::children::{Child, Claim};
+use super::revision::StoredRevision;
+use crate::pod::observed::{ObservedPod, Pairs};
+use crate::text::server_version::ServerVersion;
+
+/// Everything that a plan is made from.
+///
+/// # Assumptions
+/// The snapshot is never older than the controller's own writes about this workload: every answer of the
+/// API server to a create, a patch or a delete is in it, even where the watch has not shown it yet, and
+/// after a write whose answer is not known (a timeout) the objects are read again before the next plan.
+/// There are no expectations beside that. A snapshot that is older than what *others* did is harmless: each
+/// write to an existing object carries the version that was looked at.
+#[derive(Debug)]
+pub struct Snapshot<'a, W> {
+    /// The workload, in the version that is stored.
+    pub workload: &'a W,
+    /// Every Pod with an owner reference to this UID, whether it runs, ends or has ended.
+    pub pods: &'a [Arc<ObservedPod>],
+    /// The claims with an owner reference to this UID.
+    pub claims: &'a [Arc<Claim>],
+    /// Its child objects of other kinds, as far as a plan may delete them: ImagePullJobs of a rollout that is
+    /// over.
+    pub children: &'a [Arc<Child>],
+    /// The ControllerRevisions of the namespace that the selector matches or that this UID owns; others do
+    /// no harm.
+    pub revisions: &'a [Arc<StoredRevision>],
+    /// Labels of nodes by name. Read only if the template has `topologySpreadConstraints`; nodes that are
+    /// missing count as having no labels.
+    pub nodes: &'a BTreeMap<Box<str>, Pairs>,
+    /// Instance ids of Pods that this controller tried to create and the API server refused: their claims
+    /// are kept for the next try. May be forgotten at a restart.
+    pub refused: &'a BTreeSet<String>,
+    /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
+    /// others are updated in their place. May be forgotten at a restart.
+    pub held: &'a BTreeMap<Box<str>, Refusal>,
+    /// `status.collisionCount` as far as the controller has come with it since the status was written.
+    pub collision_count: Option<i32>,
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    /// What the operator settled, and what the cluster can do.
+    pub environment: Environment,
+}
+
+/// Why the update of a Pod was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the API server said.
+    pub message: Box<str>,
+    /// When it said so for the first time.
+    pub since: Timestamp,
+}
+
+/// What all plans have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The flag `--cloneset-scaling-exclude-preparing-delete`.
+    pub exclude_preparing_delete: bool,
+    /// The API server's version, which tells whether it has `pods/resize`.
+    pub server: ServerVersion,
+    /// The kind ImagePullJob is installed.
+    pub pull_jobs: bool,
+}

@@ -1,0 +1,143 @@
+//! The status of a workload and the patch that writes it, only where something differs.
+
+use api::kinds::shared::ConditionStatus;
+use api::meta::LabelSelector;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::conditions::{self, Condition};
+use super::kind::{Workload, WorkloadStatus};
+use super::plan::Outcome;
+
+#[cfg(test)]
+mod tests;
+
+/// The type of the condition that tells of the last failure of the scale step.
+pub const FAILED_SCALE: &str = "FailedScale";
+/// The type of the condition that tells of the last failure of the update step.
+pub const FAILED_UPDATE: &str = "FailedUpdate";
+
+/// The status to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusPlan<S> {
+    uid: String,
+    resource_version: String,
+    old: S,
+    new: S,
+    now: Timestamp,
+}
+
+impl<S: WorkloadStatus> StatusPlan<S> {
+    /// The status as it is stored.
+    pub(crate) fn unchanged<W: Workload<Status = S>>(workload: &W, now: Timestamp) -> Self {
+        Self::new(workload, workload.status().clone(), now)
+    }
+
+    /// The status as it is from now on, but for the conditions that are added.
+    pub(crate) fn new<W: Workload<Status = S>>(workload: &W, new: S, now: Timestamp) -> Self {
+        let metadata = workload.metadata();
+        Self {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            old: workload.status().clone(),
+            new,
+            now,
+        }
+    }
+
+    /// Changes the conditions.
+    pub(crate) fn change_conditions(&mut self, change: impl FnOnce(&mut Vec<Condition>)) {
+        let mut conditions = self.new.conditions();
+        change(&mut conditions);
+        self.new.set_conditions(conditions);
+    }
+
+    /// The status, but for errors while carrying out the plan.
+    pub fn status(&self) -> &S {
+        &self.new
+    }
+
+    /// The merge patch of `/status`; `None` where nothing differs. It holds for the state that was looked at:
+    /// of a custom resource's status the API server checks the version, not the UID.
+    pub fn patch(&self, scale: &Outcome, update: &Outcome) -> Option<String> {
+        let mut new = self.new.clone();
+        let mut conditions = new.conditions();
+        record(&mut conditions, FAILED_SCALE, scale, self.now);
+        record(&mut conditions, FAILED_UPDATE, update, self.now);
+        new.set_conditions(conditions);
+        let written = self.old.observed_generation().is_some() && !self.old.update_revision().is_empty()
+            || !self.old.conditions().is_empty();
+        if written && new == self.old {
+            return None;
+        }
+        let (old, new) = (members(&self.old), members(&new));
+        let mut patch = Map::new();
+        for (name, value) in &new {
+            if old.get(name) != Some(value) || S::REQUIRED.contains(&name.as_str()) {
+                patch.insert(name.clone(), value.clone());
+            }
+        }
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            patch.insert(name.clone(), Value::Null);
+        }
+        Some(
+            json!({"metadata": {"uid": self.uid, "resourceVersion": self.resource_version}, "status": patch})
+                .to_string(),
+        )
+    }
+}
+
+/// Numbers and texts of ours only: nothing is lost on the way through a value.
+fn members(status: &impl WorkloadStatus) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Sets or clears the condition of a step.
+fn record(conditions: &mut Vec<Condition>, kind: &str, outcome: &Outcome, now: Timestamp) {
+    match outcome {
+        Outcome::Skipped => {}
+        Outcome::Succeeded => conditions.retain(|condition| condition.kind != kind),
+        Outcome::Failed(message) => {
+            let since = conditions::condition(conditions, kind)
+                .filter(|known| known.status == ConditionStatus::True)
+                .and_then(|known| known.last_transition_time.clone());
+            conditions::set(
+                conditions,
+                Condition {
+                    kind: kind.to_owned(),
+                    status: ConditionStatus::True,
+                    message: message.clone(),
+                    last_transition_time: Some(since.unwrap_or_else(|| now.into())),
+                    ..Condition::default()
+                },
+            );
+        }
+    }
+}
+
+/// A selector in text form, as Kubernetes prints it: sorted by key.
+pub fn selector_text(selector: &LabelSelector) -> String {
+    let mut terms: Vec<(&str, String)> = Vec::new();
+    for (key, value) in selector.match_labels.iter().flatten() {
+        terms.push((key, format!("{key}={value}")));
+    }
+    for requirement in selector.match_expressions.iter().flatten() {
+        let key = requirement.key.as_str();
+        let mut values: Vec<&str> = requirement.values.iter().flatten().map(String::as_str).collect();
+        values.sort_unstable();
+        terms.push((
+            key,
+            match requirement.operator.as_str() {
+                "In" => format!("{key} in ({})", values.join(",")),
+                "NotIn" => format!("{key} notin ({})", values.join(",")),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_owned(),
+            },
+        ));
+    }
+    terms.sort_by_key(|(key, _)| *key);
+    terms.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,130 @@
+//! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals.
+//! The decision itself is [`planner::kinds::deletion_protection`].
+
+use api::features::Feature;
+use planner::kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
+use planner::text::json_patch::Patch;
+use planner::text::verdict::Verdict;
+
+use crate::admission::Admission;
+use crate::deadline::Deadline;
+use crate::protection_log::Entry;
+use crate::review::Request;
+
+pub(crate) async fn validate(
+    admission: &Admission,
+    kind: Kind,
+    request: &Request<'_>,
+    deadline: Deadline,
+) -> Verdict {
+    if request.operation != "DELETE" {
+        return other_operation(kind, request);
+    }
+    if !request.sub_resource.is_empty() {
+        return Verdict::allow();
+    }
+    // A definition is read in the version of the request's kind; the Kruise workloads by their resource's.
+    let version = match kind {
+        Kind::CustomResourceDefinition => &request.kind.version,
+        _ => &request.resource.version,
+    };
+    let mut assessment = assess(kind, version, request.old_object, &admission.gates);
+    loop {
+        assessment = match assessment {
+            Assessment::Allowed => return allowed(admission, kind, request, deadline).await,
+            Assessment::Invalid(denial) => return denial.into(),
+            Assessment::Refused(refusal) => {
+                record(admission, kind, request, &refusal);
+                return refusal.denial.into();
+            }
+            Assessment::Undecided(question) => {
+                let count = count(admission, question.need(), deadline).await;
+                question.answer(count)
+            }
+        };
+    }
+}
+
+/// Only deletes are registered. Creates and updates of the Kruise workloads have rules of their own,
+/// which this version does not have: refusing them keeps an old registration from passing everything.
+fn other_operation(kind: Kind, request: &Request<'_>) -> Verdict {
+    if !kind.is_kruise_workload() {
+        return Verdict::allow();
+    }
+    let operation = &request.operation;
+    Verdict::deny(
+        400,
+        format!("{operation} of {} is not served by this version: only DELETE is", kind.name()),
+    )
+}
+
+/// Passes, and tells of what the client may not expect (spec 50, sharp edges 9 and 10).
+async fn allowed(admission: &Admission, kind: Kind, request: &Request<'_>, deadline: Deadline) -> Verdict {
+    let mut warnings = Vec::new();
+    if let Some(object) = request.old_object
+        && admission.gates.enabled(Feature::ResourcesDeletionProtection)
+    {
+        warnings.extend(deletion_protection::unknown_value(object));
+        if kind == Kind::Namespace
+            && let Some(namespace) = deletion_protection::name(object)
+        {
+            let listing = admission.lookup.protected_objects(&namespace);
+            let found = deadline.within("listing protected objects", listing).await.unwrap_or_default();
+            let objects = found.iter().map(|(kind, object)| (*kind, object.as_raw_value()));
+            warnings.extend(deletion_protection::left_behind(objects, &admission.gates));
+        }
+    }
+    Verdict::Allow { edits: Patch::default(), warnings }
+}
+
+async fn count(admission: &Admission, need: &Need, deadline: Deadline) -> Result<usize, String> {
+    let lookup = &admission.lookup;
+    let counted = match need {
+        Need::ActivePods { namespace } => {
+            deadline.within("counting Pods", lookup.active_pods(namespace)).await
+        }
+        Need::BoundClaims { namespace } => {
+            deadline.within("counting PersistentVolumeClaims", lookup.bound_claims(namespace)).await
+        }
+        // The count settles for what it found when its own time ends, which must come first.
+        Need::CustomResources(resources) => {
+            let patience = deadline.remaining().mul_f64(0.9);
+            let count = lookup.custom_resources(resources, patience);
+            deadline.within("counting custom resources", count).await
+        }
+    };
+    match counted {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(slow) => Err(slow.to_string()),
+    }
+}
+
+fn record(admission: &Admission, kind: Kind, request: &Request<'_>, refusal: &Refusal) {
+    let Refusal { namespace, name, .. } = refusal;
+    let requested_kind = if request.kind.kind.is_empty() { kind.name() } else { &request.kind.kind };
+    let user = &*request.user_info.username;
+    let user_label = if admission.flags.user_names_in_metrics { user } else { "" };
+    let metrics = &admission.metrics;
+    match kind {
+        Kind::Namespace => metrics.namespaces_kept.with_label_values(&[name.as_str(), user_label]).inc(),
+        Kind::CustomResourceDefinition => {
+            metrics.definitions_kept.with_label_values(&[name.as_str(), user_label]).inc();
+        }
+        _ => {
+            let key = format!("{requested_kind}_{namespace}_{name}");
+            let counter = match kind {
+                Kind::Service | Kind::Ingress => &metrics.resources_kept,
+                _ => &metrics.workloads_kept,
+            };
+            counter.with_label_values(&[key.as_str(), user_label]).inc();
+        }
+    }
+    let kind = match kind {
+        Kind::Namespace | Kind::CustomResourceDefinition => kind.name(),
+        _ => requested_kind,
+    };
+    let entry = Entry { event: "DeletionProtection", kind, namespace, name, user };
+    if !admission.protection_log.record(&entry) {
+        metrics.log_lines_dropped.inc();
+    }
+}
