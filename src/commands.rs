@@ -30,7 +30,7 @@ enum Command {
     ///
     /// Exit code 0: complete, 1: error, 2: waiting or moving.
     Explain(explain::ExplainArguments),
-    /// Show how a CloneSet is created and rolled out, in a simulated cluster
+    /// Show how a workload is created and rolled out, in a simulated cluster
     ///
     /// Exit code 0: it came to what it asks for, 1: error, 4: it did not.
     Simulate(simulate::SimulateArguments),

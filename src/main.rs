@@ -11,6 +11,7 @@ mod offline;
 mod review;
 mod serve;
 mod simulate;
+mod workloads;
 
 use std::process::ExitCode;
 

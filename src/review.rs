@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use cluster::files::Objects;
 use cluster::{Index, Lookup};
 use planner::text::moment::Moment;
-use webhooks::{Admission, Metrics, ProtectionLog, Settings};
+use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
 use crate::offline;
 
@@ -116,7 +116,7 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         gates,
         index: Arc::new(Index::fixed(world)),
         lookup: Lookup::files(objects),
-        settings: Settings::default(),
+        flags: AdmissionFlags::default(),
         metrics: Metrics::new()?,
         protection_log: ProtectionLog::disabled(),
         clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),

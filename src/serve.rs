@@ -86,7 +86,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let reads = certs::Metrics::register(metrics.registry())?;
+    let reads = certs::ReadMetrics::register(metrics.registry())?;
     let mut certificates =
         certs::start(client.clone(), settings.certificates.clone(), recorder.clone(), reads);
 
@@ -94,7 +94,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         gates: settings.gates.clone(),
         index: index.clone(),
         lookup: Lookup::cluster(client.clone()),
-        settings: settings.admission(),
+        flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
         clock: settings::clock(),

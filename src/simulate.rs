@@ -1,25 +1,21 @@
-//! `kutter simulate`: how a CloneSet is created and rolled out, in a simulated cluster, with the planner that
-//! the controller uses. It talks to no cluster, and equal arguments give equal answers.
+//! `kutter simulate`: how a workload is created and rolled out, in a simulated cluster, with the planner that
+//! its controller uses. It talks to no cluster, and equal arguments give equal answers.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use api::features::FeatureGates;
-use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use clap::Args;
 use cluster::files::{Object, Objects};
-use planner::kinds::cloneset::defaulting;
-use planner::kinds::cloneset::validation::{self, NamedPod};
-use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Step, chart};
-use planner::text::json_patch;
-use planner::text::verdict::Verdict;
-use planner::workload::kind::Workload;
+use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 
-/// Exit code where the CloneSet does not come to what it asks for; 1 is an error, as everywhere.
+use crate::workloads::{self, KINDS, Offline};
+
+/// Exit code where the workload does not come to what it asks for; 1 is an error, as everywhere.
 const NOT_CONVERGED: u8 = 4;
-/// How long the CloneSet may take before that is given up.
+/// How long the workload may take before that is given up.
 const PATIENCE: Milliseconds = 4 * 3_600_000;
 /// How long chance acts.
 const DISTURBANCE: Milliseconds = 120_000;
@@ -27,10 +23,10 @@ const DISTURBANCE: Milliseconds = 120_000;
 /// Arguments of `kutter simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// The CloneSet to create: a file, or - for standard input
+    /// The workload to create: a file, or - for standard input
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: PathBuf,
-    /// The CloneSet after an edit, applied once it has been created; may be given several times
+    /// The workload after an edit, applied once it has been created; may be given several times
     #[arg(long, value_name = "FILE")]
     edit: Vec<PathBuf>,
     /// Where all that is random starts: another seed gives another course
@@ -57,10 +53,32 @@ struct Hook(Option<Milliseconds>);
 
 /// Simulates and prints the course.
 pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
+    let object = read(&arguments.filename, &KINDS)?;
+    let kind = object.kind.clone();
+    let task = Simulation { arguments, object };
+    workloads::with_kind(&kind, task).context("there is no such kind of workload")?
+}
+
+/// The simulation of a workload.
+struct Simulation<'a> {
+    arguments: &'a SimulateArguments,
+    /// The workload to create.
+    object: Object,
+}
+
+impl workloads::Task for Simulation<'_> {
+    type Outcome = anyhow::Result<ExitCode>;
+
+    fn run<W: Offline>(self) -> Self::Outcome {
+        simulate::<W>(self.arguments, &self.object)
+    }
+}
+
+fn simulate<W: Offline>(arguments: &SimulateArguments, object: &Object) -> anyhow::Result<ExitCode> {
     let gates = FeatureGates::parse(&arguments.feature_gates, "").context("--feature-gates")?;
-    let mut stored = read(&arguments.filename, None, &gates)?;
-    let set: CloneSet = serde_json::from_str(&stored)?;
-    let title = format!("CloneSet {}", set.metadata.name);
+    let mut stored = store::<W>(object, None, &gates)?;
+    let workload: W = serde_json::from_str(&stored)?;
+    let title = format!("{} {}", W::KIND, workload.metadata().name);
     let settings = Settings {
         seed: arguments.seed,
         fault_rate: arguments.fault_rate,
@@ -69,7 +87,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
         record: true,
         ..Settings::default()
     };
-    let mut cluster = Cluster::new(set, settings, &CloneSet::plan);
+    let mut cluster = Cluster::new(workload, settings, &W::plan);
     if arguments.edit.is_empty() {
         cluster.disturb(DISTURBANCE);
     }
@@ -78,10 +96,10 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
         if !cluster.violations().is_empty() {
             break;
         }
-        stored = read(path, Some(&stored), &gates)?;
-        let edited: CloneSet = serde_json::from_str(&stored)?;
+        stored = store::<W>(&read(path, &[W::KIND])?, Some(&stored), &gates)?;
+        let edited: W = serde_json::from_str(&stored)?;
         let is_last = index + 1 == arguments.edit.len();
-        cluster.add(1_000, Step::Apply(Box::new(edited.spec)));
+        cluster.add(1_000, Step::Apply(Box::new(edited.object().spec.clone())));
         if is_last {
             cluster.disturb(DISTURBANCE);
         }
@@ -97,50 +115,49 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(NOT_CONVERGED) })
 }
 
-/// Lets the CloneSet live until it has come to rest; through the faults first where there are any.
-fn live(cluster: &mut Cluster<'_>, is_disturbed: bool) -> Rest {
+/// Lets the workload live until it has come to rest; through the faults first where there are any.
+fn live<W: Simulated>(cluster: &mut Cluster<'_, W>, is_disturbed: bool) -> Rest {
     if is_disturbed && !cluster.is_calm() {
         cluster.run_until(cluster.elapsed() + DISTURBANCE);
     }
     cluster.settle_down(PATIENCE)
 }
 
-/// The one CloneSet in a file, as the API server would store it in v1beta1: checked and defaulted. `old` is
-/// what is stored before.
-fn read(path: &Path, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
+/// The one object of one of these kinds in a file.
+fn read(path: &Path, kinds: &[&str]) -> anyhow::Result<Object> {
+    let is_meant =
+        |object: &Object| object.group() == api::APPS_GROUP && kinds.contains(&object.kind.as_str());
     let objects = Objects::read(&[path.to_owned()])?;
-    let mut sets = objects.iter().filter(|object| object.group() == api::APPS_GROUP && object.kind == KIND);
-    let (Some(object), None) = (sets.next(), sets.next()) else {
-        bail!("{} must hold one CloneSet, and only one", path.display());
-    };
-    store(object, old, gates).with_context(|| object.source.clone())
+    let mut objects = objects.iter().filter(|object| is_meant(object));
+    match (objects.next(), objects.next()) {
+        (Some(object), None) => Ok(object.clone()),
+        _ => bail!("{} must hold one {}, and only one", path.display(), kinds.join(" or ")),
+    }
 }
 
-fn store(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-    let version = object.api_version.rsplit('/').next().unwrap_or_default();
-    // What is stored is compared with in the version that was sent.
-    let old = match old {
-        Some(old) if object.api_version != API_VERSION => {
-            Some(api::conversion::convert(old, &object.api_version)?.get().to_owned())
+/// An object as the API server would store it: checked, defaulted and converted. `old` is what is stored
+/// before.
+fn store<W: Offline>(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
+    let stored = || {
+        let is_stored_version = object.api_version == W::API_VERSION;
+        // What is stored is compared with in the version that was sent.
+        let old = match old {
+            Some(old) if !is_stored_version => {
+                Some(api::conversion::convert(old, &object.api_version)?.get().to_owned())
+            }
+            old => old.map(str::to_owned),
+        };
+        let admitted = W::admit(object, old.as_deref(), gates)?;
+        if is_stored_version {
+            return anyhow::Ok(admitted);
         }
-        old => old.map(str::to_owned),
+        Ok(api::conversion::convert(&admitted, W::API_VERSION)?.get().to_owned())
     };
-    let defaults = defaulting::default(&object.json, old.as_deref(), version, gates)
-        .map_err(|denial| anyhow!(denial.message))?;
-    let defaulted = json_patch::apply(&object.json, &defaults)?;
-    let pod = |_: &str| NamedPod::Missing;
-    let context = validation::Context { gates, allow_privileged: true, pod: &pod };
-    if let Verdict::Deny(denial) = validation::review(&defaulted, old.as_deref(), &context) {
-        bail!(denial.message);
-    }
-    if object.api_version == API_VERSION {
-        return Ok(defaulted);
-    }
-    Ok(api::conversion::convert(&defaulted, API_VERSION)?.get().to_owned())
+    stored().with_context(|| object.source.clone())
 }
 
 /// The course, and where it ends.
-fn report(cluster: &Cluster<'_>, rest: &Rest) -> String {
+fn report<W: Simulated>(cluster: &Cluster<'_, W>, rest: &Rest) -> String {
     let mut text =
         format!("{:>9}  {:<10} {:>4} {:>4} {:>9}  WHAT\n", "TIME", "WHO", "OLD", "NEW", "AVAILABLE");
     for entry in &cluster.timeline().entries {

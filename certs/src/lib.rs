@@ -18,7 +18,8 @@
 //! - [`Status::published`] says that every existing entry and stanza trusts what is served.
 //!   New entries come after that, once a call through the Service succeeds: readiness must not wait for
 //!   [`Status::registered`], since the Service routes to ready replicas only.
-//! - No error ends the process; the reason is in [`Status::reason`].
+//! - No error ends the process; the reason is in [`Status::reason`]. Where an external issuer lets us wait, an
+//!   Event on our own Pod tells it too.
 
 mod choices;
 mod connection;
@@ -46,14 +47,14 @@ use tokio::task::JoinHandle;
 
 pub use connection::CallError;
 pub use material::{Material, MaterialError, carry_out, certificates};
-pub use metrics::Metrics;
+pub use metrics::ReadMetrics;
 pub use objects::ObjectError;
 pub use probe::{Probe, SelfCheck, through};
 pub use resolver::CertificateResolver;
-pub use settings::{Mode, Settings, SettingsError};
+pub use settings::{CertificateSettings, Mode, SettingsError};
 pub use store::StoreError;
 
-use memory::Memory;
+use memory::PublisherMemory;
 use objects::Objects;
 use publisher::Publisher;
 use store::Store;
@@ -101,7 +102,12 @@ pub enum OfflineError {
 }
 
 /// Starts the publisher on the current runtime, which must be the one that `client` was made on.
-pub fn start(client: Client, settings: Settings, recorder: Recorder, metrics: Metrics) -> Certificates {
+pub fn start(
+    client: Client,
+    settings: CertificateSettings,
+    recorder: Recorder,
+    metrics: ReadMetrics,
+) -> Certificates {
     let probe = through(client.clone(), settings.registration.endpoint.clone());
     start_with(client, settings, recorder, metrics, probe, Arc::new(Timestamp::now))
 }
@@ -109,15 +115,16 @@ pub fn start(client: Client, settings: Settings, recorder: Recorder, metrics: Me
 /// [`start`] with a probe and a clock of the caller's.
 pub fn start_with(
     client: Client,
-    settings: Settings,
+    settings: CertificateSettings,
     recorder: Recorder,
-    metrics: Metrics,
+    metrics: ReadMetrics,
     probe: Probe,
     clock: Clock,
 ) -> Certificates {
     let resolver = Arc::new(CertificateResolver::default());
     let bundle = Arc::new(ArcSwap::default());
-    let (sender, status) = watch::channel(Status::default());
+    let reason = "their objects were not read yet".to_owned();
+    let (sender, status) = watch::channel(Status { reason, ..Status::default() });
     let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle) };
     let watches = Watches::start(&client, &settings);
     let publisher = Publisher {
@@ -131,7 +138,7 @@ pub fn start_with(
         metrics,
         probe,
         clock,
-        memory: Memory::default(),
+        memory: PublisherMemory::default(),
     };
     Certificates { resolver, status, self_check, task: tokio::spawn(publisher.run(watches)) }
 }
@@ -141,7 +148,9 @@ pub fn start_with(
 ///
 /// # Errors
 /// The files can't be read or written, or a certificate can't be made.
-pub async fn offline(settings: &Settings) -> Result<(Arc<CertificateResolver>, SelfCheck), OfflineError> {
+pub async fn offline(
+    settings: &CertificateSettings,
+) -> Result<(Arc<CertificateResolver>, SelfCheck), OfflineError> {
     let material = publisher::load_files(settings, Timestamp::now()).await?;
     let resolver = Arc::new(CertificateResolver::default());
     resolver.swap(material.certified_key()?);

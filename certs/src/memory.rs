@@ -15,7 +15,7 @@ const REPAIR_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the task remembers from pass to pass.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct PublisherMemory {
     /// What the store held last.
     pub(crate) material: Option<Material>,
     pub(crate) served: Option<Leaf>,
@@ -26,6 +26,10 @@ pub(crate) struct Memory {
     /// When something can be done that has to wait now.
     pub(crate) due: Option<Timestamp>,
     pub(crate) added: Option<Instant>,
+    /// Since when something is missing that the external issuer has to provide.
+    pub(crate) missed_since: Option<Timestamp>,
+    /// When an Event said last what is missing.
+    pub(crate) missing_told: Option<Timestamp>,
     /// The users' choices in effect; `None` before the first pass.
     pub(crate) choices: Option<Choices>,
     /// Why their present text is not in effect.
@@ -40,7 +44,7 @@ struct Written {
     repaired: Option<Instant>,
 }
 
-impl Memory {
+impl PublisherMemory {
     /// How long `object` has to wait for its repair.
     pub(crate) fn pause(&self, object: &str, bundle: &str) -> Option<Duration> {
         let written = self.written.get(object).filter(|written| written.bundle == bundle)?;
@@ -75,7 +79,7 @@ mod tests {
     #[test]
     fn a_publication_begins_anew_with_each_bundle_and_each_repair() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut memory = Memory::default();
+        let mut memory = PublisherMemory::default();
         memory.remember("object", "old");
         assert_eq!([1, 2].map(|now| memory.published_since("old", at(now))), [at(1); 2]);
         assert_eq!([3, 4].map(|now| memory.published_since("new", at(now))), [at(3); 2]);
@@ -86,7 +90,7 @@ mod tests {
 
     #[test]
     fn only_the_second_repair_for_the_same_bundle_waits() {
-        let mut memory = Memory::default();
+        let mut memory = PublisherMemory::default();
         for bundle in ["old", "new"] {
             assert_eq!(memory.pause("object", bundle), None, "published");
             memory.remember("object", bundle);

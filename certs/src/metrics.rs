@@ -4,12 +4,12 @@ use prometheus::{IntCounter, Registry};
 
 /// Reads of the stored certificate. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct ReadMetrics {
     pub(crate) reads: IntCounter,
     pub(crate) read_errors: IntCounter,
 }
 
-impl Metrics {
+impl ReadMetrics {
     /// Counters in `registry`.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cluster::events::about;
 use futures::future::try_join_all;
 use http::{Request, header};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Pod};
 use kube::Client;
 use kube::{Api, ResourceExt};
 use planner::server::registration::{
@@ -13,6 +13,7 @@ use planner::server::registration::{
 };
 use planner::text::json_patch::Patch;
 use thiserror::Error;
+use tracing::debug;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -123,6 +124,20 @@ impl Objects {
             let owner = Owner { name: name.to_owned(), uid: namespace.uid().unwrap_or_default() };
             (owner, namespace.metadata.deletion_timestamp.is_some())
         }))
+    }
+
+    /// A Pod, for an Event about it. `kubectl describe` finds the Event only by the UID.
+    pub(crate) async fn pod_reference(&self, namespace: &str, name: &str) -> ObjectReference {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let uid = match pods.get_metadata(name).await {
+            Ok(pod) => pod.uid(),
+            Err(error) => {
+                debug!(name, error = cluster::client::message(&error), "our own Pod was not read");
+                None
+            }
+        };
+        let reference = about("v1", "Pod", name, "");
+        ObjectReference { namespace: Some(namespace.to_owned()), uid, ..reference }
     }
 
     pub(crate) async fn create(&self, kind: ConfigurationKind) -> Result<bool, ObjectError> {

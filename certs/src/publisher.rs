@@ -21,11 +21,11 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::material::{self, Material, MaterialError};
-use crate::memory::Memory;
-use crate::metrics::Metrics;
+use crate::memory::PublisherMemory;
+use crate::metrics::ReadMetrics;
 use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
-use crate::settings::{Mode, Settings};
+use crate::settings::{CertificateSettings, Mode};
 use crate::store::{Content, Store, StoreError};
 use crate::watches::Watches;
 use crate::{CertificateResolver, Clock, Status};
@@ -59,7 +59,7 @@ pub(crate) enum PassError {
     Leaving(String),
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum PassOutcome {
     Settled,
     Waiting(String),
     /// Tries again after this time.
@@ -92,17 +92,17 @@ struct Publication {
 pub(crate) type Configurations = Vec<(ConfigurationKind, Option<Configuration>)>;
 
 pub(crate) struct Publisher {
-    pub(crate) settings: Settings,
+    pub(crate) settings: CertificateSettings,
     pub(crate) store: Store,
     pub(crate) objects: Objects,
     pub(crate) resolver: Arc<CertificateResolver>,
     pub(crate) bundle: Arc<ArcSwap<String>>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) recorder: Recorder,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: ReadMetrics,
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
-    pub(crate) memory: Memory,
+    pub(crate) memory: PublisherMemory,
 }
 
 impl Publisher {
@@ -120,17 +120,18 @@ impl Publisher {
                     self.settings.resync
                 }
                 Some(definitions) => match self.pass(&definitions).await {
-                    Ok(Outcome::Settled) => {
+                    Ok(PassOutcome::Settled) => {
                         (failures, waits) = (0, 0);
                         self.settings.resync.mul_f64(1.0 + 0.2 * random.next_fraction())
                     }
-                    Ok(Outcome::Waiting(reason)) => {
+                    Ok(PassOutcome::Waiting(reason)) => {
                         info!(reason, "webhooks are not registered yet");
-                        self.status.send_modify(|status| status.reason = reason);
+                        self.status.send_modify(|status| status.reason.clone_from(&reason));
+                        self.announce_missing(&reason).await;
                         (failures, waits) = (0, waits + 1);
                         backoff(WAIT, waits)
                     }
-                    Ok(Outcome::Paused(pause, reason)) => {
+                    Ok(PassOutcome::Paused(pause, reason)) => {
                         self.status.send_modify(|status| status.reason = reason);
                         pause
                     }
@@ -175,12 +176,12 @@ impl Publisher {
         Ok(())
     }
 
-    async fn read(&self) -> Result<Content, StoreError> {
+    pub(crate) async fn read(&self) -> Result<Content, StoreError> {
         self.metrics.reads.inc();
         self.store.read().await.inspect_err(|_| self.metrics.read_errors.inc())
     }
 
-    async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<Outcome, PassError> {
+    async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<PassOutcome, PassError> {
         self.memory.due = None;
         let mut answering = BTreeSet::new();
         let namespace = self.objects.namespace(&self.settings.registration.namespace).await;
@@ -194,10 +195,10 @@ impl Publisher {
             self.objects.refresh(versions).await?;
             let configurations = self.objects.configurations().await?;
             self.settle_choices(&configurations).await?;
-            let content = self.read().await?;
             if self.settings.mode == Mode::External {
-                return self.compare(&configurations, versions, content).await;
+                return self.compare(&configurations, versions).await;
             }
+            let content = self.read().await?;
             let Some(material) = self.advance(&content, &configurations, None).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
             let bundle = STANDARD.encode(&text);
@@ -227,7 +228,7 @@ impl Publisher {
             }
             // What can't be written must not keep the entries away.
             let outcome = match paused {
-                Some((pause, reason)) => Err(Outcome::Paused(pause, reason)),
+                Some((pause, reason)) => Err(PassOutcome::Paused(pause, reason)),
                 None => self.probe_paths(waiting, text).await,
             };
             match (outcome, failure) {
@@ -240,22 +241,26 @@ impl Publisher {
     }
 
     /// The paths of the entries that may be added now, or why there is none.
-    async fn probe_paths(&self, waiting: Vec<Waiting>, bundle: String) -> Result<BTreeSet<String>, Outcome> {
+    async fn probe_paths(
+        &self,
+        waiting: Vec<Waiting>,
+        bundle: String,
+    ) -> Result<BTreeSet<String>, PassOutcome> {
         if waiting.is_empty() {
-            return Err(Outcome::Settled);
+            return Err(PassOutcome::Settled);
         }
         let (names, paths): (Vec<String>, BTreeSet<String>) =
             waiting.into_iter().map(|entry| (entry.name, entry.path)).unzip();
         let names = names.join(", ");
         let pause = self.memory.added.and_then(|added| ADDITION_PAUSE.checked_sub(added.elapsed()));
         if let Some(pause) = pause {
-            return Err(Outcome::Paused(pause, format!("removed again by somebody: {names}")));
+            return Err(PassOutcome::Paused(pause, format!("removed again by somebody: {names}")));
         }
         match (self.probe)(bundle, paths.clone()).await {
             Ok(()) => Ok(paths),
             Err(error) => {
                 let reason = format!("the webhook server does not answer yet: {error} ({names})");
-                Err(Outcome::Waiting(reason))
+                Err(PassOutcome::Waiting(reason))
             }
         }
     }
@@ -529,7 +534,7 @@ impl Publisher {
     }
 
     /// Lets the next pass begin at `time`, if nothing begins it before.
-    fn wait_until(&mut self, time: Timestamp) {
+    pub(crate) fn wait_until(&mut self, time: Timestamp) {
         self.memory.due = Some(self.memory.due.map_or(time, |due| due.min(time)));
     }
 }
@@ -552,7 +557,10 @@ fn backoff(pauses: (Duration, Duration), attempts: u32) -> Duration {
 }
 
 /// The certificate of a server without an API server: read from the files, or made and written there.
-pub(crate) async fn load_files(settings: &Settings, now: Timestamp) -> Result<Material, crate::OfflineError> {
+pub(crate) async fn load_files(
+    settings: &CertificateSettings,
+    now: Timestamp,
+) -> Result<Material, crate::OfflineError> {
     let store = Store::files(settings);
     let dns_name = settings.dns_name();
     let mut content = store.read().await?;

@@ -22,7 +22,7 @@ pub enum Mode {
 
 /// All that the certificates of one server depend on.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CertificateSettings {
     /// Who makes them.
     pub mode: Mode,
     /// Name of the Secret; it lies in the install namespace.
@@ -39,6 +39,8 @@ pub struct Settings {
     pub gates: FeatureGates,
     /// The paths that this server answers.
     pub served: BTreeSet<String>,
+    /// Name of our own Pod in the install namespace, for Events; `None` outside of a cluster.
+    pub pod: Option<String>,
     /// Everything is compared again after this time even if nothing happened.
     pub resync: Duration,
 }
@@ -51,7 +53,7 @@ pub enum SettingsError {
     Port(String),
 }
 
-impl Settings {
+impl CertificateSettings {
     /// Reads the environment through `variable`; an empty value counts as unset.
     ///
     /// # Errors
@@ -93,6 +95,7 @@ impl Settings {
             registration: registration::Settings::new(namespace, endpoint),
             gates,
             served,
+            pod: get("POD_NAME"),
             // Nothing tells of a change to a file.
             resync: Duration::from_secs(if mode == Mode::Files { 60 } else { 600 }),
         })
@@ -108,11 +111,11 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)], flags: &str) -> Result<Settings, SettingsError> {
+    fn read(variables: &[(&str, &str)], flags: &str) -> Result<CertificateSettings, SettingsError> {
         let find = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        Settings::from_environment(find, FeatureGates::parse(flags, "").unwrap(), BTreeSet::new())
+        CertificateSettings::from_environment(find, FeatureGates::parse(flags, "").unwrap(), BTreeSet::new())
     }
 
     #[test]

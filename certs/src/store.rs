@@ -14,7 +14,7 @@ use thiserror::Error;
 use tracing::debug;
 
 use crate::material::Material;
-use crate::settings::{Mode, Settings};
+use crate::settings::{CertificateSettings, Mode};
 
 /// Why the store can't be read or written.
 #[derive(Debug, Error)]
@@ -28,9 +28,18 @@ pub enum StoreError {
         #[source]
         source: kube::Error,
     },
-    /// The Secret that somebody else should provide isn't there.
-    #[error("Secret {0} with ca.crt, tls.crt and tls.key does not exist: EnableExternalCerts needs it")]
-    Missing(String),
+    /// The Secret that somebody else should provide isn't there, or lacks something.
+    #[error(
+        "Secret {name} lacks {}: an issuer has to provide it while the gate EnableExternalCerts is on, which \
+         AllAlpha=true switches on too",
+        .lacks.join(", ")
+    )]
+    Incomplete {
+        /// The Secret.
+        name: String,
+        /// The keys without a value.
+        lacks: Vec<&'static str>,
+    },
     /// A file or directory.
     #[error("certificate directory {path}: {source}")]
     Files {
@@ -59,7 +68,7 @@ pub(crate) struct Content {
 }
 
 impl Store {
-    pub(crate) fn new(client: Client, settings: &Settings) -> Self {
+    pub(crate) fn new(client: Client, settings: &CertificateSettings) -> Self {
         let name = settings.secret.clone();
         let api = Api::namespaced(client, &settings.registration.namespace);
         match settings.mode {
@@ -69,7 +78,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn files(settings: &Settings) -> Self {
+    pub(crate) fn files(settings: &CertificateSettings) -> Self {
         Self::Files(settings.directory.clone())
     }
 
@@ -80,8 +89,9 @@ impl Store {
                 Ok(Content { material: secret.as_ref().and_then(own), secret })
             }
             Self::External { api, name } => {
-                let secret = get(api, name).await?.ok_or_else(|| StoreError::Missing(name.clone()))?;
-                Ok(Content { material: external(&secret), secret: None })
+                let material = external(&get(api, name).await?.unwrap_or_default())
+                    .map_err(|lacks| StoreError::Incomplete { name: name.clone(), lacks })?;
+                Ok(Content { material: Some(material), secret: None })
             }
             Self::Files(directory) => {
                 let material = files::read(directory).await.map_err(|source| failed(directory, source))?;
@@ -157,14 +167,19 @@ fn own(secret: &Secret) -> Option<Material> {
     (material != Material::default()).then_some(material)
 }
 
-fn external(secret: &Secret) -> Option<Material> {
-    let material = Material {
+/// What an issuer provides, or the keys that are missing.
+fn external(secret: &Secret) -> Result<Material, Vec<&'static str>> {
+    let lacks: Vec<_> =
+        ["ca.crt", "tls.crt", "tls.key"].into_iter().filter(|key| text(secret, key).is_empty()).collect();
+    if !lacks.is_empty() {
+        return Err(lacks);
+    }
+    Ok(Material {
         authorities: text(secret, "ca.crt"),
         authority_key: String::new(),
         certificate: text(secret, "tls.crt"),
         key: text(secret, "tls.key"),
-    };
-    (material != Material::default()).then_some(material)
+    })
 }
 
 fn secret(name: &str, material: &Material) -> Secret {

@@ -19,7 +19,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
 
-use crate::settings::{Mode, Settings};
+use crate::settings::{CertificateSettings, Mode};
 
 enum Signal {
     /// An object with a fixed name changed.
@@ -38,7 +38,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
+    pub(crate) fn start(client: &Client, settings: &CertificateSettings) -> Self {
         let mut streams = vec![
             object::<MutatingWebhookConfiguration>(
                 Api::all(client.clone()),

@@ -1,4 +1,4 @@
-//! A CloneSet's life in a simulated cluster: what users, nodes, chance and the controller do to it, in steps
+//! A workload's life in a simulated cluster: what users, nodes, chance and the controller do to it, in steps
 //! that can be repeated. Nothing here reads a clock or talks to anybody; all that is random comes from one
 //! seed.
 //!
@@ -10,24 +10,27 @@
 //!       '------ cache <-----------'
 //! ```
 //!
-//! The controller is the real planner ([`crate::kinds::cloneset::plan`], or whatever is given in its place), carried
-//! out as [`Plan`] documents it: one call after another, any of which may fail, lose its
-//! answer, or be the last before a crash. It sees the cluster only through its cache.
+//! The controller is the real planner ([`Workload::plan`], or whatever is given in its place), carried out as [`Plan`] documents it: one call after another, any of which may fail,
+//! lose its answer, or be the last before a crash. It sees the cluster only through its cache.
 //!
 //! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
 //! faults take, by comparing the Pods as they are with those that the plan was made from.
 //!
-//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the CloneSet.
+//! Server, cache, controller, kubelet, hooks and faults know Pods, claims, revisions and nodes. A kind of
+//! workload adds a file like [`cloneset`]: an implementation of [`Simulated`], which says how users edit the
+//! object and which rules hold for it alone.
+//!
+//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the workload.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::features::FeatureGates;
-use api::kinds::cloneset::{CloneSet, Status};
 use jiff::Timestamp;
 
 use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, Random};
+use crate::workload::kind::Workload;
 use crate::workload::plan::Plan;
 use crate::workload::snapshot::Snapshot;
 
@@ -35,8 +38,10 @@ mod agenda;
 mod cache;
 pub mod chart;
 pub mod checks;
+pub mod cloneset;
 mod controller;
 mod hooks;
+mod kind;
 mod kubelet;
 mod server;
 mod takeover;
@@ -47,6 +52,7 @@ pub mod user;
 
 pub use agenda::Milliseconds;
 pub use checks::Violation;
+pub use kind::{Bounds, Simulated};
 pub use timeline::{Actor, Timeline};
 pub use user::Step;
 
@@ -56,11 +62,11 @@ use controller::Controller;
 use kubelet::{Duty, Node, Silence};
 use server::{News, Server};
 
-/// A CloneSet that has not come to rest after so many events never does.
+/// A workload that has not come to rest after so many events never does.
 const MANY_EVENTS: u32 = 20_000;
 
 /// The decision that is simulated.
-pub type Planner<'p> = &'p (dyn Fn(&Snapshot<'_, CloneSet>, Moment) -> Plan<Status> + Sync);
+pub type Planner<'p, W> = &'p (dyn Fn(&Snapshot<'_, W>, Moment) -> Plan<<W as Workload>::Status> + Sync);
 
 /// How rough the cluster is.
 #[derive(Clone, Debug)]
@@ -71,7 +77,7 @@ pub struct Settings {
     pub fault_rate: f64,
     /// The longest time for which a watch stays behind.
     pub lag: Milliseconds,
-    /// The longest time for which a hook of the CloneSet's lifecycle holds a Pod; for ever where there is
+    /// The longest time for which a hook of the workload's lifecycle holds a Pod; for ever where there is
     /// none.
     pub hook: Option<Milliseconds>,
     /// Number of nodes.
@@ -109,16 +115,16 @@ pub enum Rest {
 
 /// What is going to happen.
 #[derive(Debug)]
-enum Event {
+enum Event<W: Simulated> {
     /// Something is due for a Pod.
     Duty { name: Box<str>, uid: Box<str>, duty: Duty },
     /// A watch tells the controller something.
-    Hear { connection: u32, news: News },
+    Hear { connection: u32, news: News<W> },
     /// A broken watch begins anew, with a list.
     List { kind: server::Kind },
     /// A page of that list arrives.
-    Page { connection: u32, kind: server::Kind, page: Vec<News>, is_last: bool },
-    /// The controller looks at the CloneSet.
+    Page { connection: u32, kind: server::Kind, page: Vec<News<W>>, is_last: bool },
+    /// The controller looks at the workload.
     Look { life: u32 },
     /// The controller makes its next call.
     Call { life: u32 },
@@ -131,23 +137,23 @@ enum Event {
     /// The API server does not refuse changes of a Pod any more.
     Relent { uid: Box<str> },
     /// A user does something.
-    User(Step),
+    User(Step<W>),
 }
 
 /// The simulated cluster.
-pub struct Cluster<'p> {
+pub struct Cluster<'p, W: Simulated> {
     settings: Settings,
-    planner: Planner<'p>,
+    planner: Planner<'p, W>,
     random: Random,
     numbers: u64,
-    agenda: Agenda<Event>,
-    server: Server,
+    agenda: Agenda<Event<W>>,
+    server: Server<W>,
     nodes: Vec<Node>,
     /// Pods whose kubelet has been told of a change and has not looked yet.
     observing: BTreeSet<Box<str>>,
     /// Pods that the program behind the hooks has been told of and has not answered yet.
     answering: BTreeSet<Box<str>>,
-    controller: Controller,
+    controller: Controller<W>,
     /// When the last news of each kind arrive: later ones do not overtake them.
     arrivals: [Milliseconds; server::Kind::ALL.len()],
     ledger: Ledger,
@@ -156,16 +162,16 @@ pub struct Cluster<'p> {
     is_calm: bool,
 }
 
-impl<'p> Cluster<'p> {
-    /// A cluster in which `set` is created now.
-    pub fn new(set: CloneSet, settings: Settings, planner: Planner<'p>) -> Self {
+impl<'p, W: Simulated> Cluster<'p, W> {
+    /// A cluster in which `workload` is created now.
+    pub fn new(workload: W, settings: Settings, planner: Planner<'p, W>) -> Self {
         let random = Moment { now: Timestamp::UNIX_EPOCH, seed: settings.seed }.random();
         let mut cluster = Self {
             random,
             planner,
             numbers: 0,
             agenda: Agenda::default(),
-            server: Server::default(),
+            server: Server::new(workload),
             nodes: (1..=settings.nodes).map(Node::new).collect(),
             observing: BTreeSet::new(),
             answering: BTreeSet::new(),
@@ -176,8 +182,8 @@ impl<'p> Cluster<'p> {
             is_calm: settings.fault_rate == 0.0,
             settings,
         };
-        cluster.server.create_set(set);
-        let text = format!("creates the CloneSet with {} replicas", cluster.replicas());
+        let replicas = cluster.server.workload.bounds().replicas;
+        let text = format!("creates the {} with {replicas} replicas", W::KIND);
         cluster.tell(Actor::User, text);
         cluster.controller.start(&cluster.server);
         cluster.wake(0);
@@ -186,7 +192,7 @@ impl<'p> Cluster<'p> {
     }
 
     /// Lets a user do `step` after `delay`.
-    pub fn add(&mut self, delay: Milliseconds, step: Step) {
+    pub fn add(&mut self, delay: Milliseconds, step: Step<W>) {
         self.agenda.add(delay, Event::User(step));
     }
 
@@ -237,7 +243,7 @@ impl<'p> Cluster<'p> {
         self.is_calm
     }
 
-    /// What the controller says about the CloneSet, and what stands in its way.
+    /// What the controller says about the workload, and what stands in its way.
     pub fn blockers(&self) -> Vec<String> {
         self.controller.blockers()
     }
@@ -287,7 +293,7 @@ impl<'p> Cluster<'p> {
         }
         if self.settings.record {
             let (counts, now, time) = (self.counts(), self.agenda.now(), self.now());
-            let min_ready = self.min_ready_seconds();
+            let min_ready = self.server.workload.bounds().min_ready_seconds;
             let pods: Vec<_> =
                 self.own_pods().map(|pod| (pod.clone(), checks::look(pod, min_ready, time))).collect();
             self.timeline.draw(now, pods.iter().map(|(pod, look)| (&**pod, *look)), counts);
@@ -302,7 +308,7 @@ impl<'p> Cluster<'p> {
         loop {
             let size =
                 if self.is_calm { rest.len() } else { 1 + usize::try_from(self.below(3)).unwrap_or(0) };
-            let page: Vec<News> = rest.drain(..size.min(rest.len())).collect();
+            let page: Vec<News<W>> = rest.drain(..size.min(rest.len())).collect();
             let is_last = rest.is_empty();
             time += self.between(1, self.settings.lag.clamp(1, 2_000));
             self.agenda.add(time, Event::Page { connection, kind, page, is_last });
@@ -318,7 +324,7 @@ impl<'p> Cluster<'p> {
     /// Somebody changed a Pod: others hear of it.
     fn settle(&mut self, actor: Actor, before: &ObservedPod, after: &Arc<ObservedPod>) {
         self.pod_changes(after);
-        self.ledger.observe(actor, before, after, &self.server.set);
+        self.ledger.observe(actor, before, after, self.server.workload.selector());
         if self.settings.record {
             for change in timeline::describe(before, after) {
                 self.tell(actor, format!("Pod {} {change}", after.metadata.name));
@@ -371,19 +377,9 @@ impl<'p> Cluster<'p> {
         self.random.next_fraction() < probability
     }
 
-    // --- the CloneSet -----------------------------------------------------------------------------
-
-    fn replicas(&self) -> i32 {
-        self.server.set.spec.replicas.unwrap_or(1)
-    }
-
-    fn min_ready_seconds(&self) -> i32 {
-        self.server.set.spec.min_ready_seconds.unwrap_or(0)
-    }
-
-    /// Pods that belong to the CloneSet, whatever state they are in.
+    /// Pods that belong to the workload, whatever state they are in.
     fn own_pods(&self) -> impl Iterator<Item = &Arc<ObservedPod>> {
-        let uid = &self.server.set.metadata.uid;
-        self.server.pods.values().filter(move |pod| pod.controller().is_some_and(|owner| owner.uid == *uid))
+        let uid = self.server.uid();
+        self.server.pods.values().filter(move |pod| pod.controller().is_some_and(|owner| owner.uid == uid))
     }
 }

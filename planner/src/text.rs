@@ -11,6 +11,7 @@ pub mod json_patch;
 pub mod moment;
 pub mod percent;
 pub mod quantity;
+pub mod recent;
 pub mod selector;
 pub mod server_version;
 pub mod verdict;

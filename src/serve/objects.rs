@@ -27,7 +27,7 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
         gates: settings.gates.clone(),
         index: Arc::new(Index::fixed(world)),
         lookup: Lookup::files(objects),
-        settings: settings.admission(),
+        flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
         clock: settings::clock(),

@@ -86,3 +86,27 @@ async fn check_ourselves(self_check: certs::SelfCheck, results: watch::Sender<Re
         tokio::time::sleep(pause).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use planner::server::world::World;
+
+    use super::*;
+
+    #[test]
+    fn what_the_certificates_wait_for_is_named() {
+        let reason = "Secret external lacks ca.crt".to_owned();
+        let (status, certificates) =
+            watch::channel(certs::Status { reason, published: false, registered: false });
+        let readiness = Readiness {
+            index: Arc::new(Index::fixed(World::new(api::DEFAULT_NAMESPACE))),
+            certificates,
+            self_check: watch::channel(Ok(())).1,
+            stopping: Arc::default(),
+        };
+        let expected = "certificates are not published: Secret external lacks ca.crt";
+        assert_eq!(readiness.check(), Err(expected.to_owned()));
+        status.send_modify(|status| status.published = true);
+        assert_eq!(readiness.check(), Ok(()));
+    }
+}

@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub webhooks_only: bool,
     pub elected: bool,
     pub election: election::Settings,
-    pub certificates: certs::Settings,
+    pub certificates: certs::CertificateSettings,
     pub controllers: Arc<controllers::Settings>,
     allow_privileged: bool,
     user_names_in_metrics: bool,
@@ -58,8 +58,11 @@ impl Settings {
     pub(crate) fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let gates = arguments.feature_gates().context("--feature-gates")?;
         let served = webhooks::paths(&gates, true).into_iter().map(str::to_owned).collect();
-        let mut certificates =
-            certs::Settings::from_environment(|name| std::env::var(name).ok(), gates.clone(), served)?;
+        let mut certificates = certs::CertificateSettings::from_environment(
+            |name| std::env::var(name).ok(),
+            gates.clone(),
+            served,
+        )?;
         let registration = &mut certificates.registration;
         registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
         registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
@@ -116,8 +119,8 @@ impl Settings {
     }
 
     /// What admission is told.
-    pub(crate) fn admission(&self) -> webhooks::Settings {
-        webhooks::Settings {
+    pub(crate) fn admission_flags(&self) -> webhooks::AdmissionFlags {
+        webhooks::AdmissionFlags {
             allow_privileged: self.allow_privileged,
             user_names_in_metrics: self.user_names_in_metrics,
         }

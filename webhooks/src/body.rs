@@ -33,7 +33,7 @@ const KIBIBYTE: usize = 1024;
 /// waits for more bytes, so that none waits for memory with some in hand. A body that is there at once
 /// takes nothing. No peer gets more than its share, with what it waits for.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct BodyMemory {
     kibibytes: Semaphore,
     /// Places in the line of those that wait for it.
     line: Semaphore,
@@ -44,7 +44,7 @@ pub(crate) struct Memory {
 
 /// What a body of some peer has of the memory, or waits for.
 struct Share<'a> {
-    memory: &'a Memory,
+    memory: &'a BodyMemory,
     peer: IpAddr,
     bytes: usize,
 }
@@ -55,7 +55,7 @@ struct Taken<'a> {
     _share: Share<'a>,
 }
 
-impl Memory {
+impl BodyMemory {
     /// So many bytes, and as many for the bodies that wait; at most `share` of them for one peer.
     pub(crate) fn new(bytes: usize, share: usize) -> Arc<Self> {
         let kibibytes = Semaphore::new(bytes / KIBIBYTE);
@@ -106,14 +106,14 @@ impl Drop for Share<'_> {
 /// The memory and the slots of one kind of request.
 #[derive(Debug)]
 pub(crate) struct Room {
-    memory: Arc<Memory>,
+    memory: Arc<BodyMemory>,
     large: Semaphore,
     huge: Semaphore,
 }
 
 impl Room {
     /// Room for so many large bodies besides one of the largest, and for small ones in `memory`.
-    pub(crate) fn new(memory: Arc<Memory>, large: usize) -> Self {
+    pub(crate) fn new(memory: Arc<BodyMemory>, large: usize) -> Self {
         Self { memory, large: Semaphore::new(large), huge: Semaphore::new(1) }
     }
 
@@ -196,10 +196,10 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// Reads the `body` of a request of `peer`, at most `limit` bytes, until `deadline` or until the caller took
+/// Reads the `body` of a request of `peer` to its end, at most `limit` bytes, until `deadline` or until the caller took
 /// too long to send it. A body that arrives in one piece is not copied.
 pub(crate) async fn collect<B>(
-    mut body: B,
+    body: &mut B,
     limit: usize,
     room: &Room,
     peer: IpAddr,

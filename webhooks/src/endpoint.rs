@@ -1,21 +1,23 @@
-//! The admission webhooks that this server answers, and their paths (spec 00 §4.2).
+//! The admission webhooks that this server answers, and their paths. A new kind's webhooks are a row of
+//! [`Endpoint::ALL`].
 
 use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
+use crate::kinds::resource::{Resource, ValidatedAt};
+use crate::kinds::{cloneset, sidecarset};
+
 /// An admission webhook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Mutation of Pods at their creation.
     MutatePod,
-    /// Defaulting of SidecarSets.
-    MutateSidecarSet,
-    /// Validation of SidecarSets.
-    ValidateSidecarSet,
-    /// Defaulting of CloneSets.
-    MutateCloneSet,
-    /// Deletion protection of one kind. The path of CloneSets validates their creates and updates too;
-    /// those of the other Kruise workloads are not decided by this version.
+    /// Defaulting of a custom resource.
+    Mutate(&'static Resource),
+    /// Validation of a custom resource that has no deletion protection.
+    Validate(&'static Resource),
+    /// Deletion protection of one kind. Where the kind is a [`Resource`], its creates and updates are
+    /// validated too; those of the other Kruise workloads are refused.
     Protect(Kind),
 }
 
@@ -23,9 +25,9 @@ impl Endpoint {
     /// Every webhook.
     pub const ALL: &'static [Self] = &[
         Self::MutatePod,
-        Self::MutateSidecarSet,
-        Self::ValidateSidecarSet,
-        Self::MutateCloneSet,
+        Self::Mutate(&sidecarset::WEBHOOKS),
+        Self::Validate(&sidecarset::WEBHOOKS),
+        Self::Mutate(&cloneset::WEBHOOKS),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),
@@ -42,9 +44,11 @@ impl Endpoint {
     pub fn path(self) -> &'static str {
         match self {
             Self::MutatePod => "/mutate-pod",
-            Self::MutateSidecarSet => "/mutate-apps-kruise-io-sidecarset",
-            Self::ValidateSidecarSet => "/validate-apps-kruise-io-sidecarset",
-            Self::MutateCloneSet => "/mutate-apps-kruise-io-cloneset",
+            Self::Mutate(resource) => resource.mutate_path,
+            Self::Validate(resource) => match resource.validated_at {
+                ValidatedAt::Path(path) => path,
+                ValidatedAt::Protection(kind) => Self::Protect(kind).path(),
+            },
             Self::Protect(Kind::Namespace) => "/validate-namespace",
             Self::Protect(Kind::CustomResourceDefinition) => "/validate-customresourcedefinition",
             Self::Protect(Kind::Service) => "/validate-service",
@@ -58,7 +62,19 @@ impl Endpoint {
         }
     }
 
-    /// A second path that older charts register (spec 50 §3).
+    /// The custom resource whose creates and updates it sees.
+    pub(crate) fn resource(self) -> Option<&'static Resource> {
+        match self {
+            Self::MutatePod => None,
+            Self::Mutate(resource) | Self::Validate(resource) => Some(resource),
+            Self::Protect(kind) => Self::ALL.iter().find_map(|other| match other {
+                Self::Mutate(resource) if resource.protection() == Some(kind) => Some(*resource),
+                _ => None,
+            }),
+        }
+    }
+
+    /// A second path that older charts register.
     pub fn legacy_path(self) -> Option<&'static str> {
         match self {
             Self::Protect(Kind::CloneSet) => Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
@@ -77,7 +93,7 @@ impl Endpoint {
             .find(|endpoint| endpoint.path() == path || endpoint.legacy_path() == Some(path))
     }
 
-    /// Whether it is served at all with these gates (spec 00 §4.3).
+    /// Whether it is served at all with these gates.
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
             Self::MutatePod => gates.enabled(Feature::PodWebhook),
@@ -90,7 +106,7 @@ impl Endpoint {
 }
 
 /// The paths that may be registered: those that are served, less `/mutate-pod` while the kind SidecarSet
-/// is not installed (spec 00 §4.3).
+/// is not installed.
 pub fn paths(gates: &FeatureGates, sidecarset_is_installed: bool) -> Vec<&'static str> {
     Endpoint::ALL
         .iter()

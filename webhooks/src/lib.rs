@@ -3,14 +3,16 @@
 //! ```text
 //!   server     TCP, TLS, HTTP/2 and HTTP/1.1, limits, graceful drain
 //!     `- router     one route per path: body limit, load shedding, deadline, metrics
-//!          |- admission  review bytes in, review bytes out; contains panics; usable without HTTP
-//!          |    |- pod          /mutate-pod
-//!          |    |- sidecarset   /mutate- and /validate-apps-kruise-io-sidecarset
-//!          |    |- cloneset     /mutate- and /validate-apps-kruise-io-cloneset
-//!          |    `- protection   deletes, ten kinds
+//!          |- answer     review bytes in, review bytes out; contains panics; usable without HTTP
+//!          |    `- endpoint   the table of all webhooks
+//!          |         `- kinds      one file per kind: pod, sidecarset, cloneset, protection (deletes, ten kinds)
+//!          |              `- admission  gates, index, metrics: what all of them use
 //!          `- convert    /convert
 //!   probes     health, readiness and metrics over plain HTTP
 //! ```
+//!
+//! Each module knows only those below it. The webhooks of another custom resource are a file in `kinds` with
+//! its `Resource` and a row in `endpoint`.
 //!
 //! Invariants:
 //! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
@@ -31,14 +33,13 @@ pub mod review;
 pub mod router;
 pub mod server;
 
+mod answer;
 mod body;
-mod cloneset;
 mod convert;
-mod pod;
-mod protection;
-mod sidecarset;
+mod kinds;
+mod leftover;
 
-pub use admission::{Admission, Settings};
+pub use admission::{Admission, AdmissionFlags};
 pub use deadline::Deadline;
 pub use endpoint::{Endpoint, paths};
 pub use metrics::Metrics;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
@@ -19,10 +20,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::debug;
 
 use crate::admission::Admission;
-use crate::body::{BodyError, Memory, Room, collect};
+use crate::body::{BodyError, BodyMemory, Room, collect};
 use crate::convert::convert;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
+use crate::leftover;
 use crate::metrics::PathMetrics;
 use crate::review::Reply;
 use crate::server::Serve;
@@ -115,7 +117,7 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     }
     let metrics = admission.metrics.path(CONVERT_PATH);
     routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics });
-    let memory = Memory::new(limits.unfinished_bytes, limits.unfinished_bytes_per_peer);
+    let memory = BodyMemory::new(limits.unfinished_bytes, limits.unfinished_bytes_per_peer);
     let shared = Arc::new(Shared {
         routes,
         calls: Semaphore::new(limits.calls),
@@ -137,15 +139,22 @@ impl Router {
     /// Answers a call, whatever its method.
     pub async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
     where
-        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
     {
-        let path = request.uri().path();
+        let (head, mut body) = request.into_parts();
+        let path = head.uri.path();
         // The table is short, and Pods come first in it.
-        match self.shared.routes.iter().find(|route| route.path == path) {
-            Some(route) => self.shared.answer(route, self.peer, request).await,
+        let mut response = match self.shared.routes.iter().find(|route| route.path == path) {
+            Some(route) => self.shared.answer(route, self.peer, &head, &mut body).await,
             None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
             None => plain(StatusCode::NOT_FOUND, ""),
+        };
+        if !body.is_end_stream()
+            && let Some(connection) = Box::pin(leftover::discard(body, &head)).await
+        {
+            response.headers_mut().insert(CONNECTION, connection);
         }
+        response
     }
 }
 
@@ -166,15 +175,21 @@ impl Serve for Router {
 }
 
 impl Shared {
-    async fn answer<B>(&self, route: &Route, peer: IpAddr, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(
+        &self,
+        route: &Route,
+        peer: IpAddr,
+        head: &Parts,
+        body: &mut B,
+    ) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
         let started = Instant::now();
         let in_flight = route.metrics.enter();
         let answer = match route.target {
-            Target::Admit(endpoint) => self.admit(endpoint, peer, request).await,
-            Target::Convert => Box::pin(self.convert(peer, request)).await,
+            Target::Admit(endpoint) => self.admit(endpoint, peer, head, body).await,
+            Target::Convert => Box::pin(self.convert(peer, head, body)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded(reason)| {
             self.admission.metrics.overloads.inc();
@@ -194,14 +209,14 @@ impl Shared {
         &self,
         endpoint: Endpoint,
         peer: IpAddr,
-        request: Request<B>,
+        head: &Parts,
+        body: &mut B,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
-        let deadline = Deadline::from_query(request.uri().query());
-        let (parts, body) = request.into_parts();
-        let reply = match refused_by_header(&parts.headers, &body) {
+        let deadline = Deadline::from_query(head.uri.query());
+        let reply = match refused_by_header(&head.headers, body) {
             Some(reply) => reply,
             None => match collect(body, self.limits.review_bytes, &self.reviews, peer, deadline).await {
                 Ok(collected) => {
@@ -218,13 +233,18 @@ impl Shared {
         Ok(json(StatusCode::OK, reply.body))
     }
 
-    async fn convert<B>(&self, peer: IpAddr, request: Request<B>) -> Result<Response<Full<Bytes>>, Overloaded>
+    async fn convert<B>(
+        &self,
+        peer: IpAddr,
+        head: &Parts,
+        body: &mut B,
+    ) -> Result<Response<Full<Bytes>>, Overloaded>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
-        let deadline = Deadline::from_query(request.uri().query());
+        let deadline = Deadline::from_query(head.uri.query());
         let limit = self.limits.conversion_bytes;
-        Ok(match collect(request.into_body(), limit, &self.conversions, peer, deadline).await {
+        Ok(match collect(body, limit, &self.conversions, peer, deadline).await {
             Ok(collected) => {
                 let _place = self.enter()?;
                 let (status, body) = convert(&self.admission.metrics, collected.bytes.clone()).await;

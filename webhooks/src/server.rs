@@ -27,6 +27,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 use tracing::{debug, info, warn};
@@ -35,11 +36,9 @@ use crate::metrics::Metrics;
 
 mod batch;
 mod connection;
-mod patience;
 mod places;
 
 use connection::{Http, HttpVersion, Phase};
-use patience::Patience;
 use places::{Place, Places};
 
 const BACKLOG: i32 = 1024;
@@ -307,7 +306,9 @@ impl<S: Serve> Acceptor<S> {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "can't switch off delays");
         }
-        let (stream, occupant) = (Patience::new(stream, self.limits.write), place.occupant());
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(self.limits.write));
+        let (stream, occupant) = (Box::pin(stream), place.occupant());
         let Some(tls) = &self.tls else {
             return self.http.serve(stream, HttpVersion::One, self.phase.clone(), occupant).await;
         };

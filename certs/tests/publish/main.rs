@@ -14,18 +14,20 @@ mod testbed;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::{CallError, Clock, Material, Mode, Probe, Settings, carry_out};
-use jiff::Timestamp;
+use certs::{CallError, CertificateSettings, Clock, Material, Mode, Probe, carry_out};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kit::{wait_for, wait_within};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use planner::server::registration::ConfigurationKind;
 use planner::server::rotation::{LIFETIME, Step, parse_renew_before};
@@ -206,7 +208,8 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
         _ => None,
     };
     let settings = bed.settings();
-    let settings = Settings::from_environment(environment, settings.gates, settings.served).unwrap();
+    let settings =
+        CertificateSettings::from_environment(environment, settings.gates, settings.served).unwrap();
     let mut outside = bed.replica(settings);
     outside.registered().await;
     for webhook in bed.webhooks().await {
@@ -298,6 +301,66 @@ async fn scenario_11_external_certificates_are_only_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
+    let bed = Testbed::start().await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kruise-manager-0", "namespace": "kruise-system"}, "spec": {"containers": [{"name": "manager", "image": "manager"}]}});
+    bed.server.kubectl_with_input(["create", "-f", "-"], &pod.to_string()).await.success();
+    let pod =
+        Api::<Pod>::namespaced(bed.client.clone(), "kruise-system").get("kruise-manager-0").await.unwrap();
+    let mut settings = bed.settings();
+    settings.mode = Mode::External;
+    settings.secret = "external".to_owned();
+    settings.pod = Some(pod.name_any());
+    let ahead = Arc::new(AtomicI64::new(0));
+    let clock: Clock = {
+        let ahead = ahead.clone();
+        Arc::new(move || Timestamp::now() + SignedDuration::from_secs(ahead.load(Ordering::Relaxed)))
+    };
+    let mut replica = bed.replica_with(settings, always(Ok), clock);
+    let told = async || {
+        let events = Api::<Event>::namespaced(bed.client.clone(), "kruise-system");
+        let events = events.list(&ListParams::default()).await.unwrap();
+        events
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some("ExternalCertificatesMissing"))
+            .collect()
+    };
+    let told = async |wanted: usize| -> Vec<Event> {
+        wait_for("the Events", async || {
+            let events: Vec<Event> = told().await;
+            if events.len() == wanted { Ok(events) } else { Err(events) }
+        })
+        .await
+    };
+    let named = |reason: &'static str| move |status: &certs::Status| status.reason.contains(reason);
+
+    let all = "Secret external lacks ca.crt, tls.crt, tls.key: an issuer has to provide it";
+    replica.0.status.wait_for(named(all)).await.unwrap();
+    assert!(told(0).await.is_empty(), "an issuer takes a while");
+    ahead.store(60, Ordering::Relaxed);
+    let event = told(1).await.remove(0);
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert_eq!(event.regarding.unwrap().uid, pod.uid());
+    let note = event.note.unwrap();
+    assert!(note.contains(all) && note.contains("AllAlpha=true"), "{note}");
+
+    // Something else is missing now, but the last Event is young.
+    let material = aged(DAY);
+    let part = json!({"metadata": {"name": "external"}, "stringData": {"tls.crt": material.certificate, "tls.key": material.key}});
+    bed.secrets().create(&PostParams::default(), &serde_json::from_value(part).unwrap()).await.unwrap();
+    replica.0.status.wait_for(named("Secret external lacks ca.crt:")).await.unwrap();
+    told(1).await;
+    ahead.store(60 + 11 * 60, Ordering::Relaxed);
+    let notes = told(2).await.into_iter().filter_map(|event| event.note);
+    assert!(notes.filter(|note| note.contains("lacks ca.crt:")).count() == 1);
+
+    let whole = Patch::Merge(json!({"stringData": {"ca.crt": material.authorities}}));
+    bed.secrets().patch("external", &PatchParams::default(), &whole).await.unwrap();
+    replica.0.status.wait_for(named("not found MutatingWebhookConfiguration")).await.unwrap();
+    assert!(!replica.0.status.borrow().published);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
     let bed = Testbed::start().await;
     let mut replica = bed.replica(bed.settings());
@@ -375,7 +438,8 @@ async fn definitions_that_cannot_be_watched_are_named() {
     });
     let config = kube::Config::new(format!("http://{address}").parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
-    let settings = Settings::from_environment(|_| None, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let settings =
+        CertificateSettings::from_environment(|_| None, FeatureGates::default(), BTreeSet::new()).unwrap();
     let recorder = cluster::events::Recorder::new(client.clone(), "test", None);
     let mut replica = Replica(certs::start(client, settings, recorder, testbed::metrics()));
     let named = |status: &certs::Status| status.reason.contains("can't be watched");
@@ -415,7 +479,8 @@ async fn files_serve_without_an_api_server_and_pass_the_self_check() {
         "WEBHOOK_PORT" => Some(port.to_string()),
         _ => None,
     };
-    let settings = Settings::from_environment(environment, FeatureGates::default(), BTreeSet::new()).unwrap();
+    let settings =
+        CertificateSettings::from_environment(environment, FeatureGates::default(), BTreeSet::new()).unwrap();
     let (resolver, check) = certs::offline(&settings).await.unwrap();
     let config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(resolver);
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::{CallError, Certificates, Clock, Material, Metrics, Probe, Settings, carry_out};
+use certs::{CallError, CertificateSettings, Certificates, Clock, Material, Probe, ReadMetrics, carry_out};
 use cluster::events::Recorder;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -42,8 +42,8 @@ pub(crate) const SERVED: [&str; 5] = [
 ];
 
 /// Counters of one replica.
-pub(crate) fn metrics() -> Metrics {
-    Metrics::register(&prometheus::Registry::new()).unwrap()
+pub(crate) fn metrics() -> ReadMetrics {
+    ReadMetrics::register(&prometheus::Registry::new()).unwrap()
 }
 
 /// An API server with the definitions and the install namespace.
@@ -64,20 +64,20 @@ impl Testbed {
         Self { server, client }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> CertificateSettings {
         let served = SERVED.map(str::to_owned).into_iter().collect::<BTreeSet<_>>();
         let gates = FeatureGates::default().with(Feature::ResourcesDeletionProtection, true);
-        let mut settings = Settings::from_environment(|_| None, gates, served).unwrap();
+        let mut settings = CertificateSettings::from_environment(|_| None, gates, served).unwrap();
         settings.timing.uptake = UPTAKE;
         settings
     }
 
     /// A replica that reaches its Service at once.
-    pub(crate) fn replica(&self, settings: Settings) -> Replica {
+    pub(crate) fn replica(&self, settings: CertificateSettings) -> Replica {
         self.replica_with(settings, always(Ok), Arc::new(Timestamp::now))
     }
 
-    pub(crate) fn replica_with(&self, settings: Settings, probe: Probe, clock: Clock) -> Replica {
+    pub(crate) fn replica_with(&self, settings: CertificateSettings, probe: Probe, clock: Clock) -> Replica {
         let recorder = Recorder::new(self.client.clone(), "test", None);
         Replica(certs::start_with(self.client.clone(), settings, recorder, metrics(), probe, clock))
     }

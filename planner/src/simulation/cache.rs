@@ -8,17 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::kinds::cloneset::CloneSet;
-
+use super::kind::Simulated;
 use super::server::{Kind, News, Object, Server};
 use crate::pod::observed::ObservedPod;
 use crate::workload::children::Claim;
 use crate::workload::revision::StoredRevision;
 
 /// The objects of one kind.
-#[derive(Debug, Default)]
-struct Shelf {
-    objects: BTreeMap<Box<str>, (u64, Object)>,
+#[derive(Debug)]
+struct Shelf<W> {
+    objects: BTreeMap<Box<str>, (u64, Object<W>)>,
     /// How far the watch has come.
     progress: u64,
     /// Counts connections: what an earlier one was about to tell is lost.
@@ -36,8 +35,14 @@ struct Listing {
     written: BTreeSet<Box<str>>,
 }
 
-impl Shelf {
-    fn put(&mut self, news: News) -> bool {
+impl<W> Default for Shelf<W> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), progress: 0, connection: 0, is_broken: false, listing: None }
+    }
+}
+
+impl<W> Shelf<W> {
+    fn put(&mut self, news: News<W>) -> bool {
         let known = self.objects.get(&news.name).map(|(version, _)| *version);
         if known.is_some_and(|known| known >= news.version) {
             return false;
@@ -53,7 +58,7 @@ impl Shelf {
 }
 
 /// All objects of `kind` as a list shows them.
-pub(super) fn shown(kind: Kind, server: &Server) -> Vec<News> {
+pub(super) fn shown<W: Simulated>(kind: Kind, server: &Server<W>) -> Vec<News<W>> {
     let news = |name: &str, version: &str, object| News {
         kind,
         name: name.into(),
@@ -62,9 +67,9 @@ pub(super) fn shown(kind: Kind, server: &Server) -> Vec<News> {
     };
     let mut shown = Vec::new();
     match kind {
-        Kind::Set => {
-            let version = &server.set.metadata.resource_version;
-            shown.push(news("", version, Object::Set(server.set.clone())));
+        Kind::Workload => {
+            let version = &server.workload.metadata().resource_version;
+            shown.push(news("", version, Object::Workload(server.workload.clone())));
         }
         Kind::Pod => {
             for (name, pod) in &server.pods {
@@ -87,16 +92,22 @@ pub(super) fn shown(kind: Kind, server: &Server) -> Vec<News> {
 }
 
 /// All that the controller knows.
-#[derive(Debug, Default)]
-pub(super) struct Cache {
-    shelves: [Shelf; Kind::ALL.len()],
+#[derive(Debug)]
+pub(super) struct Cache<W> {
+    shelves: [Shelf<W>; Kind::ALL.len()],
 }
 
-impl Cache {
-    fn shelf(&mut self, kind: Kind) -> &mut Shelf {
-        let [set, pod, claim, revision] = &mut self.shelves;
+impl<W> Default for Cache<W> {
+    fn default() -> Self {
+        Self { shelves: Default::default() }
+    }
+}
+
+impl<W: Simulated> Cache<W> {
+    fn shelf(&mut self, kind: Kind) -> &mut Shelf<W> {
+        let [workload, pod, claim, revision] = &mut self.shelves;
         match kind {
-            Kind::Set => set,
+            Kind::Workload => workload,
             Kind::Pod => pod,
             Kind::Claim => claim,
             Kind::Revision => revision,
@@ -110,7 +121,7 @@ impl Cache {
     }
 
     /// The watch of `kind` tells something. True if that is new.
-    pub(super) fn hear(&mut self, connection: u32, news: News) -> bool {
+    pub(super) fn hear(&mut self, connection: u32, news: News<W>) -> bool {
         let shelf = self.shelf(news.kind);
         if shelf.is_broken || shelf.connection != connection {
             return false;
@@ -121,7 +132,7 @@ impl Cache {
 
     /// Takes in what a write of the controller returned. True if that is new: it may hold what others wrote
     /// before.
-    pub(super) fn written(&mut self, news: News) -> bool {
+    pub(super) fn written(&mut self, news: News<W>) -> bool {
         let shelf = self.shelf(news.kind);
         let is_known = shelf.objects.contains_key(&news.name);
         let name = news.name.clone();
@@ -156,7 +167,7 @@ impl Cache {
     }
 
     /// Lists `kind` at once and watches from there on.
-    pub(super) fn list(&mut self, kind: Kind, server: &Server) {
+    pub(super) fn list(&mut self, kind: Kind, server: &Server<W>) {
         let connection = self.list_begins(kind);
         self.turn_page(connection, kind, shown(kind, server), true);
         self.shelf(kind).progress = server.version();
@@ -174,7 +185,13 @@ impl Cache {
 
     /// Takes in a page of a list; what the last one has not shown is gone, unless it was written later. True
     /// if anything is new.
-    pub(super) fn turn_page(&mut self, connection: u32, kind: Kind, page: Vec<News>, is_last: bool) -> bool {
+    pub(super) fn turn_page(
+        &mut self,
+        connection: u32,
+        kind: Kind,
+        page: Vec<News<W>>,
+        is_last: bool,
+    ) -> bool {
         let shelf = self.shelf(kind);
         if shelf.is_broken || shelf.connection != connection {
             return false;
@@ -202,10 +219,10 @@ impl Cache {
         is_news
     }
 
-    fn objects(&self, kind: Kind) -> impl Iterator<Item = &Object> {
-        let [set, pod, claim, revision] = &self.shelves;
+    fn objects(&self, kind: Kind) -> impl Iterator<Item = &Object<W>> {
+        let [workload, pod, claim, revision] = &self.shelves;
         let shelf = match kind {
-            Kind::Set => set,
+            Kind::Workload => workload,
             Kind::Pod => pod,
             Kind::Claim => claim,
             Kind::Revision => revision,
@@ -213,19 +230,18 @@ impl Cache {
         shelf.objects.values().map(|(_, object)| object)
     }
 
-    pub(super) fn set(&self) -> Option<Arc<CloneSet>> {
-        self.objects(Kind::Set).find_map(|object| match object {
-            Object::Set(set) => Some(set.clone()),
+    pub(super) fn workload(&self) -> Option<Arc<W>> {
+        self.objects(Kind::Workload).find_map(|object| match object {
+            Object::Workload(workload) => Some(workload.clone()),
             _ => None,
         })
     }
 
-    pub(super) fn pods(&self) -> Vec<Arc<ObservedPod>> {
-        let pods = self.objects(Kind::Pod).filter_map(|object| match object {
-            Object::Pod(pod) => Some(pod.clone()),
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<ObservedPod>> {
+        self.objects(Kind::Pod).filter_map(|object| match object {
+            Object::Pod(pod) => Some(pod),
             _ => None,
-        });
-        pods.collect()
+        })
     }
 
     pub(super) fn claims(&self) -> Vec<Arc<Claim>> {
@@ -247,13 +263,15 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use api::kinds::cloneset::CloneSet;
+
     use super::*;
 
-    fn news(name: &str, version: u64) -> News {
+    fn news(name: &str, version: u64) -> News<CloneSet> {
         News { kind: Kind::Pod, name: name.into(), version, object: Some(Object::Pod(Arc::default())) }
     }
 
-    fn names(cache: &mut Cache) -> Vec<String> {
+    fn names(cache: &mut Cache<CloneSet>) -> Vec<String> {
         cache.shelf(Kind::Pod).objects.keys().map(ToString::to_string).collect()
     }
 

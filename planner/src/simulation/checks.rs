@@ -1,49 +1,46 @@
-//! What must never happen by the controller's own doing, and where a CloneSet must come to.
+//! What must never happen by the controller's own doing, and where a workload must come to.
 //!
 //! A call is judged by what it does to the Pods as they are, and by what its plan could know. Pods that
 //! served when the plan was made and that users or faults took since are not held against it.
 //!
+//! These rules hold for every kind; each kind adds its own ([`Simulated`]).
+//!
 //! 1. *Budget.* Taking an available Pod away leaves `replicas - maxUnavailable` available ones.
 //! 2. *Surge.* A Pod is created only while there are fewer than `replicas + maxSurge`.
-//! 3. *Partition.* An update, or a scale-in, leaves `partition` Pods at older revisions; a new Pod is made
-//!    from the newest revision only if they are there.
-//! 4. *Named first.* No Pod is chosen for deletion while one that is to be deleted is there; what goes as
-//!    named is named.
-//! 5. *Once.* No Pod is deleted twice; a scale-in leaves `replicas` Pods; no two Pods share an instance id.
-//! 6. *Claims.* No claim of a Pod that lives is deleted; in the end every claim has its Pod, or waits for
-//!    one, where claims are reused, since others took its Pod.
-//! 7. *In place.* A change that a running Pod can take does not recreate it.
-//! 8. *Order.* Containers change in the order of their launch priority.
-//! 9. *Held.* Nothing is updated while the CloneSet is paused or of type OnDelete; nothing is deleted that
-//!    its preDelete hook holds.
-//! 10. *Rest.* When users and faults have come to an end, so does the controller, and every Pod is where it
-//!     belongs, and is what its revision says.
+//! 3. *Once.* No Pod is deleted twice, and no plan touches an object twice.
+//! 4. *Claims.* No claim of a Pod that lives is deleted.
+//! 5. *In place.* A change that a running Pod can take does not recreate it.
+//! 6. *Order.* Containers change in the order of their launch priority.
+//! 7. *Held.* Nothing is deleted that its preDelete hook holds.
+//! 8. *Rest.* When users and faults have come to an end, so does the controller, and every Pod is where it
+//!    belongs, and is what its revision says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use api::conditions::IN_PLACE_UPDATE_READY;
-use api::kinds::cloneset::CloneSet;
-use api::kinds::shared::{PodUpdatePolicy, UpdateStrategyType};
-use api::labels::{CLONESET_INSTANCE_ID, CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SPECIFIED_DELETE};
+use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SPECIFIED_DELETE};
+use api::meta::LabelSelector;
 use jiff::Timestamp;
 
 use super::controller::View;
+use super::kind::Simulated;
 use super::server::Server;
 use super::timeline::{Actor, Look};
-use crate::kinds::cloneset::counting::Limits;
 use crate::pod::lifecycle::hooked;
 use crate::pod::observed::ObservedPod;
-use crate::text::selector::Selector;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::children::Claim;
 use crate::workload::plan::Plan;
 use crate::workload::revision::short_hash;
 
 mod in_place;
-mod plans;
 mod rest;
+mod scene;
+
+pub use rest::End;
+pub use scene::{Deed, Scene};
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +49,12 @@ pub struct Violation {
     pub rule: &'static str,
     /// What happened.
     pub text: String,
+}
+
+impl Violation {
+    pub(super) fn new(rule: &'static str, text: String) -> Self {
+        Self { rule, text }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -66,14 +69,14 @@ pub(super) struct Ledger {
     pub(super) violations: Vec<Violation>,
     /// Who last made a Pod serve, exist, or stay where it is no longer, by its identity.
     lost_by: BTreeMap<Box<str>, Actor>,
-    /// Instance ids of Pods that the controller deleted.
-    deleted: BTreeSet<Box<str>>,
-    /// Labels that hooks of the CloneSet ever named: they come and go.
+    /// Pods that the controller deleted, as they were.
+    deleted: Vec<Arc<ObservedPod>>,
+    /// Labels that hooks of the workload ever named: they come and go.
     hook_labels: BTreeSet<String>,
 }
 
-/// The Pod counts as available (spec 31 §6.2).
-fn is_available(pod: &ObservedPod, min_ready_seconds: i32, now: Timestamp) -> bool {
+/// The Pod counts as available: it serves, and has been ready for so long.
+pub(super) fn is_available(pod: &ObservedPod, min_ready_seconds: i32, now: Timestamp) -> bool {
     is_serving(pod) && pod.is_ready_for(min_ready_seconds, now)
 }
 
@@ -103,66 +106,19 @@ pub(super) fn look(pod: &ObservedPod, min_ready_seconds: i32, now: Timestamp) ->
     }
 }
 
-/// What a CloneSet asks for, as the checks need it.
-struct Wanted<'a> {
-    set: &'a CloneSet,
-    selector: Option<Selector>,
-    limits: Limits,
-    min_ready_seconds: i32,
-}
-
-impl<'a> Wanted<'a> {
-    fn of(set: &'a CloneSet) -> Self {
-        Self {
-            set,
-            selector: Selector::compile(&set.spec.selector).ok(),
-            limits: Limits::of(&set.spec),
-            min_ready_seconds: set.spec.min_ready_seconds.unwrap_or(0),
-        }
-    }
-
-    /// The Pod is active and belongs to the CloneSet.
-    fn owns(&self, pod: &ObservedPod) -> bool {
-        pod.is_active()
-            && pod.controller().is_some_and(|owner| owner.uid == self.set.metadata.uid)
-            && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.metadata.labels))
-    }
-
-    fn names(&self, pod: &ObservedPod) -> bool {
-        pod.label(SPECIFIED_DELETE).is_some()
-            || self.set.spec.scale_strategy.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
-    }
-
-    /// The Pod leaves, or is to leave.
-    fn leaves(&self, pod: &ObservedPod) -> bool {
-        is_preparing_delete(pod) || self.names(pod)
-    }
-
-    fn is_held(&self) -> bool {
-        let strategy = &self.set.spec.update_strategy;
-        strategy.rolling_update.paused || strategy.kind == Some(UpdateStrategyType::OnDelete)
-    }
-
-    fn excludes_preparing_delete(&self) -> bool {
-        self.set.spec.scale_strategy.exclude_preparing_delete
-    }
-}
-
-fn is_preparing_delete(pod: &ObservedPod) -> bool {
+pub(super) fn is_preparing_delete(pod: &ObservedPod) -> bool {
     pod.label(LIFECYCLE_STATE) == Some("PreparingDelete")
 }
 
-fn is_at(pod: &ObservedPod, revision: &str) -> bool {
+/// The Pod is at the revision of this name.
+pub(super) fn is_at(pod: &ObservedPod, revision: &str) -> bool {
     pod.label(CONTROLLER_REVISION_HASH).is_some_and(|label| short_hash(label) == short_hash(revision))
 }
 
-/// At the newest revision as scaling sees it (spec 31 §9.1).
-fn counts_as_new(pod: &ObservedPod, view: &View) -> bool {
-    let is_prepared = pod.label(LIFECYCLE_STATE) == Some("PreparingUpdate");
-    is_at(pod, &view.update_revision) || (view.prepared_is_new && is_prepared)
-}
-
-fn count<'p>(pods: impl Iterator<Item = &'p Arc<ObservedPod>>, counts: impl Fn(&ObservedPod) -> bool) -> i64 {
+pub(super) fn count<'p>(
+    pods: impl Iterator<Item = &'p Arc<ObservedPod>>,
+    counts: impl Fn(&ObservedPod) -> bool,
+) -> i64 {
     i64::try_from(pods.filter(|pod| counts(pod)).count()).unwrap_or(i64::MAX)
 }
 
@@ -173,10 +129,10 @@ impl Ledger {
         actor: Actor,
         before: &ObservedPod,
         after: &ObservedPod,
-        set: &CloneSet,
+        selector: &LabelSelector,
     ) {
         let ends = before.is_active() && !after.is_active();
-        let selecting = set.spec.selector.match_labels.iter().flatten().map(|(key, _)| key.as_str());
+        let selecting = selector.match_labels.iter().flatten().map(|(key, _)| key.as_str());
         let is_relabelled =
             selecting.chain([SPECIFIED_DELETE]).any(|key| before.label(key) != after.label(key));
         if ends || is_relabelled || (is_serving(before) && !is_serving(after)) {
@@ -196,189 +152,137 @@ impl Ledger {
         self.deleted.clear();
     }
 
-    fn report(&mut self, rule: &'static str, text: String) {
-        self.violations.push(Violation { rule, text });
-    }
-
-    /// Pods that the plan saw as `counts` says, and that are so no longer because of others.
-    fn taken_by_others(
-        &self,
-        view: &View,
-        server: &Server,
-        wanted: &Wanted<'_>,
-        counts: impl Fn(&ObservedPod) -> bool,
-    ) -> i64 {
-        count(view.pods.iter(), |seen| {
-            let counted = |pod: &ObservedPod| wanted.owns(pod) && counts(pod);
-            let now = server.pod(&seen.metadata.name, &seen.metadata.uid);
-            counted(seen)
-                && !now.is_some_and(|pod| counted(pod))
-                && self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
-        })
-    }
-
-    /// Rule 1, after an available Pod was taken away.
-    fn judge_budget(&mut self, view: &View, server: &Server, what: &str) {
-        let wanted = Wanted::of(&view.set);
-        let serves = |pod: &ObservedPod| is_available(pod, wanted.min_ready_seconds, view.now);
-        let left = count(server.pods.values(), |pod| wanted.owns(pod) && serves(pod));
-        let taken = self.taken_by_others(view, server, &wanted, serves);
-        let Limits { replicas, max_unavailable, .. } = wanted.limits;
-        if left + taken < replicas - max_unavailable {
-            self.report(
-                "Budget",
-                format!(
-                    "{what}: {left} Pods are left available, and {taken} more but for others, of {replicas} \
-                     with maxUnavailable {max_unavailable}"
-                ),
-            );
-        }
-    }
-
-    /// Rule 3, after a Pod that is not new was taken away or led to the newest revision.
-    fn judge_partition(
+    /// Judges a plan before it is carried out.
+    pub(super) fn review<W: Simulated>(
         &mut self,
-        view: &View,
-        server: &Server,
-        is_new: impl Fn(&ObservedPod) -> bool,
-        what: &str,
+        plan: &Plan<W::Status>,
+        view: &View<W>,
+        server: &Server<W>,
     ) {
-        let wanted = Wanted::of(&view.set);
-        let stays = |pod: &ObservedPod| !is_new(pod) && !wanted.leaves(pod);
-        let left = count(server.pods.values(), |pod| wanted.owns(pod) && stays(pod));
-        let taken = self.taken_by_others(view, server, &wanted, stays);
-        let partition = wanted.limits.partition;
-        if left + taken < partition {
-            self.report(
-                "Partition",
-                format!("{what}: {left} Pods stay at older revisions, and {taken} more but for others; {partition} should"),
-            );
+        let hooks = view.workload.lifecycle();
+        for hook in [&hooks.pre_delete, &hooks.in_place_update, &hooks.pre_normal].into_iter().flatten() {
+            self.hook_labels.extend(hook.labels_handler.keys().cloned());
         }
+        let scene = Scene::new(view, server, &self.lost_by);
+        let mut broken = Vec::new();
+        review_objects(plan, &mut broken);
+        review_creations(plan, &scene, &mut broken);
+        W::judge_plan(plan, &scene, &mut broken);
+        self.violations.append(&mut broken);
     }
 
-    pub(super) fn judge_creation(&mut self, view: &View, pod: &ObservedPod, server: &Server) {
-        let wanted = Wanted::of(&view.set);
-        let name = &pod.metadata.name;
-        let excludes = wanted.excludes_preparing_delete();
-        let total =
-            count(server.pods.values(), |pod| wanted.owns(pod) && !(excludes && is_preparing_delete(pod)));
-        let Limits { replicas, max_surge, .. } = wanted.limits;
-        if total > replicas + max_surge {
-            self.report(
-                "Surge",
-                format!("with Pod {name} there are {total} of {replicas} with maxSurge {max_surge}"),
-            );
-        }
-        let id = pod.label(CLONESET_INSTANCE_ID);
-        let twins = server.pods.values().filter(|other| {
-            other.is_active()
-                && other.metadata.uid != pod.metadata.uid
-                && other.label(CLONESET_INSTANCE_ID) == id
-        });
-        if let Some(twin) = twins.map(|twin| twin.metadata.name.clone()).next() {
-            self.report("Once", format!("Pods {name} and {twin} have the same instance id"));
-        }
-    }
-
-    pub(super) fn judge_deletion(
+    pub(super) fn judge_creation<W: Simulated>(
         &mut self,
-        view: &View,
-        action: Option<&Action>,
-        before: &ObservedPod,
-        server: &Server,
+        view: &View<W>,
+        pod: &ObservedPod,
+        server: &Server<W>,
+    ) {
+        let scene = Scene::new(view, server, &self.lost_by);
+        let mut broken = Vec::new();
+        let bounds = scene.bounds();
+        let total = scene.left(|pod| scene.workload().is_counted(pod));
+        if total > bounds.ceiling() {
+            let text = format!(
+                "with Pod {} there are {total} of {} with maxSurge {}",
+                pod.metadata.name, bounds.replicas, bounds.max_surge
+            );
+            broken.push(Violation::new("Surge", text));
+        }
+        W::judge_deed(&Deed::Create(pod), &scene, &mut broken);
+        self.violations.append(&mut broken);
+    }
+
+    pub(super) fn judge_deletion<W: Simulated>(
+        &mut self,
+        view: &View<W>,
+        reason: Option<DeleteReason>,
+        before: &Arc<ObservedPod>,
+        server: &Server<W>,
     ) {
         let name = &before.metadata.name;
-        if before.metadata.deletion_timestamp.is_some() {
-            self.report("Once", format!("Pod {name} is deleted a second time"));
-        }
-        let wanted = Wanted::of(&view.set);
         self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
-        self.deleted.extend(before.label(CLONESET_INSTANCE_ID).map(Box::from));
-        if hooked(wanted.set.spec.lifecycle.pre_delete.as_ref(), &before.metadata) {
-            self.report("Held", format!("Pod {name} is deleted, which its hook holds"));
+        self.deleted.push(before.clone());
+        let scene = Scene::new(view, server, &self.lost_by);
+        let mut broken = Vec::new();
+        if before.metadata.deletion_timestamp.is_some() {
+            broken.push(Violation::new("Once", format!("Pod {name} is deleted a second time")));
         }
-        if wanted.owns(before) && is_available(before, wanted.min_ready_seconds, view.now) {
-            self.judge_budget(view, server, &format!("deletes Pod {name}"));
+        if hooked(scene.workload().lifecycle().pre_delete.as_ref(), &before.metadata) {
+            broken.push(Violation::new("Held", format!("Pod {name} is deleted, which its hook holds")));
         }
-        let Some(Action::DeletePod { reason, .. }) = action else { return };
-        let holds = match reason {
-            DeleteReason::ScaleIn => {
-                self.judge_scale_in(view, before, server);
-                true
-            }
-            DeleteReason::Specified => wanted.names(before),
-            DeleteReason::Released => is_preparing_delete(before),
-        };
-        if !holds {
-            self.report("Named first", format!("Pod {name} is deleted as {reason:?}, which it is not"));
+        if scene.owns(before) && scene.is_available(before) {
+            broken.extend(scene.budget(&format!("deletes Pod {name}")));
         }
+        if let Some(reason) = reason {
+            W::judge_deed(&Deed::Delete { pod: before, reason }, &scene, &mut broken);
+        }
+        self.violations.append(&mut broken);
     }
 
-    /// Rules 3 and 5, after a Pod was chosen since there were too many.
-    fn judge_scale_in(&mut self, view: &View, before: &ObservedPod, server: &Server) {
-        let wanted = Wanted::of(&view.set);
-        let name = &before.metadata.name;
-        let stays = |pod: &ObservedPod| !is_preparing_delete(pod);
-        let left = count(server.pods.values(), |pod| wanted.owns(pod) && stays(pod));
-        let taken = self.taken_by_others(view, server, &wanted, stays);
-        if left + taken < wanted.limits.replicas {
-            self.report(
-                "Once",
-                format!(
-                    "Pod {name} is one too many to go: {left} are left, and {taken} more but for others, of {}",
-                    wanted.limits.replicas
-                ),
-            );
-        }
-        let is_new = |pod: &ObservedPod| counts_as_new(pod, view);
-        if !is_new(before) {
-            self.judge_partition(view, server, is_new, &format!("scales in Pod {name}"));
-        }
-    }
-
-    pub(super) fn judge_claim(&mut self, claim: &Claim, server: &Server) {
-        let id = claim.metadata.labels.get(CLONESET_INSTANCE_ID);
-        let mut users =
-            server.pods.values().filter(|pod| pod.is_active() && pod.label(CLONESET_INSTANCE_ID) == id);
+    pub(super) fn judge_claim<W: Simulated>(&mut self, claim: &Claim, server: &Server<W>) {
+        let mut users = server.pods.values().filter(|pod| pod.is_active() && server.belongs(claim, pod));
         if let Some(user) = users.next() {
-            let (claim, user) = (&claim.metadata.name, user.metadata.name.clone());
-            self.report("Claims", format!("claim {claim} of Pod {user} is deleted"));
+            let (claim, user) = (&claim.metadata.name, &user.metadata.name);
+            let text = format!("claim {claim} of Pod {user} is deleted");
+            self.violations.push(Violation::new("Claims", text));
         }
     }
 
-    pub(super) fn judge_write(
+    pub(super) fn judge_write<W: Simulated>(
         &mut self,
-        view: &View,
+        view: &View<W>,
         action: Option<&Action>,
         (before, after): (&Arc<ObservedPod>, &Arc<ObservedPod>),
-        server: &Server,
+        server: &Server<W>,
     ) {
-        let wanted = Wanted::of(&view.set);
         let name = &before.metadata.name;
         let Some(Action::WritePod { reason, revision, .. }) = action else { return };
+        let reason = *reason;
+        let scene = Scene::new(view, server, &self.lost_by);
+        let available = |pod: &ObservedPod| scene.is_available(pod) && scene.owns(pod);
+        let is_lost = reason != WriteReason::Release && available(before) && !available(after);
         let takes =
             matches!(reason, WriteReason::UpdateInPlace | WriteReason::Recreate | WriteReason::PrepareDelete);
-        if takes {
+        if takes || is_lost {
             self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
         }
-        let available =
-            |pod: &ObservedPod| is_available(pod, wanted.min_ready_seconds, view.now) && wanted.owns(pod);
-        if *reason != WriteReason::Release && available(before) && !available(after) {
-            self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
-            self.judge_budget(view, server, &format!("writes to Pod {name} ({reason:?})"));
+        let scene = Scene::new(view, server, &self.lost_by);
+        let mut broken = Vec::new();
+        if is_lost {
+            broken.extend(scene.budget(&format!("writes to Pod {name} ({reason:?})")));
         }
-        if matches!(reason, WriteReason::UpdateInPlace | WriteReason::Recreate)
-            && *revision == view.update_revision
-        {
-            let is_new = |pod: &ObservedPod| is_at(pod, &view.update_revision);
-            self.judge_partition(view, server, is_new, &format!("updates Pod {name}"));
+        W::judge_deed(&Deed::Write { pod: before, reason, revision }, &scene, &mut broken);
+        if reason == WriteReason::Recreate {
+            broken.extend(in_place::judge_recreation(&scene, before, revision));
         }
-        if *reason == WriteReason::PrepareDelete && !wanted.names(before) && !is_preparing_delete(before) {
-            self.judge_scale_in(view, before, server);
+        in_place::judge_order(before, after, &mut broken);
+        self.violations.append(&mut broken);
+    }
+}
+
+/// Rule 3: no object is touched twice.
+fn review_objects<S>(plan: &Plan<S>, broken: &mut Vec<Violation>) {
+    let mut seen = BTreeSet::new();
+    for action in plan.release.iter().chain(&plan.scale) {
+        if !seen.insert(action.object()) {
+            let text = format!("the plan has two actions for {}", action.object());
+            broken.push(Violation::new("Once", text));
         }
-        if *reason == WriteReason::Recreate {
-            self.judge_recreation(view, before, server, revision);
-        }
-        self.judge_order(before, after);
+    }
+}
+
+/// Rule 2.
+fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, broken: &mut Vec<Violation>) {
+    let created = plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count();
+    if created == 0 {
+        return;
+    }
+    let bounds = scene.bounds();
+    let known = count(scene.seen(), |pod| scene.workload().is_counted(pod));
+    let total = known + i64::try_from(created).unwrap_or(i64::MAX);
+    if total > bounds.ceiling() {
+        let text =
+            format!("the plan makes {total} Pods of {} with maxSurge {}", bounds.replicas, bounds.max_surge);
+        broken.push(Violation::new("Surge", text));
     }
 }

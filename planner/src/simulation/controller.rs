@@ -1,23 +1,25 @@
 //! The controller: looks at its cache, has a plan made, and makes the calls of the plan one after another,
 //! as [`Plan`] documents. Between any two of them the world goes on, and the controller may crash.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use api::features::Feature;
-use api::kinds::cloneset::{CloneSet, Status};
+use api::features::FeatureGates;
 use jiff::Timestamp;
 
 use super::agenda::Milliseconds;
 use super::cache::Cache;
+use super::kind::Simulated;
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::text::moment::Moment;
+use crate::text::selector::Selector;
 use crate::workload::action::Action;
 use crate::workload::explanation::Explanation;
+use crate::workload::kind::WorkloadStatus;
 use crate::workload::new_pod::NewClaim;
 use crate::workload::plan::{Outcome, Plan};
 use crate::workload::revision::{NewRevision, RevisionStep};
@@ -34,14 +36,15 @@ use holds::Holds;
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
 
 /// What a plan was made from.
-#[derive(Clone, Debug)]
-pub(super) struct View {
-    pub(super) set: Arc<CloneSet>,
+#[derive(Debug)]
+pub(super) struct View<W> {
+    pub(super) workload: Arc<W>,
+    /// The workload's selector, if it can be used.
+    pub(super) selector: Option<Selector>,
     pub(super) pods: Vec<Arc<ObservedPod>>,
     /// The revision of the template that was seen; empty while there is none.
     pub(super) update_revision: String,
-    /// Gate `PreparingUpdateAsUpdate`: scaling takes Pods that wait for their update for new ones.
-    pub(super) prepared_is_new: bool,
+    pub(super) gates: FeatureGates,
     pub(super) now: Timestamp,
 }
 
@@ -49,15 +52,15 @@ pub(super) struct View {
 #[derive(Debug)]
 enum Call {
     CreateRevision(Box<NewRevision>),
-    BumpRevision { revision: Seen, patch: String },
+    PatchRevision { revision: Seen, patch: String },
     CreateClaim(NewClaim),
-    CreatePod { json: String, id: String },
+    CreatePod { name: String, json: String, id: String },
     DeletePod(Seen),
     DeleteClaim(Seen),
     HandOver { claim: Seen, patch: String },
     WritePod { pod: Seen, write: PodWrite },
     Status(String),
-    Names(String),
+    Owner(String),
     DeleteRevision(Seen),
 }
 
@@ -83,9 +86,9 @@ struct Errand {
 
 /// A plan that is being carried out.
 #[derive(Debug)]
-struct Task {
-    view: Arc<View>,
-    plan: Plan<Status>,
+struct Task<W: Simulated> {
+    view: Arc<View<W>>,
+    plan: Plan<W::Status>,
     stage: Stage,
     errands: Vec<Errand>,
     /// A call of the scale step succeeded.
@@ -99,10 +102,10 @@ struct Task {
     batch_end: usize,
 }
 
-/// The controller of the CloneSet.
-#[derive(Debug, Default)]
-pub(super) struct Controller {
-    pub(super) cache: Cache,
+/// The controller of the workload.
+#[derive(Debug)]
+pub(super) struct Controller<W: Simulated> {
+    pub(super) cache: Cache<W>,
     /// Counts starts: what was planned in an earlier life does not happen.
     life: u32,
     is_running: bool,
@@ -110,7 +113,7 @@ pub(super) struct Controller {
     is_dirty: bool,
     /// When the next look is due.
     look_at: Option<Milliseconds>,
-    task: Option<Task>,
+    task: Option<Task<W>>,
     failures: u32,
     refused: BTreeSet<String>,
     holds: Holds,
@@ -121,9 +124,29 @@ pub(super) struct Controller {
     explanation: Explanation,
 }
 
-impl Controller {
+impl<W: Simulated> Default for Controller<W> {
+    fn default() -> Self {
+        Self {
+            cache: Cache::default(),
+            life: 0,
+            is_running: false,
+            is_dirty: false,
+            look_at: None,
+            task: None,
+            failures: 0,
+            refused: BTreeSet::new(),
+            holds: Holds::default(),
+            collision_count: None,
+            is_unsure: false,
+            revision_steps: 0,
+            explanation: Explanation::default(),
+        }
+    }
+}
+
+impl<W: Simulated> Controller<W> {
     /// Starts with everything listed.
-    pub(super) fn start(&mut self, server: &Server) {
+    pub(super) fn start(&mut self, server: &Server<W>) {
         let cache = std::mem::take(&mut self.cache);
         *self = Self { cache, life: self.life + 1, is_running: true, ..Self::default() };
         for kind in Kind::ALL {
@@ -137,8 +160,8 @@ impl Controller {
     }
 }
 
-impl Cluster<'_> {
-    /// Lets the controller look at the CloneSet after `delay`.
+impl<W: Simulated> Cluster<'_, W> {
+    /// Lets the controller look at the workload after `delay`.
     pub(super) fn wake(&mut self, delay: Milliseconds) {
         let controller = &mut self.controller;
         if delay == 0 {
@@ -176,13 +199,13 @@ impl Cluster<'_> {
                 controller.cache.list(kind, &self.server);
             }
         }
-        let Some(set) = self.controller.cache.set() else { return };
-        self.controller.holds.review(set.metadata.generation);
-        let (plan, view) = self.plan(&set);
+        let Some(workload) = self.controller.cache.workload() else { return };
+        self.controller.holds.review(workload.metadata().generation);
+        let (plan, view) = self.plan(workload);
         let controller = &mut self.controller;
         controller.explanation = plan.explanation.clone();
         let again = plan.requeue_after;
-        self.ledger.review(&plan, &view);
+        self.ledger.review(&plan, &view, &self.server);
         if let Some(delay) = again {
             let delay = Milliseconds::try_from(delay.as_millis()).unwrap_or(Milliseconds::MAX);
             self.wake(delay.max(1));
@@ -194,23 +217,21 @@ impl Cluster<'_> {
         self.next_call();
     }
 
-    fn plan(&mut self, set: &Arc<CloneSet>) -> (Plan<Status>, Arc<View>) {
+    fn plan(&mut self, workload: Arc<W>) -> (Plan<W::Status>, Arc<View<W>>) {
         let moment = Moment { now: self.now(), seed: self.random.next_u64() };
         let controller = &self.controller;
-        let pods = controller.cache.pods();
-        let nodes = std::collections::BTreeMap::new();
-        let uid = &set.metadata.uid;
+        let uid = &workload.metadata().uid;
         let owned =
-            |pod: &Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
-        let pods: Vec<Arc<ObservedPod>> = pods.into_iter().filter(owned).collect();
+            |pod: &&Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        let pods: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(owned).cloned().collect();
         let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {
-            workload: &**set,
+            workload: &*workload,
             pods: &pods,
-            children: &[],
             claims: &controller.cache.claims(),
+            children: &[],
             revisions: &controller.cache.revisions(),
-            nodes: &nodes,
+            nodes: &BTreeMap::new(),
             refused: &controller.refused,
             held: &held,
             collision_count: controller.collision_count,
@@ -223,10 +244,10 @@ impl Cluster<'_> {
             plan.problems.update.get_or_insert(refusal.message.to_string());
         }
         let status = plan.status.as_ref().map(StatusPlan::status);
-        let update_revision = status.map(|status| status.update_revision.clone()).unwrap_or_default();
-        let prepared_is_new = self.settings.gates.enabled(Feature::PreparingUpdateAsUpdate);
-        let view = View { set: set.clone(), pods, update_revision, prepared_is_new, now: moment.now };
-        (plan, Arc::new(view))
+        let update_revision = status.map_or("", WorkloadStatus::update_revision).to_owned();
+        let selector = Selector::compile(workload.selector()).ok();
+        let gates = self.settings.gates.clone();
+        (plan, Arc::new(View { workload, selector, pods, update_revision, gates, now: moment.now }))
     }
 
     /// Puts the next call of the task on the agenda, or ends the task.
@@ -315,8 +336,8 @@ impl Cluster<'_> {
     }
 }
 
-impl Task {
-    fn new(plan: Plan<Status>, view: Arc<View>) -> Self {
+impl<W: Simulated> Task<W> {
+    fn new(plan: Plan<W::Status>, view: Arc<View<W>>) -> Self {
         let mut task = Self {
             view,
             stage: Stage::Revision,
@@ -341,7 +362,7 @@ impl Task {
                 let call = match self.plan.revision.clone() {
                     None => return,
                     Some(RevisionStep::Create(revision)) => Call::CreateRevision(revision),
-                    Some(RevisionStep::Patch { revision, patch }) => Call::BumpRevision { revision, patch },
+                    Some(RevisionStep::Patch { revision, patch }) => Call::PatchRevision { revision, patch },
                 };
                 self.errands.push(Errand::new(stage, None, [call]));
                 return;
@@ -363,9 +384,9 @@ impl Task {
             Stage::Closing => {
                 let status = self.plan.status.take();
                 let patch = status.and_then(|status| status.patch(&self.scale, &self.update));
-                let names = self.plan.owner_patch.take();
+                let owner = self.plan.owner_patch.take();
                 let obsolete = std::mem::take(&mut self.plan.obsolete_revisions);
-                let calls = patch.into_iter().map(Call::Status).chain(names.map(Call::Names));
+                let calls = patch.into_iter().map(Call::Status).chain(owner.map(Call::Owner));
                 for call in calls.chain(obsolete.into_iter().map(Call::DeleteRevision)) {
                     self.errands.push(Errand::new(stage, None, [call]));
                 }
@@ -413,7 +434,7 @@ impl Task {
     }
 
     /// Takes note of how a call went.
-    fn note(&mut self, position: usize, result: Result<(), Refusal>, controller: &mut Controller) {
+    fn note(&mut self, position: usize, result: Result<(), Refusal>, controller: &mut Controller<W>) {
         let Some(errand) = self.errands.get_mut(position) else { return };
         let is_creation = matches!(errand.action, Some(Action::CreatePod { .. }));
         let stage = errand.stage;
@@ -481,9 +502,10 @@ impl Errand {
 /// The calls that an action takes.
 fn calls_of(action: &Action) -> Vec<Call> {
     match action {
-        Action::CreatePod { json, claims, instance_id, .. } => {
+        Action::CreatePod { name, json, claims, instance_id, .. } => {
             let claims = claims.iter().cloned().map(Call::CreateClaim);
-            let pod = Call::CreatePod { json: json.clone(), id: instance_id.clone() };
+            let (name, json, id) = (name.clone(), json.clone(), instance_id.clone());
+            let pod = Call::CreatePod { name, json, id };
             claims.chain([pod]).collect()
         }
         Action::DeletePod { pod, claims, .. } => {
@@ -498,7 +520,7 @@ fn calls_of(action: &Action) -> Vec<Call> {
         Action::HandOverClaim { claim, patch, .. } => {
             vec![Call::HandOver { claim: claim.clone(), patch: patch.clone() }]
         }
-        // Image jobs are not simulated.
+        // Not simulated.
         Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => Vec::new(),
     }
 }

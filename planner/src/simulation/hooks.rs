@@ -1,4 +1,4 @@
-//! The program behind a CloneSet's lifecycle hooks: it lets each Pod that waits for it go on after a while,
+//! The program behind a workload's lifecycle hooks: it lets each Pod that waits for it go on after a while,
 //! and takes finalizers off Pods that are being deleted.
 
 use std::collections::BTreeMap;
@@ -7,15 +7,16 @@ use api::kinds::shared::{Lifecycle, LifecycleHook};
 use api::labels::LIFECYCLE_STATE;
 
 use super::Cluster;
+use super::kind::Simulated;
 use super::kubelet::Duty;
 use super::timeline::Actor;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 
-impl Cluster<'_> {
+impl<W: Simulated> Cluster<'_, W> {
     /// Tells the program of a Pod that may wait for it.
     pub(super) fn call_hooks(&mut self, pod: &ObservedPod) {
-        let hooks = &self.server.set.spec.lifecycle;
+        let hooks = self.server.workload.lifecycle();
         let Some(pause) = self.settings.hook else { return };
         if !answer(pod, hooks).is_empty() && self.answering.insert(pod.metadata.uid.clone()) {
             self.add_duty(pod, Duty::Answer, 100, pause);
@@ -24,7 +25,7 @@ impl Cluster<'_> {
 
     /// The program acts.
     pub(super) fn answer_hook(&mut self, pod: &ObservedPod) {
-        let write = answer(pod, &self.server.set.spec.lifecycle);
+        let write = answer(pod, self.server.workload.lifecycle());
         self.change(Actor::User, pod, |pod| write.apply(pod));
     }
 }

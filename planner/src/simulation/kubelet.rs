@@ -7,6 +7,7 @@ use api::conditions::KRUISE_POD_READY;
 use jiff::Timestamp;
 
 use super::agenda::Milliseconds;
+use super::kind::Simulated;
 use super::server::Precondition;
 use super::timeline::Actor;
 use super::{Cluster, Event};
@@ -38,7 +39,7 @@ pub(super) enum Duty {
     Stop,
     /// A container dies.
     Die(usize),
-    /// The program behind the CloneSet's hooks lets the Pod go on.
+    /// The program behind the workload's hooks lets the Pod go on.
     Answer,
 }
 
@@ -68,7 +69,7 @@ pub(super) enum Silence {
     GiveUp,
 }
 
-impl Cluster<'_> {
+impl<W: Simulated> Cluster<'_, W> {
     /// Lets `duty` be done for the Pod between `from` and `to` milliseconds from now.
     pub(super) fn add_duty(&mut self, pod: &ObservedPod, duty: Duty, from: Milliseconds, to: Milliseconds) {
         let delay = self.between(from, to);

@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::kinds::cloneset::{CloneSet, Status};
 use api::kinds::{ObjectMeta, Time};
-use api::labels::CLONESET_INSTANCE_ID;
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::agenda::whole_seconds;
+use super::kind::Simulated;
 use crate::pod::observed::{ObservedPod, PodMetadata};
 use crate::workload::children::Claim;
 use crate::workload::revision::StoredRevision;
@@ -34,8 +33,8 @@ pub(super) enum Refusal {
 
 /// An object of one of the kinds that the controller watches; each kind has a watch of its own.
 #[derive(Clone, Debug)]
-pub(super) enum Object {
-    Set(Arc<CloneSet>),
+pub(super) enum Object<W> {
+    Workload(Arc<W>),
     Pod(Arc<ObservedPod>),
     Claim(Arc<Claim>),
     Revision(Arc<StoredRevision>),
@@ -44,23 +43,33 @@ pub(super) enum Object {
 /// A kind that the controller watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    Set,
+    Workload,
     Pod,
     Claim,
     Revision,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Set, Self::Pod, Self::Claim, Self::Revision];
+    pub(super) const ALL: [Self; 4] = [Self::Workload, Self::Pod, Self::Claim, Self::Revision];
+
+    /// Its name, where workloads are of the kind `W`.
+    pub(super) fn name<W: Simulated>(self) -> &'static str {
+        match self {
+            Self::Workload => W::KIND,
+            Self::Pod => "Pod",
+            Self::Claim => "Claim",
+            Self::Revision => "Revision",
+        }
+    }
 }
 
 /// What a watch tells: an object is like this now, or gone.
 #[derive(Clone, Debug)]
-pub(super) struct News {
+pub(super) struct News<W> {
     pub(super) kind: Kind,
     pub(super) name: Box<str>,
     pub(super) version: u64,
-    pub(super) object: Option<Object>,
+    pub(super) object: Option<Object<W>>,
 }
 
 /// What a write asks to hold: the object's identity and its version.
@@ -78,11 +87,11 @@ impl Precondition<'_> {
 }
 
 /// The objects of the simulated cluster.
-#[derive(Debug, Default)]
-pub(super) struct Server {
+#[derive(Debug)]
+pub(super) struct Server<W> {
     version: u64,
     identities: u64,
-    pub(super) set: Arc<CloneSet>,
+    pub(super) workload: Arc<W>,
     pub(super) pods: BTreeMap<Box<str>, Arc<ObservedPod>>,
     pub(super) claims: BTreeMap<Box<str>, Arc<Claim>>,
     pub(super) revisions: BTreeMap<Box<str>, Arc<StoredRevision>>,
@@ -91,22 +100,53 @@ pub(super) struct Server {
     stopped: BTreeSet<Box<str>>,
     /// Identities of Pods that the controller may neither change nor delete: some policy guards them.
     pub(super) refusing: BTreeSet<Box<str>>,
-    news: Vec<News>,
+    news: Vec<News<W>>,
 }
 
-impl Server {
+impl<W: Simulated> Server<W> {
+    /// A server that holds a new workload and nothing else.
+    pub(super) fn new(mut workload: W) -> Self {
+        let object = workload.object_mut();
+        object.status = W::Status::default();
+        object.metadata = ObjectMeta {
+            uid: "uid-1".to_owned(),
+            resource_version: "1".to_owned(),
+            generation: Some(1),
+            deletion_timestamp: None,
+            ..std::mem::take(&mut object.metadata)
+        };
+        let workload = Arc::new(workload);
+        let news = News {
+            kind: Kind::Workload,
+            name: "".into(),
+            version: 1,
+            object: Some(Object::Workload(workload.clone())),
+        };
+        Self {
+            version: 1,
+            identities: 1,
+            workload,
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            refusing: BTreeSet::new(),
+            news: vec![news],
+        }
+    }
+
     /// The version of the last change.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
     /// What changed since this was asked last.
-    pub(super) fn take_news(&mut self) -> Vec<News> {
+    pub(super) fn take_news(&mut self) -> Vec<News<W>> {
         std::mem::take(&mut self.news)
     }
 
     /// What changed since then, which stays to be taken.
-    pub(super) fn news(&self) -> &[News] {
+    pub(super) fn news(&self) -> &[News<W>] {
         &self.news
     }
 
@@ -120,45 +160,31 @@ impl Server {
         format!("uid-{}", self.identities)
     }
 
-    fn tell(&mut self, kind: Kind, name: &str, object: Option<Object>) {
+    fn tell(&mut self, kind: Kind, name: &str, object: Option<Object<W>>) {
         self.news.push(News { kind, name: name.into(), version: self.version, object });
     }
 
-    // --- CloneSet ---------------------------------------------------------------------------------
+    // --- the workload -----------------------------------------------------------------------------
 
-    /// Stores a new CloneSet.
-    pub(super) fn create_set(&mut self, mut set: CloneSet) {
-        set.status = Status::default();
-        set.metadata = ObjectMeta {
-            uid: self.next_identity(),
-            resource_version: self.next_version().to_string(),
-            generation: Some(1),
-            deletion_timestamp: None,
-            ..set.metadata
-        };
-        self.set = Arc::new(set);
-        self.tell(Kind::Set, "", Some(Object::Set(self.set.clone())));
+    /// The identity of the workload.
+    pub(super) fn uid(&self) -> &str {
+        &self.workload.metadata().uid
     }
 
-    /// Stores the CloneSet as a user or the controller changed it. A change of the spec is a new generation.
-    pub(super) fn change_set(
-        &mut self,
-        precondition: Precondition<'_>,
-        change: impl FnOnce(&mut CloneSet),
-    ) -> Result<Arc<CloneSet>, Refusal> {
-        let metadata = &self.set.metadata;
-        precondition.check(&metadata.uid, &metadata.resource_version)?;
-        let mut set = (*self.set).clone();
-        change(&mut set);
-        if set != *self.set {
-            if set.spec != self.set.spec {
-                set.metadata.generation = Some(set.metadata.generation.unwrap_or(0) + 1);
-            }
-            set.metadata.resource_version = self.next_version().to_string();
-            self.set = Arc::new(set);
-            self.tell(Kind::Set, "", Some(Object::Set(self.set.clone())));
+    /// Stores the workload as a user or the controller changed it. A change of the spec is a new generation.
+    pub(super) fn change_workload(&mut self, change: impl FnOnce(&mut W)) {
+        let mut workload = (*self.workload).clone();
+        change(&mut workload);
+        let (object, known) = (workload.object_mut(), self.workload.object());
+        if *object == *known {
+            return;
         }
-        Ok(self.set.clone())
+        if object.spec != known.spec {
+            object.metadata.generation = Some(object.metadata.generation.unwrap_or(0) + 1);
+        }
+        object.metadata.resource_version = self.next_version().to_string();
+        self.workload = Arc::new(workload);
+        self.tell(Kind::Workload, "", Some(Object::Workload(self.workload.clone())));
     }
 
     // --- Pods -------------------------------------------------------------------------------------
@@ -328,27 +354,26 @@ impl Server {
         Ok(())
     }
 
+    /// The claim was created for this Pod.
+    pub(super) fn belongs(&self, claim: &Claim, pod: &ObservedPod) -> bool {
+        self.workload.pod_of_claim(claim).is_some_and(|name| *name == *pod.metadata.name)
+    }
+
     /// Claims that were to go with the Pod, or waited for it to end, go.
     fn release_claims(&mut self, pod: &ObservedPod) {
-        let id = pod.metadata.labels.get(CLONESET_INSTANCE_ID);
-        let claims: Vec<_> = self.claims.values().cloned().collect();
-        for claim in claims.iter().filter(|claim| claim.metadata.labels.get(CLONESET_INSTANCE_ID) == id) {
-            self.collect_claim(claim);
-        }
+        let claims: Vec<_> = self.claims.values().filter(|claim| self.belongs(claim, pod)).cloned().collect();
+        claims.iter().for_each(|claim| self.collect_claim(claim));
     }
 
     /// Removes the claim if it is to be deleted, or all its owners are gone, and nothing uses it.
     fn collect_claim(&mut self, claim: &Claim) {
         let metadata = &claim.metadata;
-        let lives = |uid: &str| {
-            uid == self.set.metadata.uid || self.pods.values().any(|pod| *pod.metadata.uid == *uid)
-        };
+        let lives = |uid: &str| uid == self.uid() || self.pods.values().any(|pod| *pod.metadata.uid == *uid);
         let orphaned = !metadata.owner_references.iter().any(|owner| lives(&owner.uid));
-        let id = metadata.labels.get(CLONESET_INSTANCE_ID);
-        let used = self.pods.values().any(|pod| {
-            pod.metadata.labels.get(CLONESET_INSTANCE_ID) == id
-                && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
-        });
+        let used = self
+            .pods
+            .values()
+            .any(|pod| self.belongs(claim, pod) && !matches!(&*pod.status.phase, "Succeeded" | "Failed"));
         if (metadata.deletion_timestamp.is_some() || orphaned) && !used {
             self.next_version();
             self.claims.remove(&metadata.name);

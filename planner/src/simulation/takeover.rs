@@ -1,4 +1,4 @@
-//! A cluster that OpenKruise ran until now: what it leaves of revisions, Pods and claims (spec 31 §15).
+//! A cluster that OpenKruise ran until now: what it leaves of revisions, Pods and claims.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use api::labels::{LIFECYCLE_STATE, POD_TEMPLATE_HASH};
 use api::meta::OwnerReference;
 
 use super::Cluster;
+use super::kind::Simulated;
 use super::timeline::Actor;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
@@ -15,7 +16,7 @@ use crate::pod::write::PodWrite;
 /// What all annotations of our own begin with.
 const OURS: &str = "kutter.io/";
 
-impl Cluster<'_> {
+impl<W: Simulated> Cluster<'_, W> {
     /// Makes everything such as OpenKruise, or a very old version of it, leaves it, and has the controller
     /// start on that.
     pub(super) fn take_over(&mut self, is_old: bool) {

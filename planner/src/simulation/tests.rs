@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use api::kinds::cloneset::CloneSet;
+
 use super::*;
 use crate::kinds::cloneset::plan;
 
@@ -28,13 +30,13 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What goes wrong in a history; nothing where all is well.
-fn verdict(history: &History, planner: Planner<'_>) -> Option<String> {
+fn verdict(history: &History, planner: Planner<'_, CloneSet>) -> Option<String> {
     let (_, verdict) = history.run(planner, false);
     verdict
 }
 
 /// Runs histories on all cores. Gives the first that fails, by its seed.
-fn first_failure(seeds: Range<u64>, planner: Planner<'_>) -> Option<(u64, String)> {
+fn first_failure(seeds: Range<u64>, planner: Planner<'_, CloneSet>) -> Option<(u64, String)> {
     let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -61,7 +63,7 @@ fn first_failure(seeds: Range<u64>, planner: Planner<'_>) -> Option<(u64, String
 }
 
 /// The history without what it fails without, and told from beginning to end.
-fn told(history: History, planner: Planner<'_>) -> String {
+fn told(history: History, planner: Planner<'_, CloneSet>) -> String {
     let history = history.shortened(planner);
     let (cluster, verdict) = history.run(planner, true);
     let mut text = format!("{history:#?}\n");

@@ -11,7 +11,7 @@ use crate::workload::revision::short_hash;
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
-    /// Somebody who uses the CloneSet.
+    /// Somebody who uses the workload.
     User,
     /// Kutter's controllers.
     Kutter,
@@ -47,9 +47,9 @@ pub struct Counts {
     pub new: i64,
     /// Available.
     pub available: i64,
-    /// As few as may be available by the CloneSet's own doing: replicas less maxUnavailable.
+    /// As few as may be available by the workload's own doing: replicas less maxUnavailable.
     pub floor: i64,
-    /// As many as may exist by the CloneSet's own doing: replicas and maxSurge.
+    /// As many as may exist by the workload's own doing: replicas and maxSurge.
     pub ceiling: i64,
 }
 

@@ -1,34 +1,36 @@
-//! What users do to the CloneSet and its Pods, and what chance does to Pods, nodes and the controller.
+//! What users do to the workload and its Pods, and what chance does to Pods, nodes and the controller.
 
-use api::kinds::cloneset::{CloneSet, Spec};
+use std::sync::Arc;
+
 use api::labels::SPECIFIED_DELETE;
 
 use super::agenda::Milliseconds;
+use super::kind::Simulated;
 use super::kubelet::Duty;
-use super::server::{Kind, Precondition};
+use super::server::Kind;
 use super::timeline::Actor;
 use super::{Cluster, Event};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 
-/// One of the CloneSet's Pods, counted from the first in alphabetical order, and from the beginning again
+/// One of the workload's Pods, counted from the first in alphabetical order, and from the beginning again
 /// behind the last.
 pub type PodNumber = usize;
 
 /// A step of a history.
 #[derive(Clone, Debug)]
-pub enum Step {
-    /// The CloneSet gets this spec. Names of Pods in `podsToDelete` stay.
-    Apply(Box<Spec>),
-    /// A Pod is named in `podsToDelete`; also lowers `replicas` by one where that is true.
-    Name(PodNumber, bool),
+pub enum Step<W: Simulated> {
+    /// A user applies this spec.
+    Apply(Box<W::Spec>),
+    /// A user does something else to the workload.
+    Edit(W::Edit),
     /// A Pod is labelled for deletion.
     Mark(PodNumber),
     /// The label is taken back from all Pods.
     Unmark,
     /// A user deletes a Pod.
     Delete(PodNumber),
-    /// A Pod is taken out of the CloneSet by its labels.
+    /// A Pod is taken out of the workload by its labels.
     TakeOut(PodNumber),
     /// A container of a Pod dies.
     Kill(PodNumber),
@@ -48,10 +50,15 @@ pub enum Step {
     LoseWatch(usize, Milliseconds),
 }
 
+/// The Pod of this number among `pods`.
+pub(super) fn chosen(pods: &[Arc<ObservedPod>], number: PodNumber) -> Option<&Arc<ObservedPod>> {
+    pods.get(number.checked_rem(pods.len())?)
+}
+
 /// The pause between two accidents, at the highest rate of faults and in the mean.
 const ACCIDENTS: Milliseconds = 4_000;
 
-impl Cluster<'_> {
+impl<W: Simulated> Cluster<'_, W> {
     /// Lets chance act for `duration` from now, as often as the rate of faults says: calls fail, containers
     /// die, Pods are evicted, nodes fall silent for a while, watches break, changes of Pods are refused, the
     /// controller crashes.
@@ -78,31 +85,19 @@ impl Cluster<'_> {
         }
     }
 
-    pub(super) fn user_does(&mut self, step: Step) {
+    pub(super) fn user_does(&mut self, step: Step<W>) {
         match step {
             Step::Apply(spec) => {
-                self.tell(Actor::User, "changes the CloneSet".to_owned());
-                self.edit(|set| {
-                    let names = std::mem::take(&mut set.spec.scale_strategy.pods_to_delete);
-                    set.spec = *spec;
-                    set.spec.scale_strategy.pods_to_delete = names;
-                });
+                self.tell(Actor::User, format!("changes the {}", W::KIND));
+                self.server.change_workload(|workload| workload.apply(*spec));
                 let pods: Vec<_> = self.own_pods().cloned().collect();
                 pods.iter().for_each(|pod| self.call_hooks(pod));
             }
-            Step::Name(number, lowers) => {
-                let Some(pod) = self.chosen(number) else { return };
-                let name = pod.metadata.name.to_string();
-                self.tell(Actor::User, format!("names Pod {name} in podsToDelete"));
-                self.edit(|set| {
-                    let names = &mut set.spec.scale_strategy.pods_to_delete;
-                    if !names.contains(&name) {
-                        names.push(name);
-                    }
-                    if lowers {
-                        set.spec.replicas = set.spec.replicas.map(|replicas| (replicas - 1).max(0));
-                    }
-                });
+            Step::Edit(edit) => {
+                let mut edited = (*self.server.workload).clone();
+                let Some(text) = edited.edit(&edit, &self.active_pods()) else { return };
+                self.tell(Actor::User, text);
+                self.server.change_workload(|workload| *workload = edited);
             }
             Step::Mark(number) => self.user_changes(number, |pod| {
                 let mut write = PodWrite::default();
@@ -148,7 +143,7 @@ impl Cluster<'_> {
             Step::TakeOver(is_old) => self.take_over(is_old),
             Step::LoseWatch(index, pause) => {
                 if let Some(kind) = Kind::ALL.get(index % Kind::ALL.len()) {
-                    self.tell(Actor::Fault, format!("the watch of {kind:?} breaks"));
+                    self.tell(Actor::Fault, format!("the watch of {} breaks", kind.name::<W>()));
                     self.controller.cache.lose_watch(*kind);
                     self.agenda.add(pause, Event::List { kind: *kind });
                 }
@@ -156,22 +151,19 @@ impl Cluster<'_> {
         }
     }
 
-    fn edit(&mut self, change: impl FnOnce(&mut CloneSet)) {
-        // Without a precondition nothing can be in its way.
-        let _ = self.server.change_set(Precondition::default(), change);
+    /// Pods of the workload that have not ended.
+    fn active_pods(&self) -> Vec<Arc<ObservedPod>> {
+        self.own_pods().filter(|pod| pod.is_active()).cloned().collect()
     }
 
-    fn chosen(&self, number: PodNumber) -> Option<std::sync::Arc<ObservedPod>> {
-        let pods: Vec<_> = self.own_pods().filter(|pod| pod.is_active()).cloned().collect();
-        let position = number.checked_rem(pods.len())?;
-        pods.into_iter().nth(position)
+    fn chosen(&self, number: PodNumber) -> Option<Arc<ObservedPod>> {
+        chosen(&self.active_pods(), number).cloned()
     }
 
     fn user_changes(&mut self, number: PodNumber, change: impl FnOnce(&mut ObservedPod)) {
         // Also those that wait for finalizers.
         let pods: Vec<_> = self.own_pods().cloned().collect();
-        let Some(position) = number.checked_rem(pods.len()) else { return };
-        if let Some(pod) = pods.get(position) {
+        if let Some(pod) = chosen(&pods, number) {
             self.change(Actor::User, pod, change);
             if self.server.pod(&pod.metadata.name, &pod.metadata.uid).is_none() {
                 self.tell(Actor::User, format!("Pod {} is gone with its last finalizer", pod.metadata.name));
@@ -183,7 +175,7 @@ impl Cluster<'_> {
     fn take_out(&mut self, number: PodNumber) {
         let Some(pod) = self.chosen(number) else { return };
         let mut write = PodWrite::default();
-        for key in self.server.set.spec.selector.match_labels.iter().flatten().map(|(key, _)| key) {
+        for key in self.server.workload.selector().match_labels.iter().flatten().map(|(key, _)| key) {
             write.labels.insert(key.clone(), None);
         }
         self.change(Actor::User, &pod, |pod| write.apply(pod));

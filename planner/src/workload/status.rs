@@ -9,6 +9,9 @@ use super::conditions::{self, Condition};
 use super::kind::{Workload, WorkloadStatus};
 use super::plan::Outcome;
 
+#[cfg(test)]
+mod tests;
+
 /// The type of the condition that tells of the last failure of the scale step.
 pub const FAILED_SCALE: &str = "FailedScale";
 /// The type of the condition that tells of the last failure of the update step.

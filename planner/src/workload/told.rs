@@ -81,7 +81,7 @@ fn refused<S>(plan: &Plan<S>, failed: &Condition, all: bool) -> BTreeMap<Box<str
 }
 
 /// True if `message` has `name` in it as a whole, not as a part of a longer name.
-fn names(message: &str, name: &str) -> bool {
+pub(crate) fn names(message: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '-';
     message.match_indices(name).any(|(start, _)| {
         let (before, after) = (message.get(..start), message.get(start + name.len()..));

@@ -9,7 +9,7 @@ use cluster::{Index, Lookup};
 use planner::server::world::{Watched, World};
 use planner::text::moment::Moment;
 use serde_json::{Value, json};
-use webhooks::{Admission, Deadline, Endpoint, Metrics, ProtectionLog, Settings};
+use webhooks::{Admission, AdmissionFlags, Deadline, Endpoint, Metrics, ProtectionLog};
 
 pub(crate) const PROTECTED: &str =
     "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true";
@@ -41,7 +41,7 @@ pub(crate) fn with_index(flags: &str, index: Index, lookup: Lookup) -> Admission
         gates: FeatureGates::parse(flags, "").unwrap(),
         index: Arc::new(index),
         lookup,
-        settings: Settings::default(),
+        flags: AdmissionFlags::default(),
         metrics: Metrics::new().unwrap(),
         protection_log: ProtectionLog::disabled(),
         clock: Arc::new(|| Moment { now: jiff::Timestamp::UNIX_EPOCH, seed: 1 }),

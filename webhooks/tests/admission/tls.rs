@@ -158,7 +158,7 @@ async fn assert_allowed(response: Response<Incoming>) -> HeaderMap {
     parts.headers
 }
 
-fn served() -> impl Serve {
+pub(crate) fn served() -> impl Serve {
     router(Arc::new(admission("", "")), Limits::default())
 }
 

@@ -7,9 +7,6 @@ use super::members::Member;
 use super::progress;
 use crate::workload::status::{StatusPlan, selector_text};
 
-#[cfg(test)]
-mod tests;
-
 /// The names that the status gives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Revisions<'a> {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fleet, merge};
 use super::*;
+use crate::workload::plan::Outcome;
 
 mod claims;
 mod courses;
@@ -12,7 +13,10 @@ mod documented;
 mod limits;
 mod rollouts;
 mod scaling;
+mod status;
 mod threads;
+mod told;
+mod trigger;
 mod updates;
 
 fn in_place(more: Value) -> Value {
@@ -43,7 +47,7 @@ fn specify(fleet: &mut Fleet, index: usize) -> String {
     name
 }
 
-fn deleted(plan: &Plan) -> Vec<&str> {
+fn deleted(plan: &Plan<Status>) -> Vec<&str> {
     let deleted = plan.scale.iter().filter_map(|action| match action {
         Action::DeletePod { pod, .. } => Some(pod.name.as_str()),
         _ => None,
@@ -51,7 +55,7 @@ fn deleted(plan: &Plan) -> Vec<&str> {
     deleted.collect()
 }
 
-fn created(plan: &Plan) -> usize {
+fn created(plan: &Plan<Status>) -> usize {
     plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count()
 }
 

@@ -1,71 +1,67 @@
-//! Rules 7 and 8: updates in place.
+//! Rules 5 and 6: updates in place.
 
 use api::annotations::IN_PLACE_UPDATE_STATE;
 use api::environment::CONTAINER_BARRIER;
+use api::kinds::shared::PodUpdatePolicy;
 use serde_json::Value;
 
-use super::{Ledger, PodUpdatePolicy, Server, View, is_at};
+use super::{Scene, Simulated, Violation, is_at};
 use crate::pod::observed::{Container, ObservedPod};
 
-impl Ledger {
-    /// Rule 7, after a Pod was marked to be recreated for `revision`.
-    pub(super) fn judge_recreation(
-        &mut self,
-        view: &View,
-        pod: &ObservedPod,
-        server: &Server,
-        revision: &str,
-    ) {
-        let name = &pod.metadata.name;
-        match view.set.spec.update_strategy.rolling_update.pod_update_policy {
-            Some(PodUpdatePolicy::InPlaceOnly) => {
-                self.report("In place", format!("Pod {name} is recreated though the policy is InPlaceOnly"));
+/// Rule 5, after a Pod was marked to be recreated for `revision`.
+pub(super) fn judge_recreation<W: Simulated>(
+    scene: &Scene<'_, W>,
+    pod: &ObservedPod,
+    revision: &str,
+) -> Option<Violation> {
+    let name = &pod.metadata.name;
+    let text = match scene.workload().update_policy()? {
+        PodUpdatePolicy::InPlaceOnly => format!("Pod {name} is recreated though the policy is InPlaceOnly"),
+        PodUpdatePolicy::InPlaceIfPossible => {
+            let template = |data: &str| {
+                let mut data: Value = serde_json::from_str(data).ok()?;
+                fixed_part(data.pointer_mut("/spec/template")?);
+                Some(data)
+            };
+            let old = scene.revision(|stored| is_at(pod, stored)).and_then(template)?;
+            let new = scene.revision(|stored| stored == revision).and_then(template)?;
+            if old != new {
+                return None;
             }
-            Some(PodUpdatePolicy::InPlaceIfPossible) => {
-                let template = |revision: &str| {
-                    let stored = server.revisions.get(revision)?;
-                    let mut data: Value = serde_json::from_str(stored.data.get()).ok()?;
-                    fixed_part(data.pointer_mut("/spec/template")?);
-                    Some(data)
-                };
-                let old = server.revisions.keys().find(|stored| is_at(pod, stored));
-                let old = old.and_then(|old| template(old));
-                if old.is_some() && old == template(revision) {
-                    self.report("In place", format!("Pod {name} is recreated for {revision} without need"));
-                }
-            }
-            _ => {}
+            format!("Pod {name} is recreated for {revision} without need")
         }
-    }
+        PodUpdatePolicy::ReCreate | PodUpdatePolicy::Other(_) => return None,
+    };
+    Some(Violation::new("In place", text))
+}
 
-    /// Rule 8, after a write to a Pod.
-    pub(super) fn judge_order(&mut self, before: &ObservedPod, after: &ObservedPod) {
-        let image = |pod: &ObservedPod, container: &Container| {
-            pod.container(&container.name).map(|container| container.image.clone())
-        };
-        let changed: Vec<&Container> = after
-            .spec
-            .containers
-            .iter()
-            .filter(|container| image(before, container) != Some(container.image.clone()))
-            .collect();
-        let recorded = after.annotation(IN_PLACE_UPDATE_STATE).unwrap_or_default();
-        for container in &changed {
-            let Some(own) = priority(container) else { continue };
-            let first =
-                after.spec.containers.iter().filter(|other| priority(other).is_some_and(|rank| rank > own));
-            for other in first {
-                let status = after.container_status(&other.name);
-                let runs = status.is_some_and(|status| status.image == other.image && status.ready);
-                let is_part = changed.iter().any(|changed| changed.name == other.name);
-                let was_part = recorded.contains(&format!("\"{}\":{{\"imageID\"", other.name));
-                if is_part || (was_part && !runs) {
-                    let text = format!(
-                        "container {} of Pod {} changes before {}, which has the higher priority, runs",
-                        container.name, after.metadata.name, other.name
-                    );
-                    self.report("Order", text);
-                }
+/// Rule 6, after a write to a Pod.
+pub(super) fn judge_order(before: &ObservedPod, after: &ObservedPod, broken: &mut Vec<Violation>) {
+    let image = |pod: &ObservedPod, container: &Container| {
+        pod.container(&container.name).map(|container| container.image.clone())
+    };
+    let changed: Vec<&Container> = after
+        .spec
+        .containers
+        .iter()
+        .filter(|container| image(before, container) != Some(container.image.clone()))
+        .collect();
+    let recorded = after.annotation(IN_PLACE_UPDATE_STATE).unwrap_or_default();
+    for container in &changed {
+        let Some(own) = priority(container) else { continue };
+        let first =
+            after.spec.containers.iter().filter(|other| priority(other).is_some_and(|rank| rank > own));
+        for other in first {
+            let status = after.container_status(&other.name);
+            let runs = status.is_some_and(|status| status.image == other.image && status.ready);
+            let is_part = changed.iter().any(|changed| changed.name == other.name);
+            let was_part = recorded.contains(&format!("\"{}\":{{\"imageID\"", other.name));
+            if is_part || (was_part && !runs) {
+                let text = format!(
+                    "container {} of Pod {} changes before {}, which has the higher priority, runs",
+                    container.name, after.metadata.name, other.name
+                );
+                broken.push(Violation::new("Order", text));
             }
         }
     }

@@ -1,31 +1,74 @@
-//! Rule 10: where a CloneSet comes to rest; and the numbers that people follow.
+//! Rule 8: where a workload comes to rest; and the numbers that people follow.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use api::features::Feature;
+use api::features::FeatureGates;
+use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
 use serde_json::Value;
 
-use super::{
-    Arc, CLONESET_INSTANCE_ID, CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, Limits, ObservedPod, Wanted, count,
-    is_at, is_available, short_hash,
-};
+use super::scene::owns;
+use super::{ObservedPod, count, is_at, is_available, short_hash};
 use crate::simulation::Cluster;
+use crate::simulation::kind::{Bounds, Simulated};
 use crate::simulation::timeline::Counts;
+use crate::text::selector::Selector;
+use crate::workload::children::Claim;
+use crate::workload::kind::WorkloadStatus;
 
-impl Cluster<'_> {
+/// The cluster when nothing happens any more.
+pub struct End<'a, W: Simulated> {
+    /// The workload.
+    pub workload: &'a W,
+    /// Its active Pods.
+    pub pods: Vec<&'a Arc<ObservedPod>>,
+    /// How many of them are available.
+    pub available: i64,
+    /// The newest revision.
+    pub update_revision: String,
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    cluster: &'a Cluster<'a, W>,
+}
+
+impl<W: Simulated> End<'_, W> {
+    /// How many of the Pods are as `counts` says.
+    pub fn count(&self, counts: impl Fn(&ObservedPod) -> bool) -> i64 {
+        count(self.pods.iter().copied(), counts)
+    }
+
+    /// All claims.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.cluster.server.claims.values().map(|claim| &**claim)
+    }
+
+    /// Pods that the controller deleted, as they were.
+    pub fn deleted(&self) -> &[Arc<ObservedPod>] {
+        &self.cluster.ledger.deleted
+    }
+}
+
+impl<W: Simulated> Cluster<'_, W> {
+    /// Active Pods that belong to the workload.
+    fn active_own_pods(&self) -> Vec<&Arc<ObservedPod>> {
+        let workload = &*self.server.workload;
+        let selector = Selector::compile(workload.selector()).ok();
+        self.server.pods.values().filter(|pod| owns(workload, selector.as_ref(), pod)).collect()
+    }
+
     /// Numbers of Pods now.
     pub(in crate::simulation) fn counts(&self) -> Counts {
-        let wanted = Wanted::of(&self.server.set);
+        let bounds = self.server.workload.bounds();
         let update = self.update_revision();
-        let own = || self.server.pods.values().filter(|pod| wanted.owns(pod));
-        let new = count(own(), |pod| is_at(pod, &update));
-        let Limits { replicas, max_unavailable, max_surge, .. } = wanted.limits;
+        let own = self.active_own_pods();
+        let new = count(own.iter().copied(), |pod| is_at(pod, &update));
+        let available = |pod: &ObservedPod| is_available(pod, bounds.min_ready_seconds, self.now());
         Counts {
             new,
-            old: count(own(), |_| true) - new,
-            available: count(own(), |pod| is_available(pod, wanted.min_ready_seconds, self.now())),
-            floor: (replicas - max_unavailable).max(0),
-            ceiling: replicas + max_surge,
+            old: count(own.iter().copied(), |_| true) - new,
+            available: count(own.iter().copied(), available),
+            floor: bounds.floor().max(0),
+            ceiling: bounds.ceiling(),
         }
     }
 
@@ -37,66 +80,33 @@ impl Cluster<'_> {
 
     /// What is not as it should be, when nothing happens any more.
     pub(in crate::simulation) fn unrest(&self) -> Vec<String> {
-        let set = &self.server.set;
-        let wanted = Wanted::of(set);
+        let Bounds { replicas, min_ready_seconds, .. } = self.server.workload.bounds();
         let now = self.now();
-        let update = self.update_revision();
-        let own: Vec<&Arc<ObservedPod>> = self.server.pods.values().filter(|pod| wanted.owns(pod)).collect();
-        let all = |counts: &dyn Fn(&ObservedPod) -> bool| count(own.iter().copied(), counts);
-        let Limits { replicas, partition, max_unavailable, max_surge, .. } = wanted.limits;
+        let own = self.active_own_pods();
+        let end = End {
+            workload: &*self.server.workload,
+            available: count(own.iter().copied(), |pod| is_available(pod, min_ready_seconds, now)),
+            pods: own,
+            update_revision: self.update_revision(),
+            gates: &self.settings.gates,
+            cluster: self,
+        };
         let mut unrest = Vec::new();
         let mut expect = |holds: bool, text: String| {
             if !holds {
                 unrest.push(text);
             }
         };
-        let total = all(&|_| true);
+        let total = end.count(|_| true);
         expect(total == replicas, format!("{total} Pods of {replicas}"));
-        let available = all(&|pod| is_available(pod, wanted.min_ready_seconds, now));
-        expect(available == total, format!("{available} of {total} Pods are available"));
-        let old = all(&|pod| !is_at(pod, &update));
-        if !wanted.is_held() {
-            expect(
-                old <= partition,
-                format!("{old} Pods are at older revisions, with partition {partition}"),
-            );
-        }
-        if self.goes_back() && !wanted.is_held() {
-            expect(
-                old >= partition,
-                format!("{old} Pods are at older revisions, with partition {partition} and rollback"),
-            );
-        }
-        // What serves can't go where neither budget nor surge allow it.
-        if max_unavailable > 0 || max_surge > 0 {
-            let named = all(&|pod| wanted.leaves(pod));
-            expect(named == 0, format!("{named} Pods are still to be deleted"));
-        }
+        expect(end.available == total, format!("{} of {total} Pods are available", end.available));
         // Pods of very old versions have no state.
-        let odd = own.iter().find(|pod| !matches!(pod.label(LIFECYCLE_STATE), None | Some("Normal")));
+        let odd = end.pods.iter().find(|pod| !matches!(pod.label(LIFECYCLE_STATE), None | Some("Normal")));
         expect(odd.is_none(), format!("Pod {} is not Normal", odd.map_or("", |pod| &pod.metadata.name)));
-        let exists = |name: &String| own.iter().any(|pod| *pod.metadata.name == **name);
-        let gone = set.spec.scale_strategy.pods_to_delete.iter().find(|name| !exists(name));
-        expect(gone.is_none(), format!("podsToDelete still names {}", gone.map_or("", String::as_str)));
-        let status = &set.status;
-        let counts = [status.replicas, status.available_replicas, status.updated_replicas].map(i64::from);
-        expect(
-            counts == [total, available, total - old]
-                && status.update_revision == update
-                && status.observed_generation == set.metadata.generation,
-            format!("the status says {counts:?} of {:?}", [total, available, total - old]),
-        );
-        unrest.extend(own.iter().filter_map(|pod| self.strange(pod)));
-        unrest.extend(self.stray_claims(&own));
-        unrest.extend(self.stray_revisions(&own, &update));
+        unrest.extend(W::unrest(&end));
+        unrest.extend(end.pods.iter().filter_map(|pod| self.strange(pod)));
+        unrest.extend(self.stray_revisions(&end));
         unrest
-    }
-
-    /// Pods at the newest revision go back where the partition is raised.
-    fn goes_back(&self) -> bool {
-        let status = &self.server.set.status;
-        status.current_revision != status.update_revision
-            && self.settings.gates.enabled(Feature::CloneSetPartitionRollback)
     }
 
     /// What of the Pod is not as its revision says. What hooks come and go with is left out.
@@ -135,51 +145,18 @@ impl Cluster<'_> {
         None
     }
 
-    /// Rule 6, at rest.
-    fn stray_claims(&self, own: &[&Arc<ObservedPod>]) -> Vec<String> {
-        let set = &self.server.set;
-        let templates = set.spec.volume_claim_templates.as_ref().map_or("[]", |templates| templates.get());
-        let templates: Vec<Value> = serde_json::from_str(templates).unwrap_or_default();
-        let ids: BTreeSet<&str> = own.iter().filter_map(|pod| pod.label(CLONESET_INSTANCE_ID)).collect();
-        let mut strays = Vec::new();
-        let ours = self.server.claims.values().filter(|claim| {
-            claim.metadata.owner_references.iter().any(|owner| owner.uid == set.metadata.uid)
-        });
-        for claim in ours {
-            let id = claim.metadata.labels.get(CLONESET_INSTANCE_ID).unwrap_or_default();
-            let is_deleted = claim.metadata.deletion_timestamp.is_some();
-            if ids.contains(id) {
-                if is_deleted {
-                    strays.push(format!("claim {} is being deleted under its Pod", claim.metadata.name));
-                }
-            } else if !is_deleted
-                && (!set.spec.scale_strategy.enable_pvc_reuse || self.ledger.deleted.contains(id))
-            {
-                strays.push(format!("claim {} has no Pod", claim.metadata.name));
-            }
-        }
-        for id in ids {
-            let claims = self.server.claims.values();
-            let found =
-                claims.filter(|claim| claim.metadata.labels.get(CLONESET_INSTANCE_ID) == Some(id)).count();
-            if found < templates.len() {
-                strays.push(format!("the Pod with id {id} has {found} of {} claims", templates.len()));
-            }
-        }
-        strays
-    }
-
     /// No more old revisions than are asked for.
-    fn stray_revisions(&self, own: &[&Arc<ObservedPod>], update: &str) -> Option<String> {
-        let set = &self.server.set;
-        let used: BTreeSet<&str> = own
+    fn stray_revisions(&self, end: &End<'_, W>) -> Option<String> {
+        let current = end.workload.status().current_revision();
+        let used: BTreeSet<&str> = end
+            .pods
             .iter()
             .filter_map(|pod| pod.label(CONTROLLER_REVISION_HASH))
-            .chain([update, set.status.current_revision.as_str()])
+            .chain([end.update_revision.as_str(), current])
             .map(short_hash)
             .collect();
         let idle = self.server.revisions.keys().filter(|name| !used.contains(short_hash(name))).count();
-        let limit = usize::try_from(set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(0);
+        let limit = end.workload.revision_history_limit();
         (idle > limit).then(|| format!("{idle} idle revisions, with a limit of {limit}"))
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use api::annotations::CONTAINER_LAUNCH_PRIORITY;
 use api::conditions::KRUISE_POD_READY;
 use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
-use api::kinds::cloneset::Status;
+use api::kinds::{Object, ObjectMeta};
 use api::meta::OwnerReference;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Call, Errand, View};
@@ -15,21 +17,23 @@ use crate::pod::launch_priority::{barrier_key, barrier_name};
 use crate::pod::observed::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
 use crate::pod::write::{PodWrite, Target};
 use crate::simulation::Cluster;
+use crate::simulation::kind::Simulated;
 use crate::simulation::server::{Kind, Precondition, Refusal};
 use crate::simulation::timeline::Actor;
+use crate::text::json_patch::{self, Patch, Pointer};
 use crate::workload::action::Action;
 use crate::workload::seen::Seen;
 
-impl Cluster<'_> {
+impl<W: Simulated> Cluster<'_, W> {
     /// Makes a call. It may not arrive, or its answer may be lost.
-    pub(super) fn perform(&mut self, view: &View, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
+    pub(super) fn perform(&mut self, view: &View<W>, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
         let rate = if self.is_calm { 0.0 } else { self.settings.fault_rate };
         if rate > 0.0 && self.chance(rate * 0.08) {
-            self.tell(Actor::Fault, format!("a call of the controller fails: {}", call.summary()));
+            self.tell(Actor::Fault, format!("a call of the controller fails: {}", call.summary::<W>()));
             return Err(Refusal::Unavailable);
         }
         let is_lost = rate > 0.0 && self.chance(rate * 0.05);
-        let (target, summary) = (call.target(), call.summary());
+        let (target, summary) = (call.target(), self.settings.record.then(|| call.summary::<W>()));
         let result = self.carry_out_call(view, errand, call);
         if is_lost {
             self.controller.is_unsure = true;
@@ -48,14 +52,16 @@ impl Cluster<'_> {
             // What is to go and is gone needs no further try.
             Err(Refusal::NotFound) if target.2 => Ok(()),
             Err(refusal) => {
-                self.tell(Actor::Kutter, format!("is refused: {summary}: {refusal:?}"));
+                if let Some(summary) = summary {
+                    self.tell(Actor::Kutter, format!("is refused: {summary}: {refusal:?}"));
+                }
                 Err(refusal)
             }
             Ok(()) => Ok(()),
         }
     }
 
-    fn carry_out_call(&mut self, view: &View, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
+    fn carry_out_call(&mut self, view: &View<W>, errand: &mut Errand, call: Call) -> Result<(), Refusal> {
         let now = self.now();
         match call {
             Call::CreateRevision(revision) => {
@@ -74,7 +80,7 @@ impl Cluster<'_> {
                     result => result,
                 }
             }
-            Call::BumpRevision { revision, patch } => {
+            Call::PatchRevision { revision, patch } => {
                 self.tell(Actor::Kutter, format!("makes revision {} the newest", revision.name));
                 self.server.patch_revision(&revision.name, exactly(&revision), &patch)
             }
@@ -83,7 +89,7 @@ impl Cluster<'_> {
                 Ok(_) | Err(Refusal::AlreadyExists) => Ok(()),
                 Err(refusal) => Err(refusal),
             },
-            Call::CreatePod { json, id } => self.create(view, &json, &id),
+            Call::CreatePod { json, id, .. } => self.create(view, &json, &id),
             Call::DeletePod(pod) => {
                 if self.server.refusing.contains(pod.uid.as_str()) {
                     return Err(Refusal::Denied);
@@ -91,7 +97,11 @@ impl Cluster<'_> {
                 let before = self.server.pods.get(pod.name.as_str()).cloned();
                 self.server.delete_pod(&pod.name, exactly(&pod), now)?;
                 let Some(before) = before else { return Ok(()) };
-                self.ledger.judge_deletion(view, errand.action.as_ref(), &before, &self.server);
+                let reason = match errand.action {
+                    Some(Action::DeletePod { reason, .. }) => Some(reason),
+                    _ => None,
+                };
+                self.ledger.judge_deletion(view, reason, &before, &self.server);
                 self.deleted(Actor::Kutter, &before);
                 Ok(())
             }
@@ -121,17 +131,16 @@ impl Cluster<'_> {
             Call::WritePod { pod, write } => self.write(view, errand, &pod, &write),
             Call::Status(patch) => {
                 let patch: Value = serde_json::from_str(&patch).map_err(|_| Refusal::Invalid)?;
-                let status = merged(&self.server.set.status, &patch)?;
-                let uid = self.server.set.metadata.uid.clone();
-                let precondition = Precondition { uid: &uid, version: "" };
-                self.server.change_set(precondition, |set| set.status = status).map(drop)
+                let status = merged(self.server.workload.status(), &patch)?;
+                self.server.change_workload(|workload| workload.object_mut().status = status);
+                Ok(())
             }
-            Call::Names(patch) => self.leave_names(&patch),
+            Call::Owner(patch) => self.patch_workload(&patch),
             Call::DeleteRevision(revision) => self.server.delete_revision(&revision.name, exactly(&revision)),
         }
     }
 
-    fn create(&mut self, view: &View, json: &str, id: &str) -> Result<(), Refusal> {
+    fn create(&mut self, view: &View<W>, json: &str, id: &str) -> Result<(), Refusal> {
         let mut pod = ObservedPod::read(json).map_err(|_| Refusal::Invalid)?;
         admit(&mut pod);
         let now = self.now();
@@ -146,7 +155,7 @@ impl Cluster<'_> {
 
     fn write(
         &mut self,
-        view: &View,
+        view: &View<W>,
         errand: &mut Errand,
         pod: &Seen,
         write: &PodWrite,
@@ -170,31 +179,11 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Carries out a JSON patch of `podsToDelete`.
-    fn leave_names(&mut self, patch: &str) -> Result<(), Refusal> {
-        #[derive(Deserialize)]
-        struct Operation {
-            op: String,
-            path: String,
-            value: Value,
-        }
-        let patch: Vec<Operation> = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
-        let set = &self.server.set;
-        let mut names = set.spec.scale_strategy.pods_to_delete.clone();
-        for Operation { op, path, value } in patch {
-            match (op.as_str(), path.as_str()) {
-                ("test", "/metadata/uid") if value == set.metadata.uid => {}
-                ("test", "/spec/scaleStrategy/podsToDelete") if value == serde_json::json!(names) => {}
-                ("test", _) => return Err(Refusal::Conflict),
-                ("replace", "/spec/scaleStrategy/podsToDelete") => {
-                    names = serde_json::from_value(value).map_err(|_| Refusal::Invalid)?;
-                }
-                _ => return Err(Refusal::Invalid),
-            }
-        }
-        self.server
-            .change_set(Precondition::default(), |set| set.spec.scale_strategy.pods_to_delete = names)
-            .map(drop)
+    /// Carries out a JSON patch of the workload; of it, tests and replacements are understood.
+    fn patch_workload(&mut self, patch: &str) -> Result<(), Refusal> {
+        let spec = patched(self.server.workload.object(), patch)?;
+        self.server.change_workload(|workload| workload.object_mut().spec = spec);
+        Ok(())
     }
 }
 
@@ -203,31 +192,28 @@ impl Call {
     fn target(&self) -> (Kind, String, bool) {
         match self {
             Self::CreateRevision(revision) => (Kind::Revision, revision.name.clone(), false),
-            Self::BumpRevision { revision, .. } => (Kind::Revision, revision.name.clone(), false),
+            Self::PatchRevision { revision, .. } => (Kind::Revision, revision.name.clone(), false),
             Self::DeleteRevision(revision) => (Kind::Revision, revision.name.clone(), true),
             Self::CreateClaim(claim) => (Kind::Claim, claim.name.clone(), false),
             Self::DeleteClaim(claim) => (Kind::Claim, claim.name.clone(), true),
             Self::HandOver { claim, .. } => (Kind::Claim, claim.name.clone(), false),
-            Self::CreatePod { json, .. } => {
-                let pod = ObservedPod::read(json).unwrap_or_default();
-                (Kind::Pod, pod.metadata.name.to_string(), false)
-            }
+            Self::CreatePod { name, .. } => (Kind::Pod, name.clone(), false),
             Self::DeletePod(pod) => (Kind::Pod, pod.name.clone(), true),
             Self::WritePod { pod, .. } => (Kind::Pod, pod.name.clone(), false),
-            Self::Status(_) | Self::Names(_) => (Kind::Set, String::new(), false),
+            Self::Status(_) | Self::Owner(_) => (Kind::Workload, String::new(), false),
         }
     }
 
-    fn summary(&self) -> String {
+    fn summary<W: Simulated>(&self) -> String {
         let verb = match self {
             Self::CreateRevision(_) | Self::CreateClaim(_) | Self::CreatePod { .. } => "create",
             Self::DeleteRevision(_) | Self::DeleteClaim(_) | Self::DeletePod(_) => "delete",
-            Self::BumpRevision { .. } | Self::HandOver { .. } | Self::WritePod { .. } => "patch",
+            Self::PatchRevision { .. } | Self::HandOver { .. } | Self::WritePod { .. } => "patch",
             Self::Status(_) => "patch the status of",
-            Self::Names(_) => "patch podsToDelete of",
+            Self::Owner(_) => "patch",
         };
         let (kind, name, _) = self.target();
-        format!("{verb} {kind:?} {name}").trim_end().to_owned()
+        format!("{verb} {} {name}", kind.name::<W>()).trim_end().to_owned()
     }
 }
 
@@ -273,8 +259,51 @@ fn annotations_of(patch: &str) -> Result<Map<String, Value>, Refusal> {
     Ok(patch.pointer("/metadata/annotations").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
+/// The spec of an object after a JSON patch.
+fn patched<Spec, Status>(object: &Object<Spec, Status>, patch: &str) -> Result<Spec, Refusal>
+where
+    Spec: Serialize + DeserializeOwned,
+{
+    #[derive(Deserialize)]
+    struct Operation {
+        op: String,
+        path: String,
+        value: Box<RawValue>,
+    }
+    #[derive(Deserialize, Serialize)]
+    struct Document<'a, Spec> {
+        #[serde(skip_deserializing)]
+        metadata: Option<&'a ObjectMeta>,
+        spec: Spec,
+    }
+    let invalid = |_| Refusal::Invalid;
+    let operations: Vec<Operation> = serde_json::from_str(patch).map_err(invalid)?;
+    let document = Document { metadata: Some(&object.metadata), spec: &object.spec };
+    let document = serde_json::to_string(&document).map_err(invalid)?;
+    let known: Value = serde_json::from_str(&document).map_err(invalid)?;
+    let mut patch = Patch::default();
+    for Operation { op, path, value } in operations {
+        match op.as_str() {
+            "test" => {
+                let value: Value = serde_json::from_str(value.get()).map_err(invalid)?;
+                if known.pointer(&path) != Some(&value) {
+                    return Err(Refusal::Conflict);
+                }
+            }
+            "replace" => patch.replace(Pointer::from_escaped(path), value.get()),
+            _ => return Err(Refusal::Invalid),
+        }
+    }
+    let document = json_patch::apply(&document, &patch).map_err(|_| Refusal::Invalid)?;
+    let document: Document<'_, Spec> = serde_json::from_str(&document).map_err(invalid)?;
+    Ok(document.spec)
+}
+
 /// The status after a merge patch.
-fn merged(status: &Status, patch: &Value) -> Result<Status, Refusal> {
+fn merged<Status>(status: &Status, patch: &Value) -> Result<Status, Refusal>
+where
+    Status: Serialize + DeserializeOwned,
+{
     let mut value = serde_json::to_value(status).map_err(|_| Refusal::Invalid)?;
     let members = patch.get("status").and_then(Value::as_object);
     for (name, member) in members.into_iter().flatten() {
@@ -285,7 +314,7 @@ fn merged(status: &Status, patch: &Value) -> Result<Status, Refusal> {
     serde_json::from_value(value).map_err(|_| Refusal::Invalid)
 }
 
-/// What Kutter's webhook adds to a new Pod of a CloneSet: its readiness gate, and the barriers of an ordered
+/// What Kutter's webhook adds to a new Pod of a workload: its readiness gate, and the barriers of an ordered
 /// launch.
 fn admit(pod: &mut ObservedPod) {
     if !pod.has_readiness_gate(KRUISE_POD_READY) {

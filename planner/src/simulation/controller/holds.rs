@@ -17,7 +17,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     holds: BTreeMap<Box<str>, Hold>,
-    /// What the CloneSet says anew is tried at once.
+    /// What the workload says anew is tried at once.
     generation: Option<i64>,
 }
 
@@ -29,7 +29,7 @@ struct Hold {
 }
 
 impl Holds {
-    /// Forgets everything where the CloneSet is another than before.
+    /// Forgets everything where the workload is another than before.
     pub(super) fn review(&mut self, generation: Option<i64>) {
         if self.generation != generation {
             *self = Self { generation, ..Self::default() };

@@ -2,28 +2,31 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset::CloneSet;
+use api::kinds::cloneset::Status;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
 use super::*;
 use crate::pod::write::PodWrite;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
-use crate::workload::revision::Author;
-use crate::workload::revision::short_hash;
+use crate::workload::revision::{Author, short_hash};
 use crate::workload::seen::Seen;
 
 /// Histories within which a broken planner must be noticed.
 const ENOUGH: u64 = 3_000;
 
 /// The real planner, asked about another CloneSet.
-fn plan_with(snapshot: &Snapshot<'_>, moment: Moment, change: impl FnOnce(&mut CloneSet)) -> Plan {
-    let mut set = snapshot.set.clone();
+fn plan_with(
+    snapshot: &Snapshot<'_, CloneSet>,
+    moment: Moment,
+    change: impl FnOnce(&mut CloneSet),
+) -> Plan<Status> {
+    let mut set = snapshot.workload.clone();
     change(&mut set);
-    plan(&Snapshot { set: &set, ..*snapshot }, moment)
+    plan(&Snapshot { workload: &set, ..*snapshot }, moment)
 }
 
-fn noticed(rules: &[&str], planner: Planner<'_>) {
+fn noticed(rules: &[&str], planner: Planner<'_, CloneSet>) {
     let (seed, failure) = first_failure(0..ENOUGH, planner).expect("nobody notices");
     let known = rules.iter().any(|rule| failure.starts_with(&format!("{rule}:")));
     assert!(known, "history {seed} breaks another rule than {rules:?}: {failure}");
@@ -148,7 +151,7 @@ fn a_planner_that_forgets_claims_that_could_be_reused_is_noticed() {
         let mut plan = plan(snapshot, moment);
         for action in &mut plan.scale {
             if let Action::DeletePod { claims, .. } = action
-                && snapshot.set.spec.scale_strategy.enable_pvc_reuse
+                && snapshot.workload.spec.scale_strategy.enable_pvc_reuse
             {
                 claims.clear();
             }
@@ -163,7 +166,7 @@ fn a_planner_that_forgets_claims_that_could_be_reused_is_noticed() {
 fn a_planner_that_marks_one_pod_too_many_is_noticed() {
     noticed(&["Partition"], &|snapshot, moment| {
         let mut plan = plan(snapshot, moment);
-        let rolling = &snapshot.set.spec.update_strategy.rolling_update;
+        let rolling = &snapshot.workload.spec.update_strategy.rolling_update;
         let marks =
             |action: &&Action| matches!(action, Action::WritePod { reason: WriteReason::Recreate, .. });
         let recreates = rolling.pod_update_policy == Some(PodUpdatePolicy::ReCreate);

@@ -2,10 +2,11 @@
 
 use api::Raw;
 use api::features::Feature;
-use api::kinds::cloneset::{CloneSet, Spec};
+use api::kinds::cloneset::Spec;
 use api::kinds::shared::{IntOrString, Lifecycle, LifecycleHook, PodUpdatePolicy, UpdateStrategyType};
 
 use super::*;
+use crate::simulation::cloneset::Edit;
 
 /// A Pod template by what is changed in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -55,7 +56,7 @@ pub(super) struct History {
     pub(super) settings: Settings,
     pub(super) spec: Spec,
     /// What happens, each so long after the one before.
-    pub(super) steps: Vec<(Milliseconds, Step)>,
+    pub(super) steps: Vec<(Milliseconds, Step<CloneSet>)>,
 }
 
 /// Chance, in the words of this module.
@@ -234,12 +235,12 @@ impl Author {
         }
     }
 
-    fn apply(&self) -> Step {
+    fn apply(&self) -> Step<CloneSet> {
         Step::Apply(Box::new(self.spec.clone()))
     }
 
     /// Something that a user or chance does.
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> Step<CloneSet> {
         match self.dice.below(104) {
             0..=27 => self.template(),
             28..=34 => self.rollback(),
@@ -263,7 +264,7 @@ impl Author {
                 self.spec.update_strategy.rolling_update.pod_update_policy = Some(self.dice.of(&policies));
             }
             61 if self.template.is_hooked => self.spec.lifecycle = lifecycle(&mut self.dice),
-            61..=66 => return Step::Name(self.dice.number(8), self.dice.clone().percent(50)),
+            61..=66 => return Step::Edit(Edit::Name(self.dice.number(8), self.dice.clone().percent(50))),
             67..=71 => return Step::Mark(self.dice.number(8)),
             72 => return Step::Unmark,
             73..=78 => return Step::Delete(self.dice.number(8)),
@@ -285,7 +286,7 @@ impl Author {
     }
 
     /// The last edit: nothing that keeps the CloneSet from its end for ever.
-    fn conclude(&mut self) -> Option<Step> {
+    fn conclude(&mut self) -> Option<Step<CloneSet>> {
         let before = self.spec.clone();
         let fails = |template: &Template| template.is_bad || template.is_side_bad;
         let has_failed = fails(&self.template) || self.former.iter().any(fails);
@@ -356,7 +357,11 @@ impl History {
     }
 
     /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    pub(super) fn run<'p>(&self, planner: Planner<'p>, record: bool) -> (Cluster<'p>, Option<String>) {
+    pub(super) fn run<'p>(
+        &self,
+        planner: Planner<'p, CloneSet>,
+        record: bool,
+    ) -> (Cluster<'p, CloneSet>, Option<String>) {
         let mut set = CloneSet { spec: self.spec.clone(), ..CloneSet::default() };
         set.metadata.name = "web".to_owned();
         set.metadata.namespace = "default".to_owned();
@@ -378,7 +383,7 @@ impl History {
     }
 
     /// The history without the steps and faults without which the same rule is broken.
-    pub(super) fn shortened(mut self, planner: Planner<'_>) -> Self {
+    pub(super) fn shortened(mut self, planner: Planner<'_, CloneSet>) -> Self {
         let rule = |history: &Self| {
             let verdict = verdict(history, planner);
             verdict.and_then(|verdict| Some(verdict.split_once(':')?.0.to_owned()))

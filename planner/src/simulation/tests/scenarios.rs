@@ -1,7 +1,6 @@
 //! Single stories with a known end: the simulator itself does what it says.
 
 use api::Raw;
-use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 
 use super::*;
@@ -23,7 +22,7 @@ fn set(replicas: i32, image: &str) -> CloneSet {
     set
 }
 
-fn cluster(set: CloneSet) -> Cluster<'static> {
+fn cluster(set: CloneSet) -> Cluster<'static, CloneSet> {
     Cluster::new(set, Settings { record: true, ..Settings::default() }, &plan)
 }
 

@@ -4,6 +4,8 @@
 //! restore loses nothing, and carry annotation `kutter.io/whole-template`. Names and hashes are made from the
 //! bytes that OpenKruise would store: a cluster is taken over, and handed back, without a new revision.
 
+use std::sync::Arc;
+
 use super::stored::{Author, StoredRevision};
 use crate::text::canonical::CanonicalError;
 use crate::text::hash::{fnv1_32, safe_encode};
@@ -18,8 +20,8 @@ type Read = fn(&str) -> Result<RevisionData, CanonicalError>;
 /// [`RevisionData::of_template`].
 #[derive(Clone, Debug)]
 pub struct RevisionData {
-    data: String,
-    projection: String,
+    data: Arc<str>,
+    projection: Arc<str>,
     read: Read,
 }
 
@@ -35,7 +37,7 @@ impl RevisionData {
     /// `data` holds every field, `projection` those that OpenKruise knows; `read` makes such data from
     /// what is stored.
     pub(crate) fn new(data: String, projection: String, read: Read) -> Self {
-        Self { data, projection, read }
+        Self { data: data.into(), projection: projection.into(), read }
     }
 
     /// What to store: compact JSON with sorted keys, every field in it.
@@ -63,7 +65,7 @@ impl RevisionData {
     /// True if the stored revision means the same. Data that cannot be read means nothing.
     pub fn means_the_same_as(&self, stored: &StoredRevision) -> bool {
         let data = stored.data.get();
-        data == self.data
+        data == &*self.data
             || (self.read)(data).is_ok_and(|restored| match stored.author() {
                 Author::Kutter => restored.data == self.data,
                 Author::OpenKruise => restored.projection == self.projection,

@@ -1,5 +1,6 @@
 //! The data of revisions that record a Pod template, and the hash of volume claim templates beside it.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use api::Raw;
@@ -9,11 +10,18 @@ use serde_json::value::RawValue;
 use super::data::RevisionData;
 use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::text::hash::deep_hash;
+use crate::text::recent::Recent;
 
 const TEMPLATE: Kind = Kind::Struct(&table::POD_TEMPLATE_SPEC);
 /// The directive in stored data that is no part of the template. `kubectl kruise rollout undo` copies it
 /// into templates.
 const DIRECTIVE: &str = "$patch";
+
+thread_local! {
+    // Canonical bytes are most of the cost of a plan.
+    static TEMPLATES: RefCell<Recent<RevisionData>> = const { RefCell::new(Recent::new()) };
+    static CLAIMS_HASHES: RefCell<Recent<String>> = const { RefCell::new(Recent::new()) };
+}
 
 impl RevisionData {
     /// The revision of a workload's `spec.template`, which must be defaulted already.
@@ -21,6 +29,10 @@ impl RevisionData {
     /// # Errors
     /// The path and the problem, where a field does not decode into its Go type.
     pub fn of_template(template: &str) -> Result<Self, CanonicalError> {
+        TEMPLATES.with_borrow_mut(|recent| recent.get_or_make(template, Self::made_of_template))
+    }
+
+    fn made_of_template(template: &str) -> Result<Self, CanonicalError> {
         let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(template)?;
         members.remove(DIRECTIVE);
         let template = serde_json::to_string(&members)?;
@@ -70,6 +82,10 @@ pub fn restored_template(data: &str) -> Result<Raw, CanonicalError> {
 /// # Errors
 /// The path and the problem, where a field does not decode into its Go type.
 pub fn claims_hash(templates: &str) -> Result<String, CanonicalError> {
+    CLAIMS_HASHES.with_borrow_mut(|recent| recent.get_or_make(templates, made_claims_hash))
+}
+
+fn made_claims_hash(templates: &str) -> Result<String, CanonicalError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Template<'a> {

@@ -1,4 +1,13 @@
+use std::collections::BTreeMap;
+
 use super::*;
+use api::annotations::CLONESET_CLAIMS_HASH;
+use api::kinds::ObjectMeta;
+use api::labels::CONTROLLER_HASH;
+
+use crate::pod::observed::ObservedPod;
+use crate::text::selector::Selector;
+use crate::workload::owner::Owner;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -37,14 +46,41 @@ fn owner(uid: &str) -> ObjectMeta {
     .unwrap()
 }
 
-fn with_workload<T>(
-    claims_hash: Option<&str>,
-    collision_count: i32,
-    act: impl FnOnce(&Workload<'_>) -> T,
-) -> T {
-    let (metadata, labels) = (owner("u"), BTreeMap::from([("app".to_owned(), "demo".to_owned())]));
-    let workload = Workload::new("apps.kruise.io/v1beta1", "CloneSet", &metadata, &labels);
-    act(&Workload { claims_hash: claims_hash.map(str::to_owned), collision_count, ..workload })
+/// What is chosen for the defaulted template.
+fn chosen<'a>(claims_hash: Option<&str>, collision_count: i32, history: &[&'a StoredRevision]) -> Choice<'a> {
+    let metadata = owner("u");
+    let annotation = claims_hash.map(|hash| (CLONESET_CLAIMS_HASH, hash));
+    let mut annotations = metadata.annotations.clone();
+    annotations.extend(annotation.map(|(key, hash)| (key.to_owned(), hash.to_owned())));
+    let wanted = Wanted {
+        data: revision(DEFAULTED),
+        owner: Owner::of("apps.kruise.io/v1beta1", "CloneSet", &metadata),
+        namespace: &metadata.namespace,
+        labels: BTreeMap::from([("app".to_owned(), "demo".to_owned())]),
+        annotations,
+        hash_label: CONTROLLER_HASH,
+        collision_count,
+        label_of_current: None,
+        annotation_of_newest: annotation,
+        must_be_owned: true,
+    };
+    choose(wanted, history)
+}
+
+/// The revision that is created where there is none.
+fn created(claims_hash: Option<&str>, collision_count: i32) -> NewRevision {
+    match chosen(claims_hash, collision_count, &[]).step {
+        Some(RevisionStep::Create(new)) => *new,
+        other => panic!("nothing to create: {other:?}"),
+    }
+}
+
+/// The name of the revision that is patched, and the patch.
+fn patched(choice: Choice<'_>) -> (String, String) {
+    match choice.step {
+        Some(RevisionStep::Patch { revision, patch }) => (revision.name, patch),
+        other => panic!("no rollback: {other:?}"),
+    }
 }
 
 #[test]
@@ -115,42 +151,33 @@ fn history_is_what_belongs_to_the_workload_in_order() {
 #[test]
 fn scenario_14_a_rollback_makes_the_old_revision_the_newest() {
     let other = DATA.replace("1.25", "1.26");
-    let first = stored("demo-1", 1, NEWER_DATA, &json!({}));
+    let first = stored("demo-1", 1, NEWER_DATA, &json!({"uid": "r", "resourceVersion": "5"}));
     let second = stored("demo-2", 2, &other, &json!({}));
-    with_workload(Some("7"), 0, |workload| {
-        let choice = choose(revision(DEFAULTED), &[&first, &second], workload);
-        let bump = Bump { name: "demo-1".to_owned(), revision: 3, claims_hash: Some("7".to_owned()) };
-        assert_eq!(choice, Choice::BumpOld(bump.clone()));
-        assert_eq!(
-            bump.to_json(&stored("demo-1", 1, DATA, &json!({"uid": "r", "resourceVersion": "5"}))),
-            r#"{"metadata":{"uid":"r","resourceVersion":"5","annotations":{"kruise.io/cloneset-volumeclaimtemplate-hash":"7"}},"revision":3}"#
-        );
-        let newest = choose(revision(DEFAULTED), &[&second, &first], workload);
-        assert_eq!(newest, Choice::UseNewest { name: "demo-1".to_owned() });
-    });
+    let back = chosen(Some("7"), 0, &[&first, &second]);
+    assert_eq!(back.name(), "demo-1");
+    let (name, patch) = patched(back);
+    assert_eq!(name, "demo-1");
+    assert_eq!(
+        patch,
+        r#"{"metadata":{"uid":"r","resourceVersion":"5","annotations":{"kruise.io/cloneset-volumeclaimtemplate-hash":"7"}},"revision":3}"#
+    );
+    let newest = chosen(Some("7"), 0, &[&second, &first]);
+    assert_eq!((newest.name(), &newest.step), ("demo-1", &None));
     let recorded = stored(
         "demo-1",
         1,
         DATA,
         &json!({"annotations": {"kruise.io/cloneset-volumeclaimtemplate-hash": "7"}}),
     );
-    with_workload(Some("7"), 0, |workload| {
-        let Choice::BumpOld(bump) = choose(revision(DEFAULTED), &[&recorded, &second], workload) else {
-            panic!("no rollback")
-        };
-        assert_eq!(bump.claims_hash, None);
-    });
+    let (_, patch) = patched(chosen(Some("7"), 0, &[&recorded, &second]));
+    assert!(!patch.contains("annotations"), "{patch}");
     assert_eq!(current(&[&first, &second], "demo-2").map(StoredRevision::name), Some("demo-2"));
     assert!(current(&[&first, &second], "demo-3").is_none());
 }
 
 #[test]
 fn scenario_13_a_new_revision_carries_what_tools_look_for() {
-    let Choice::Create(new) =
-        with_workload(Some(""), 0, |workload| choose(revision(DEFAULTED), &[], workload))
-    else {
-        panic!("nothing to create")
-    };
+    let new = created(Some(""), 0);
     assert_eq!(new.name, "demo-86f599f8d5");
     let object: Value = serde_json::from_str(&new.to_json()).unwrap();
     let expected = json!({
@@ -170,10 +197,7 @@ fn scenario_13_a_new_revision_carries_what_tools_look_for() {
 
 #[test]
 fn a_taken_name_is_used_if_it_means_the_same_and_counted_up_otherwise() {
-    let Choice::Create(new) = with_workload(None, 4, |workload| choose(revision(DEFAULTED), &[], workload))
-    else {
-        panic!("nothing to create")
-    };
+    let new = created(None, 4);
     assert_eq!(new.after_collision(&stored(&new.name, 1, DATA, &json!({}))), None);
     let foreign = json!({"ownerReferences": [{"uid": "other", "controller": true}]});
     for existing in [
@@ -237,13 +261,10 @@ fn scenario_15_dead_revisions_beyond_the_limit_go_oldest_first() {
     let revisions: Vec<StoredRevision> =
         (1..=6).map(|number| stored(&format!("demo-{number}"), number, DATA, &json!({}))).collect();
     let history: Vec<&StoredRevision> = revisions.iter().collect();
-    let pod = ObservedPod::read(r#"{"metadata":{"labels":{"controller-revision-hash":"1"}}}"#).unwrap();
-    let names = |limit| -> Vec<&str> {
-        let labels = RevisionLabels::CloneSet { short: false };
-        obsolete(&history, &["demo-6", "demo-5"], [&pod], labels, limit)
-            .iter()
-            .map(|one| one.name())
-            .collect()
+    let in_use = |revision: &StoredRevision| ["demo-6", "demo-5", "demo-1"].contains(&revision.name());
+    let names = |limit| -> Vec<String> {
+        let obsolete = obsolete(&history, in_use, Limit::Unused(limit));
+        obsolete.into_iter().map(|one| one.name).collect()
     };
     assert_eq!(names(2), ["demo-2"], "the oldest one is still in use");
     assert_eq!(names(0), ["demo-2", "demo-3", "demo-4"]);

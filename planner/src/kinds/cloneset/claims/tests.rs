@@ -43,8 +43,9 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
     let refused = BTreeSet::new();
     let nodes = BTreeMap::new();
     let snapshot = Snapshot {
-        set: &set,
+        workload: &set,
         pods: &fleet.pods,
+        children: &[],
         claims: &fleet.claims,
         revisions: &fleet.revisions,
         nodes: &nodes,
@@ -52,7 +53,7 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
         held: &BTreeMap::new(),
         collision_count: None,
         gates: &fleet.gates,
-        settings: fleet.settings,
+        environment: fleet.environment,
     };
     let moment = Moment { now: fleet.now, seed: 9 };
     let (claims, taken) = (Claims::of(&snapshot), TakenIds::of(&snapshot));

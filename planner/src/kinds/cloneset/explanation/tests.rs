@@ -1,14 +1,16 @@
 use std::sync::Arc;
 
+use api::kinds::cloneset::Status;
 use serde_json::{Value, json};
 
-use crate::kinds::cloneset::explanation::BLOCKED;
 use crate::kinds::cloneset::fixture::{Fleet, merge, template};
-use crate::kinds::cloneset::{Plan, Refusal};
 use crate::pod::lifecycle::specify_delete;
 use crate::pod::write::{PodWrite, Target, condition};
+use crate::workload::explanation::BLOCKED;
+use crate::workload::plan::Plan;
+use crate::workload::snapshot::Refusal;
 
-fn reasons(plan: &Plan) -> Vec<&'static str> {
+fn reasons(plan: &Plan<Status>) -> Vec<&'static str> {
     plan.explanation.blockers.iter().map(|blocker| blocker.reason).collect()
 }
 

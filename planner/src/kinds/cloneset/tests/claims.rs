@@ -6,6 +6,8 @@ use super::super::fixture::Fleet;
 use super::super::*;
 use super::{claims, created, in_place, names, with};
 
+use api::features::FeatureGates;
+
 #[test]
 fn scenario_1_pods_and_claims_share_an_id() {
     let fleet = Fleet::running(3, claims());

@@ -8,9 +8,10 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{in_place, specify, with};
 use crate::pod::write::{Target, condition};
+use crate::workload::snapshot::Refusal;
 
 /// The writes of the plan to this Pod.
-fn writes<'p>(plan: &'p Plan, name: &str) -> &'p [PodWrite] {
+fn writes<'p>(plan: &'p Plan<Status>, name: &str) -> &'p [PodWrite] {
     let found = plan.update.iter().find_map(|action| match action {
         Action::WritePod { pod, writes, .. } if pod.name == name => Some(writes.as_slice()),
         _ => None,

@@ -6,6 +6,8 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{in_place, names};
 
+use api::features::FeatureGates;
+
 #[test]
 fn scenario_6_a_partition_holds_pods_back() {
     let mut fleet = Fleet::running(5, in_place(json!({"partition": 3, "maxUnavailable": 2})));
@@ -139,7 +141,11 @@ fn sharp_edge_17_an_impossible_pod_stops_no_other() {
     let failed = status.conditions.iter().find(|condition| condition.kind == "FailedUpdate").unwrap();
     let expected = format!("find Pod {name} update strategy is InPlaceOnly but can not update in-place");
     assert!(failed.message.starts_with(&expected), "{}", failed.message);
-    let blocked = status.conditions.iter().find(|condition| condition.kind == explanation::BLOCKED).unwrap();
+    let blocked = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == crate::workload::explanation::BLOCKED)
+        .unwrap();
     assert!(blocked.message.contains(&name), "{}", blocked.message);
 }
 

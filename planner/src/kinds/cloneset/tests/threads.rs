@@ -8,6 +8,8 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{created, deleted, in_place, names, specify, with};
 
+use api::features::FeatureGates;
+
 fn one_percent_of_one() -> Fleet {
     let rolling = json!({"maxSurge": "50%", "maxUnavailable": "10%"});
     Fleet::running(1, Fleet::rolling("ReCreate", rolling))

@@ -6,6 +6,10 @@ use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{in_place, with};
 
+use crate::workload::action::IMAGE_PULL_JOB;
+use crate::workload::children::Child;
+use api::features::FeatureGates;
+
 fn states(fleet: &Fleet) -> Vec<&str> {
     fleet.pods.iter().map(|pod| pod.label("lifecycle.apps.kruise.io/state").unwrap_or_default()).collect()
 }
@@ -72,17 +76,22 @@ fn images_are_pulled_ahead_only_with_gate_and_kind() {
     for (gate, pull_jobs) in [(false, true), (true, false), (true, true)] {
         let mut fleet = Fleet::running(5, in_place(json!({"partition": 4})));
         fleet.gates = FeatureGates::default().with(Feature::PreDownloadImageForInPlaceUpdate, gate);
-        fleet.settings.pull_jobs = pull_jobs;
+        fleet.environment.pull_jobs = pull_jobs;
+        let job = Seen { name: "old".to_owned(), ..Seen::default() };
+        fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
         let before = fleet.plan().pre_download;
         fleet.image("nginx:2");
         let plan = fleet.settled_plan();
         if gate && pull_jobs {
-            assert_eq!(before, PreDownload::Clear);
-            let PreDownload::Record { jobs, revision, .. } = plan.pre_download else { panic!("{plan}") };
-            assert_eq!(jobs.len(), 1);
-            assert_eq!(jobs[0].name, format!("{}-main", revision.name));
+            assert_eq!(before, [Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job }]);
+            let [Action::CreateChild { name, .. }, Action::PatchChild { child: revision, .. }] =
+                plan.pre_download.as_slice()
+            else {
+                panic!("{plan}")
+            };
+            assert_eq!(*name, format!("{}-main", revision.name));
         } else {
-            assert_eq!((before, plan.pre_download), (PreDownload::Nothing, PreDownload::Nothing));
+            assert_eq!((before, plan.pre_download), (Vec::new(), Vec::new()));
         }
     }
 }

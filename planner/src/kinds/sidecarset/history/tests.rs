@@ -76,8 +76,8 @@ fn the_first_revision_of_the_example_is_that_of_the_reference() {
           "imagePullPolicy":"IfNotPresent","podInjectPolicy":"AfterAppContainer","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"shareVolumePolicy":{"type":"disabled"}}]}}"#;
     let registration = register(&RolloutSet::read(json).unwrap(), &[], &[]);
     assert_eq!(registration.latest, "logship-64769cc7c5");
-    assert!(is_stored(&registration) && registration.obsolete.is_empty());
-    let Latest::New(revision) = registration.latest else { panic!() };
+    assert!(registration.obsolete.is_empty());
+    let revision = created(&registration);
     assert_eq!(revision.collision_count, 0);
     let object = revision.to_json();
     let head = concat!(
@@ -96,12 +96,12 @@ fn an_image_change_and_back_leaves_two_revisions_the_first_with_number_3() {
     let history = history(2);
     assert_eq!((history[0].revision, history[1].revision), (1, 2));
     let back = register(&set("i:1", ""), &history, &[]);
-    assert_eq!(back.latest, Latest::Stored { name: history[0].name().to_owned() });
-    let patch = back.patch.unwrap();
-    assert_eq!(patch.name, history[0].name());
+    assert_eq!(back.latest, history[0].name());
+    let (name, patch) = patched(&back);
+    assert_eq!(name, history[0].name());
     let expected =
         format!(r#"{{"metadata":{{"uid":"uid-{}","resourceVersion":"1"}},"revision":3}}"#, history[0].name());
-    assert_eq!(patch.json, expected);
+    assert_eq!(patch, expected);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_newest_revision_is_left_alone_in_whatever_order_it_is_listed() {
     history.reverse();
     let again = register(&set("i:3", ""), &history, &[]);
     assert_eq!(again.latest, history[0].name());
-    assert!(again.patch.is_none() && again.obsolete.is_empty());
+    assert!(again.step.is_none() && again.obsolete.is_empty());
 }
 
 #[test]
@@ -120,26 +120,25 @@ fn a_revision_of_openkruise_is_current_though_it_lacks_what_it_does_not_know() {
     theirs.metadata.annotations.remove(WHOLE_TEMPLATE);
     let json = r#"{"metadata":{"name":"web","uid":"u"},"spec":{"containers":[{"name":"c","image":"i:1","future":1}]}}"#;
     let extended = RolloutSet::read(json).unwrap();
-    assert_eq!(
-        register(&extended, &[theirs.clone()], &[]).latest,
-        Latest::Stored { name: theirs.name().to_owned() }
-    );
+    let registration = register(&extended, &[theirs.clone()], &[]);
+    assert!(is_stored(&registration) && registration.latest == theirs.name());
     theirs.metadata.annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
-    assert!(matches!(register(&extended, &[theirs], &[]).latest, Latest::New(_)));
+    assert!(!is_stored(&register(&extended, &[theirs], &[])));
 }
 
 #[test]
 fn revisions_of_another_owner_do_not_count() {
     let mut other = history(1);
     other[0].metadata.owner_references[0].uid = "another".to_owned();
-    assert!(matches!(register(&set("i:1", ""), &other, &[]).latest, Latest::New(_)));
+    assert!(!is_stored(&register(&set("i:1", ""), &other, &[])));
     other[0].metadata.owner_references.clear();
-    assert!(matches!(register(&set("i:1", ""), &other, &[]).latest, Latest::Stored { .. }));
+    assert!(is_stored(&register(&set("i:1", ""), &other, &[])));
 }
 
 #[test]
 fn a_taken_name_is_used_if_it_means_the_same_and_else_counted() {
-    let Latest::New(wanted) = register(&set("i:1", ""), &[], &[]).latest else { panic!() };
+    let registration = register(&set("i:1", ""), &[], &[]);
+    let wanted = created(&registration);
     let same = stored(&register(&set("i:1", ""), &[], &[]), "1");
     assert_eq!(wanted.after_collision(&same), None);
     let other = stored(&register(&set("i:2", ""), &[], &[]), "1");
@@ -149,20 +148,20 @@ fn a_taken_name_is_used_if_it_means_the_same_and_else_counted() {
     let hash = |revision: &NewRevision| {
         StoredRevision::read(&revision.to_json()).unwrap().metadata.labels[CONTROLLER_HASH].clone()
     };
-    assert_eq!(hash(&next), hash(&wanted));
-    assert!(wanted.name.ends_with(&hash(&wanted)) && !next.name.ends_with(&hash(&wanted)));
+    assert_eq!(hash(&next), hash(wanted));
+    assert!(wanted.name.ends_with(&hash(wanted)) && !next.name.ends_with(&hash(wanted)));
 }
 
 #[test]
 fn a_new_custom_version_is_put_on_the_current_revision() {
     let history = history(1);
     let named = register(&set("i:1", r#","customVersion":"v7""#), &history, &[]);
-    let json = named.patch.unwrap().json;
+    let (_, json) = patched(&named);
     assert!(json.ends_with(r#""labels":{"apps.kruise.io/sidecarset-custom-version":"v7"}}}"#), "{json}");
     let mut labelled = history;
     labelled[0].metadata.labels.insert(SIDECARSET_CUSTOM_VERSION.to_owned(), "v7".to_owned());
-    assert!(register(&set("i:1", r#","customVersion":"v7""#), &labelled, &[]).patch.is_none());
-    assert!(register(&set("i:1", ""), &labelled, &[]).patch.is_none(), "a version that is not given stays");
+    assert!(register(&set("i:1", r#","customVersion":"v7""#), &labelled, &[]).step.is_none());
+    assert!(register(&set("i:1", ""), &labelled, &[]).step.is_none(), "a version that is not given stays");
 }
 
 #[test]
@@ -196,11 +195,11 @@ fn one_revision_is_kept_whatever_the_limit_and_ten_by_default() {
     let history = history(12);
     let newest = register(&set("i:12", r#","revisionHistoryLimit":0"#), &history, &[]);
     assert_eq!(newest.obsolete.len(), 11);
-    assert!(!names(&newest.obsolete).contains(&newest.latest));
+    assert!(!names(&newest.obsolete).contains(&newest.latest.as_str()));
     assert_eq!(register(&set("i:12", ""), &history, &[]).obsolete.len(), 2);
     let rolled_back = register(&set("i:1", r#","revisionHistoryLimit":-1"#), &history, &[]);
     assert!(
-        !names(&rolled_back.obsolete).contains(&rolled_back.latest),
+        !names(&rolled_back.obsolete).contains(&rolled_back.latest.as_str()),
         "the one that becomes current stays"
     );
 }

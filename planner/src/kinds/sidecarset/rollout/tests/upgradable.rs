@@ -1,11 +1,11 @@
 use api::conditions::SIDECARSET_UPGRADABLE;
 
 use super::fixture::*;
-use crate::kinds::sidecarset::history::{self, Latest};
+use crate::kinds::sidecarset::history;
 use crate::kinds::sidecarset::rollout::{Hold, Snapshot, Step, plan};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::condition;
-use crate::workload::revision::StoredRevision;
+use crate::workload::revision::{RevisionStep, StoredRevision};
 
 /// The same sidecar with another variable.
 fn other_variable(image: &str) -> Wanted {
@@ -106,10 +106,8 @@ fn a_crash_between_the_update_and_the_condition_is_made_good() {
 #[test]
 fn the_fields_that_differ_are_named() {
     let old = Wanted::cold("log:1").set();
-    let Latest::New(revision) = history::plan(&old, &[], &[], "kruise-system").unwrap().unwrap().latest
-    else {
-        panic!()
-    };
+    let registration = history::plan(&old, &[], &[], "kruise-system").unwrap().unwrap();
+    let Some(RevisionStep::Create(revision)) = registration.step else { panic!() };
     let mut stored = StoredRevision::read(&revision.to_json()).unwrap();
     stored.metadata.name = "side-1".to_owned();
     let hold = |wanted: &Wanted| {

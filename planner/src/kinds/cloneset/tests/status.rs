@@ -1,11 +1,13 @@
 //! What clients make of the status: when a rollout is over, and for which generation the numbers hold.
 
+use api::kinds::cloneset::Status;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use proptest::prelude::*;
 use serde_json::json;
 
 use crate::kinds::cloneset::fixture::Fleet;
-use crate::kinds::cloneset::{CloneSet, Limits, StatusPlan};
+use crate::kinds::cloneset::{CloneSet, Limits};
+use crate::workload::status::StatusPlan;
 
 /// The rule of `kubectl kruise rollout status`.
 fn is_over(set: &CloneSet) -> bool {
@@ -72,7 +74,7 @@ fn a_rollout_that_stands_still_is_not_over_for_clients() {
 
 /// The numbers are those of the generation that they are told for: `expectedUpdatedReplicas` by its spec,
 /// `updatedReplicas` by its template.
-fn holds_for_its_generation(fleet: &Fleet, status: Option<&StatusPlan>) -> bool {
+fn holds_for_its_generation(fleet: &Fleet, status: Option<&StatusPlan<Status>>) -> bool {
     let Some(status) = status.map(StatusPlan::status) else { return true };
     let set = fleet.set();
     if status.observed_generation != set.metadata.generation {

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::super::fixture::Fleet;
 use super::super::*;
-use super::*;
+use crate::pod::observed::Pairs;
 use crate::pod::write::condition;
+use crate::workload::plan::Outcome;
+use crate::workload::trigger::{Name, of_claim, of_pod, of_revision, of_workload};
 
 /// What the plan comes to, without what it remembers of the state that it was made from.
-fn answer(fleet: &Fleet) -> (Plan, Option<Value>) {
+fn answer(fleet: &Fleet) -> (Plan<Status>, Option<Value>) {
     let mut plan = fleet.plan();
     let patch = plan.status.take().and_then(|status| status.patch(&Outcome::Succeeded, &Outcome::Succeeded));
     let patch = patch.map(|patch| serde_json::from_str::<Value>(&patch).unwrap()["status"].take());
@@ -119,18 +121,18 @@ proptest! {
         let filtered = match kind {
             14 => {
                 fleet.pods.remove(index);
-                of_pod(Some(&old), None)
+                of_pod::<CloneSet>(Some(&old), None)
             }
             15 => {
                 let mut twin = (*old).clone();
                 (twin.metadata.name, twin.metadata.uid) = ("web-twin".into(), "twin".into());
                 fleet.pods.push(Arc::new(twin.clone()));
-                of_pod(None, Some(&twin))
+                of_pod::<CloneSet>(None, Some(&twin))
             }
             _ => {
                 let now = fleet.now;
                 change_pod(Arc::make_mut(&mut fleet.pods[index]), kind, number, now);
-                of_pod(Some(&old), Some(&fleet.pods[index]))
+                of_pod::<CloneSet>(Some(&old), Some(&fleet.pods[index]))
             }
         };
         prop_assert!(answer(&fleet) == before || filtered.contains(&web()), "kind {}", kind);
@@ -147,7 +149,7 @@ proptest! {
         } else {
             super::super::fixture::merge(&mut fleet.object, edit.clone());
         }
-        let filtered = of_set(Some(&old), Some(&fleet.set()));
+        let filtered = of_workload(Some(&old), Some(&fleet.set()));
         prop_assert!(answer(&fleet) == before || filtered == Some(web()), "{}", edit);
     }
 
@@ -171,7 +173,7 @@ proptest! {
                 _ => drop(fleet.claims.remove(claim)),
             }
             let new = fleet.claims.get(claim).filter(|_| kind < 4);
-            of_claim(Some(&old_claim), new.map(|claim| &**claim))
+            of_claim::<CloneSet>(Some(&old_claim), new.map(|claim| &**claim))
         } else {
             let changed = Arc::make_mut(&mut fleet.revisions[revision]);
             match kind {
@@ -181,7 +183,7 @@ proptest! {
                 _ => drop(fleet.revisions.remove(revision)),
             }
             let new = fleet.revisions.get(revision).filter(|_| kind < 8);
-            of_revision(Some(&old_revision), new.map(|revision| &**revision))
+            of_revision::<CloneSet>(Some(&old_revision), new.map(|revision| &**revision))
         };
         prop_assert!(answer(&fleet) == before || filtered.contains(&web()), "kind {}", kind);
     }
@@ -193,12 +195,12 @@ fn kruise_2520_an_owner_of_another_version_is_the_same_owner() {
     let mut pod = (*fleet.pods[0]).clone();
     change_pod(&mut pod, 9, 0, fleet.now);
     assert_eq!(pod.controller().unwrap().api_version, "apps.kruise.io/v1alpha1");
-    assert_eq!(of_pod(None, Some(&pod)), [web()].into());
+    assert_eq!(of_pod::<CloneSet>(None, Some(&pod)), [web()].into());
     for (group, kind) in [("apps/v1", "CloneSet"), ("apps.kruise.io/v1beta1", "StatefulSet")] {
         let mut owners = pod.metadata.owner_references.to_vec();
         (owners[0].api_version, owners[0].kind) = (group.to_owned(), kind.to_owned());
         pod.metadata.owner_references = owners.into();
-        assert!(of_pod(None, Some(&pod)).is_empty());
+        assert!(of_pod::<CloneSet>(None, Some(&pod)).is_empty());
     }
 }
 
@@ -208,6 +210,6 @@ fn a_new_version_alone_is_no_change() {
     let old = fleet.set();
     let mut new = old.clone();
     new.metadata.resource_version = "99".to_owned();
-    assert_eq!(of_set(Some(&old), Some(&new)), None);
-    assert_eq!((of_set(None, Some(&new)), of_set(Some(&old), None)), (Some(web()), Some(web())));
+    assert_eq!(of_workload(Some(&old), Some(&new)), None);
+    assert_eq!((of_workload(None, Some(&new)), of_workload(Some(&old), None)), (Some(web()), Some(web())));
 }

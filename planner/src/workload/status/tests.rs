@@ -1,10 +1,9 @@
+use api::kinds::cloneset::Status;
 use serde_json::{Value, json};
 
 use super::*;
 
-mod rollout;
-
-fn plan(old: Status, new: Status) -> StatusPlan {
+fn plan(old: Status, new: Status) -> StatusPlan<Status> {
     StatusPlan {
         uid: "u".to_owned(),
         resource_version: "7".to_owned(),
@@ -23,7 +22,7 @@ fn written() -> Status {
     }
 }
 
-fn patch(plan: &StatusPlan, scale: &Outcome, update: &Outcome) -> Option<Value> {
+fn patch(plan: &StatusPlan<Status>, scale: &Outcome, update: &Outcome) -> Option<Value> {
     plan.patch(scale, update).map(|patch| serde_json::from_str(&patch).unwrap())
 }
 

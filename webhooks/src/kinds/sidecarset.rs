@@ -1,4 +1,6 @@
-//! The SidecarSet's own webhooks: defaulting and validation (spec 20 §3, §4).
+//! The SidecarSet's own webhooks.
+
+use std::future;
 
 use planner::kinds::sidecarset::account::{Scope, hints};
 use planner::kinds::sidecarset::defaulting;
@@ -8,31 +10,23 @@ use planner::kinds::sidecarset::validation::{
 use planner::server::world::{Watched, World};
 use planner::text::verdict::Verdict;
 
-use crate::admission::{Admission, not_loaded};
-use crate::review::Request;
+use super::resource::{Resource, ValidatedAt, Write};
 
 /// What validation compares with; all of it has to be there.
 const READ: [Watched; 3] = [Watched::SidecarSet, Watched::ControllerRevision, Watched::ConfigMap];
 
-/// Fills in defaults and hashes, in the version of the request. Needs no cache.
-pub(crate) fn mutate(request: &Request<'_>) -> Verdict {
-    if !is_write(request) {
-        return Verdict::allow();
-    }
-    let object = request.object.map_or("null", |object| object.get());
-    match defaulting::default(object, &request.resource.version) {
-        Ok(edits) => Verdict::edit(edits),
-        Err(denial) => denial.into(),
-    }
-}
+pub(crate) const WEBHOOKS: Resource = Resource {
+    mutate_path: "/mutate-apps-kruise-io-sidecarset",
+    validated_at: ValidatedAt::Path("/validate-apps-kruise-io-sidecarset"),
+    default: |write| defaulting::default(write.object, write.version),
+    validate: |write| Box::pin(future::ready(validate(write))),
+};
 
 /// Checks a SidecarSet against itself, its former self and the other SidecarSets.
-pub(crate) fn validate(admission: &Admission, request: &Request<'_>) -> Verdict {
-    if !is_write(request) {
-        return Verdict::allow();
-    }
-    if let Some(kind) = READ.into_iter().find(|kind| !admission.index.can_answer(*kind)) {
-        return not_loaded(kind, &admission.index.cache_state(kind));
+fn validate(write: &Write<'_>) -> Verdict {
+    let admission = write.admission;
+    if let Some(refused) = READ.into_iter().find_map(|kind| admission.not_loaded(kind)) {
+        return refused;
     }
     let world = admission.index.world();
     let sidecar_sets: Vec<_> = world.sidecar_sets().iter().map(|entry| &entry.object).collect();
@@ -41,15 +35,13 @@ pub(crate) fn validate(admission: &Admission, request: &Request<'_>) -> Verdict 
         has_revision: &|query| has_revision(&world, query),
         allow_list: world.configuration(PATCH_METADATA_ALLOW_LIST),
         gates: &admission.gates,
-        allow_privileged: admission.settings.allow_privileged,
+        allow_privileged: admission.flags.allow_privileged,
     };
-    let old = request.old_object.filter(|_| request.operation == "UPDATE");
-    let object = request.object.map_or("null", |object| object.get());
-    let mut verdict = review(object, old.map(|old| old.get()), &context);
+    let mut verdict = review(write.object, write.old, &context);
     if let Verdict::Allow { warnings, .. } = &mut verdict
         && admission.index.can_answer(Watched::Namespace)
     {
-        warnings.extend(warnings_of(object, &world));
+        warnings.extend(warnings_of(write.object, &world));
     }
     verdict
 }
@@ -70,11 +62,6 @@ fn has_revision(world: &World, query: RevisionQuery<'_>) -> bool {
             !world.revisions_of(sidecar_set, Some(version)).is_empty()
         }
     }
-}
-
-/// Only creates and updates of the object itself are registered.
-fn is_write(request: &Request<'_>) -> bool {
-    matches!(&*request.operation, "CREATE" | "UPDATE") && request.sub_resource.is_empty()
 }
 
 #[cfg(test)]

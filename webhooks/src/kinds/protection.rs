@@ -1,5 +1,5 @@
-//! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals
-//! (spec 50). The decision itself is [`planner::kinds::deletion_protection`].
+//! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals.
+//! The decision itself is [`planner::kinds::deletion_protection`].
 
 use api::features::Feature;
 use planner::kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
@@ -103,7 +103,7 @@ fn record(admission: &Admission, kind: Kind, request: &Request<'_>, refusal: &Re
     let Refusal { namespace, name, .. } = refusal;
     let requested_kind = if request.kind.kind.is_empty() { kind.name() } else { &request.kind.kind };
     let user = &*request.user_info.username;
-    let user_label = if admission.settings.user_names_in_metrics { user } else { "" };
+    let user_label = if admission.flags.user_names_in_metrics { user } else { "" };
     let metrics = &admission.metrics;
     match kind {
         Kind::Namespace => metrics.namespaces_kept.with_label_values(&[name.as_str(), user_label]).inc(),

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::super::fixture::Fleet;
-use super::*;
+use super::super::*;
+use crate::workload::told::{names, trouble};
 
 const REFUSAL: &str = "an admission policy says no";
 
@@ -21,7 +22,7 @@ fn condition(kind: &str, message: &str) -> Value {
 }
 
 /// The Pods that wait for the API server, and whether anything moves.
-fn waiting(plan: &Plan) -> (Vec<&str>, bool) {
+fn waiting(plan: &Plan<Status>) -> (Vec<&str>, bool) {
     let refused = plan.explanation.blockers.iter().filter(|blocker| blocker.reason == "Refused");
     (refused.map(|blocker| blocker.pod.as_str()).collect(), plan.explanation.is_moving)
 }
@@ -71,7 +72,7 @@ fn where_nothing_moves_all_pods_that_could_be_updated_wait() {
     assert_eq!((pods.len(), is_moving), (4, false), "{plan}");
     assert!(plan.update.is_empty());
     let set = fleet.set();
-    let told: Vec<&str> = trouble(&set).map(|condition| condition.kind.as_str()).collect();
+    let told: Vec<String> = trouble(&set.status).into_iter().map(|condition| condition.kind).collect();
     assert_eq!(told, ["FailedUpdate", "kutter.io/Blocked"]);
 }
 

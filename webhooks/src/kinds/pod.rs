@@ -1,4 +1,4 @@
-//! `/mutate-pod` (spec 10 §1).
+//! The mutation of Pods at their creation.
 
 use api::features::Feature;
 use cluster::index::CacheState;
@@ -7,7 +7,7 @@ use planner::server::world::{Namespace, Watched};
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
 
-use crate::admission::{Admission, not_loaded};
+use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::review::Request;
 
@@ -19,11 +19,8 @@ pub(crate) async fn mutate<O>(
     pod: Pod<'_>,
     deadline: Deadline,
 ) -> Verdict {
-    if !admission.index.can_answer(Watched::SidecarSet) {
-        // A Pod must not slip in without its sidecars because a cache is not there yet (decision 1).
-        return not_loaded(Watched::SidecarSet, &admission.index.cache_state(Watched::SidecarSet));
-    }
-    if let Some(refused) = markers(admission) {
+    // A Pod must not slip in without its sidecars because a cache is not there yet.
+    if let Some(refused) = admission.not_loaded(Watched::SidecarSet).or_else(|| markers(admission)) {
         return refused;
     }
     let Some(operation) = operation(&request.operation) else {
@@ -66,16 +63,12 @@ pub(crate) async fn mutate<O>(
     }
 }
 
-/// The refusal while PodProbeMarkers are needed but not known (spec 10 §2). Where there is no such kind,
-/// there are no markers. Budgets are never waited for: their controller marks the Pod later.
+/// The refusal while PodProbeMarkers are needed but not known. Where there is no such kind, there are no
+/// markers. Budgets are never waited for: their controller marks the Pod later.
 fn markers(admission: &Admission) -> Option<Verdict> {
-    if !admission.gates.enabled(Feature::EnablePodProbeMarkerOnServerless) {
-        return None;
-    }
-    match admission.index.cache_state(Watched::PodProbeMarker) {
-        CacheState::Synced | CacheState::Absent => None,
-        state => Some(not_loaded(Watched::PodProbeMarker, &state)),
-    }
+    let needed = admission.gates.enabled(Feature::EnablePodProbeMarkerOnServerless)
+        && admission.index.cache_state(Watched::PodProbeMarker) != CacheState::Absent;
+    if needed { admission.not_loaded(Watched::PodProbeMarker) } else { None }
 }
 
 /// Takes a fresh snapshot each time: what arrived during a lookup counts.

@@ -1,0 +1,330 @@
+//! `kutter explain` of a workload: how it stands, what stands in its way, and what its controller would do next.
+//! It plans as the controller does, and counts as refused what the status tells of refusals.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use api::features::FeatureGates;
+use api::meta::LabelSelector;
+use kube::Client;
+use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
+use planner::text::moment::{Moment, rfc3339};
+use planner::text::selector::Selector;
+use planner::text::server_version::ServerVersion;
+use planner::workload::children::Claim;
+use planner::workload::conditions::Condition;
+use planner::workload::explanation::{Blocker, Explanation};
+use planner::workload::kind::{Workload, WorkloadStatus};
+use planner::workload::plan::Plan;
+use planner::workload::revision::StoredRevision;
+use planner::workload::snapshot::{Environment, Snapshot};
+use planner::workload::status::selector_text;
+use planner::workload::told::{plan_as_told, trouble};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Format, Target, code, labelled, list_all, read};
+
+/// Explains the workload of kind `W` that is meant.
+pub(super) fn explain<W: Workload>(
+    target: &Target,
+    gates: &FeatureGates,
+) -> anyhow::Result<(String, ExitCode)> {
+    let found = target
+        .with_cluster(async |client, namespace| Found::<W>::gather(client, namespace, &target.name).await)?;
+    let report = Report::new(&found.workload, found.plan(gates));
+    let text = match target.output {
+        Format::Text => report.text(),
+        Format::Json => report.json(),
+    };
+    Ok((text, code(report.state == State::Complete)))
+}
+
+/// A workload and what belongs to it.
+struct Found<W> {
+    workload: W,
+    pods: Vec<Arc<ObservedPod>>,
+    claims: Vec<Arc<Claim>>,
+    revisions: Vec<Arc<StoredRevision>>,
+    nodes: BTreeMap<Box<str>, Pairs>,
+    server: ServerVersion,
+}
+
+impl<W: Workload> Found<W> {
+    async fn gather(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
+        let (version, kind, plural) = (W::API_VERSION, W::KIND, W::PLURAL);
+        let path = format!("/apis/{version}/namespaces/{namespace}/{plural}/{name}");
+        let workload = read(client, &path).await?;
+        let workload =
+            workload.ok_or_else(|| anyhow!("there is no {kind} {name} in namespace {namespace}"))?;
+        let workload: W =
+            serde_json::from_str(&workload).with_context(|| format!("the {kind} is not understood"))?;
+        let version = client.apiserver_version().await.map_err(|error| anyhow!(client::message(&error)))?;
+        let mut found = Self {
+            pods: Vec::new(),
+            claims: Vec::new(),
+            revisions: Vec::new(),
+            nodes: BTreeMap::new(),
+            server: ServerVersion::parse(&version.git_version),
+            workload,
+        };
+        // Without a selector that can be used nothing is planned.
+        if Selector::compile(found.workload.selector()).is_ok() {
+            found.gather_rest(client, namespace).await?;
+        }
+        Ok(found)
+    }
+
+    /// Gathers what belongs to the workload. Revisions of others are left out by the API server; a Pod whose
+    /// labels were changed is still its own, until it lets it go.
+    async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
+        let uid = &self.workload.metadata().uid;
+        let owns =
+            |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        let core = format!("/api/v1/namespaces/{namespace}");
+        let selected = labelled(&selector_text(self.workload.selector()));
+        list_all(client, &format!("{core}/pods"), |pod: ObservedPod| {
+            if owns(&pod.metadata) {
+                self.pods.push(Arc::new(pod));
+            }
+        })
+        .await?;
+        // Of the selector they have the labels that it lists only, not its expressions.
+        let listed = LabelSelector { match_expressions: None, ..self.workload.selector().clone() };
+        let claims = format!("{core}/persistentvolumeclaims?{}", labelled(&selector_text(&listed)));
+        list_all(client, &claims, |claim: Claim| {
+            if owns(&claim.metadata) {
+                self.claims.push(Arc::new(claim));
+            }
+        })
+        .await?;
+        let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions?{selected}");
+        list_all(client, &revisions, |revision: Box<RawValue>| {
+            // Those of other kinds need not be such as we can read.
+            self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
+        })
+        .await?;
+        if self.workload.reads_nodes(self.pods.len()) {
+            list_all(client, "/api/v1/nodes", |node: Node| {
+                self.nodes.insert(node.metadata.name, node.metadata.labels);
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, gates: &FeatureGates) -> Plan<W::Status> {
+        let snapshot = Snapshot {
+            workload: &self.workload,
+            pods: &self.pods,
+            claims: &self.claims,
+            children: &[],
+            revisions: &self.revisions,
+            nodes: &self.nodes,
+            refused: &BTreeSet::new(),
+            held: &BTreeMap::new(),
+            collision_count: None,
+            gates,
+            environment: Environment { server: self.server, ..Environment::default() },
+        };
+        plan_as_told(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
+    }
+}
+
+#[derive(Deserialize)]
+struct Node {
+    metadata: PodMetadata,
+}
+
+/// How a workload stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Complete,
+    Moving,
+    Waiting,
+    Ending,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Moving => "moving",
+            Self::Waiting => "waiting",
+            Self::Ending => "ending",
+        }
+    }
+}
+
+/// What is told of a workload.
+struct Report<'a, W> {
+    workload: &'a W,
+    state: State,
+    explanation: Explanation,
+    /// What the controller would do now, a line for each.
+    next: Vec<String>,
+}
+
+impl<'a, W: Workload> Report<'a, W> {
+    fn new(workload: &'a W, mut plan: Plan<W::Status>) -> Self {
+        let mut explanation = std::mem::take(&mut plan.explanation);
+        // Without its explanation a plan prints what is to be done.
+        let next = plan.to_string().lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        let metadata = workload.metadata();
+        let state = if metadata.deletion_timestamp.is_some() {
+            "it is being deleted, and its Pods and claims go with it".clone_into(&mut explanation.summary);
+            State::Ending
+        } else if explanation.is_complete {
+            State::Complete
+        } else if explanation.is_moving {
+            State::Moving
+        } else {
+            State::Waiting
+        };
+        let seen = workload.status().observed_generation().unwrap_or(0);
+        let newest = metadata.generation.unwrap_or(0);
+        if seen < newest {
+            explanation.limits.push(format!(
+                "the controller has looked at generation {seen} of {newest} so far; does it run?"
+            ));
+        }
+        Self { workload, state, explanation, next }
+    }
+
+    fn text(&self) -> String {
+        let (metadata, state) = (self.workload.metadata(), self.state.word());
+        let (kind, explanation) = (W::KIND, &self.explanation);
+        let mut text = format!("{kind} {}/{}: {state}\n{explanation}", metadata.namespace, metadata.name);
+        for condition in trouble(self.workload.status()) {
+            let Condition { kind, message, .. } = &condition;
+            let since = condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
+            text.push_str(&format!("  status: {kind}{since}: {message}\n"));
+        }
+        for line in &self.next {
+            text.push_str(&format!("  next: {line}\n"));
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let blockers = self.explanation.blockers.iter().map(|blocker| {
+            let Blocker { pod, reason, message, remedy, since } = blocker;
+            json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
+        });
+        let conditions = trouble(self.workload.status()).into_iter().map(|condition| {
+            let Condition { kind, message, last_transition_time, .. } = condition;
+            json!({"type": kind, "message": message, "since": last_transition_time})
+        });
+        let report = json!({
+            "kind": W::KIND,
+            "namespace": self.workload.metadata().namespace,
+            "name": self.workload.metadata().name,
+            "state": self.state.word(),
+            "summary": self.explanation.summary,
+            "limits": self.explanation.limits,
+            "blockers": blockers.collect::<Vec<_>>(),
+            "conditions": conditions.collect::<Vec<_>>(),
+            "next": self.next,
+        });
+        format!("{report:#}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::kinds::cloneset::{CloneSet, Status};
+
+    use super::*;
+
+    fn set(metadata: &str, status: &str) -> CloneSet {
+        let text = format!(r#"{{"metadata":{metadata},"spec":{{}},"status":{status}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn blocked() -> Plan<Status> {
+        let blocker = Blocker {
+            pod: "web-a".to_owned(),
+            reason: "NotReady",
+            message: "is not ready".to_owned(),
+            remedy: "see its logs".to_owned(),
+            since: Some("2026-05-01T08:00:00Z".parse().unwrap()),
+        };
+        let explanation = Explanation {
+            summary: "1 Pods wanted".to_owned(),
+            limits: vec!["paused".to_owned()],
+            blockers: vec![blocker],
+            ..Explanation::default()
+        };
+        let requeue_after = Some(std::time::Duration::from_secs(5));
+        Plan { explanation, requeue_after, ..Plan::default() }
+    }
+
+    #[test]
+    fn text_tells_state_limits_blockers_and_what_comes_next() {
+        let set = set(r#"{"namespace":"shop","name":"web","generation":2}"#, r#"{"observedGeneration":1}"#);
+        let report = Report::new(&set, blocked());
+        assert_eq!(
+            report.text(),
+            "CloneSet shop/web: waiting\n\
+             1 Pods wanted\n\
+             \x20 limit: paused\n\
+             \x20 limit: the controller has looked at generation 1 of 2 so far; does it run?\n\
+             \x20 waits: Pod web-a is not ready, since 2026-05-01T08:00:00Z; see its logs\n\
+             \x20 next: look again after 5s\n"
+        );
+    }
+
+    #[test]
+    fn json_holds_the_same() {
+        let set = set(r#"{"namespace":"shop","name":"web"}"#, "{}");
+        let json: serde_json::Value = serde_json::from_str(&Report::new(&set, blocked()).json()).unwrap();
+        let blocker = json!({"pod": "web-a", "reason": "NotReady", "message": "is not ready",
+            "remedy": "see its logs", "since": "2026-05-01T08:00:00Z"});
+        assert_eq!(
+            json,
+            json!({"kind": "CloneSet", "namespace": "shop", "name": "web", "state": "waiting",
+                "summary": "1 Pods wanted", "limits": ["paused"], "blockers": [blocker], "conditions": [],
+                "next": ["look again after 5s"]})
+        );
+    }
+
+    #[test]
+    fn conditions_that_tell_of_trouble_are_listed() {
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "message": "no room", "lastTransitionTime": "2026-05-01T08:00:00Z"});
+        let conditions = json!([
+            condition("Progressing", "True"),
+            condition("FailedUpdate", "False"),
+            condition("kutter.io/Blocked", "True"),
+            condition("FailedScale", "True"),
+        ]);
+        let set = set("{}", &json!({"conditions": conditions}).to_string());
+        let report = Report::new(&set, blocked());
+        let lines: Vec<String> = report.text().lines().map(str::to_owned).collect();
+        let told: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("  status: ")).collect();
+        assert_eq!(
+            told,
+            [
+                "FailedScale, since 2026-05-01T08:00:00Z: no room",
+                "kutter.io/Blocked, since 2026-05-01T08:00:00Z: no room",
+            ]
+        );
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        let first = json!({"type": "FailedScale", "message": "no room", "since": "2026-05-01T08:00:00Z"});
+        assert_eq!((&json["conditions"][0], &json["conditions"][2]), (&first, &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn states_are_told_apart() {
+        let state = |metadata: &str, is_complete, is_moving| {
+            let explanation = Explanation { is_complete, is_moving, ..Explanation::default() };
+            Report::new(&set(metadata, "{}"), Plan { explanation, ..Plan::default() }).state
+        };
+        assert_eq!(state("{}", true, false), State::Complete);
+        assert_eq!(state("{}", false, true), State::Moving);
+        assert_eq!(state("{}", false, false), State::Waiting);
+        assert_eq!(state(r#"{"deletionTimestamp":"2026-05-01T08:00:00Z"}"#, false, false), State::Ending);
+    }
+}

@@ -1,0 +1,8 @@
+//! The rules of each webhook, one file per kind: they read a review, ask the planner and give its verdict.
+//! They know nothing of paths, HTTP or each other.
+
+pub(crate) mod cloneset;
+pub(crate) mod pod;
+pub(crate) mod protection;
+pub(crate) mod resource;
+pub(crate) mod sidecarset;

@@ -1,0 +1,48 @@
+//! The CloneSet's own webhooks. Deletes are decided by [`protection`](super::protection).
+
+use std::collections::HashMap;
+
+use futures::StreamExt;
+use futures::stream;
+use planner::kinds::cloneset::defaulting;
+use planner::kinds::cloneset::validation::{Context, NamedPod, newly_named, review};
+use planner::kinds::deletion_protection::Kind;
+use planner::text::verdict::Verdict;
+
+use super::resource::{Resource, ValidatedAt, Write};
+
+/// Pods that are asked for at the same time.
+const AT_ONCE: usize = 8;
+
+pub(crate) const WEBHOOKS: Resource = Resource {
+    mutate_path: "/mutate-apps-kruise-io-cloneset",
+    validated_at: ValidatedAt::Protection(Kind::CloneSet),
+    default: |write| defaulting::default(write.object, write.old, write.version, &write.admission.gates),
+    validate: |write| Box::pin(validate(write)),
+};
+
+/// Checks a CloneSet against itself, its former self, and the Pods that it names for deletion.
+async fn validate(write: &Write<'_>) -> Verdict {
+    let pods: HashMap<String, NamedPod> = stream::iter(newly_named(write.object, write.old))
+        .map(|name| find(write, name))
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    let context = Context {
+        gates: &write.admission.gates,
+        allow_privileged: write.admission.flags.allow_privileged,
+        pod: &|name| pods.get(name).cloned().unwrap_or(NamedPod::Missing),
+    };
+    review(write.object, write.old, &context)
+}
+
+async fn find(write: &Write<'_>, name: String) -> (String, NamedPod) {
+    let lookup = write.admission.lookup.pod(write.namespace, &name);
+    let pod = match write.deadline.within("reading the Pods to delete", lookup).await {
+        Ok(Ok(Some(pod))) => NamedPod::Found(Box::new(pod)),
+        Ok(Ok(None)) => NamedPod::Missing,
+        Ok(Err(error)) => NamedPod::Unknown(error.to_string()),
+        Err(slow) => NamedPod::Unknown(slow.to_string()),
+    };
+    (name, pod)
+}
