@@ -203,7 +203,7 @@ impl Site {
         let pods = Arc::new(Pods::new(false));
         pods.list_begins();
         pods.list_ends();
-        let controller = Arc::new(Controller::new(context, Settings::default(), pods, events));
+        let controller = Arc::new(Controller::new(context, Environment::default(), pods, events));
         controller.stores.sets.list_begins();
         controller.stores.sets.list_ends();
         let site = Self { controller, server, requests, events: told, metrics };

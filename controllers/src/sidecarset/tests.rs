@@ -4,7 +4,7 @@ use crate::store::follow::Sink;
 use planner::server::world::World;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 /// A SidecarSet that has come from image 1 to image 2.
 pub(super) fn set(spec: &Value) -> Value {
