@@ -82,8 +82,7 @@ impl<W: Workload> Found<W> {
     /// labels were changed is still its own, until it lets it go.
     async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
         let uid = &self.workload.metadata().uid;
-        let owns =
-            |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        let owns = |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let core = format!("/api/v1/namespaces/{namespace}");
         let selected = labelled(&selector_text(self.workload.selector()));
         list_all(client, &format!("{core}/pods"), |pod: ObservedPod| {
@@ -200,7 +199,8 @@ impl<'a, W: Workload> Report<'a, W> {
         let mut text = format!("{kind} {}/{}: {state}\n{explanation}", metadata.namespace, metadata.name);
         for condition in trouble(self.workload.status()) {
             let Condition { kind, message, .. } = &condition;
-            let since = condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
+            let since =
+                condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
             text.push_str(&format!("  status: {kind}{since}: {message}\n"));
         }
         for line in &self.next {
