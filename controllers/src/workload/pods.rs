@@ -11,12 +11,13 @@
 //! Of every Pod that has not ended a small record is kept as well, from which the accounts of SidecarSets are
 //! made ([`Pods::ledger`]).
 //!
-//! The invariants are those of [`crate::store`].
+//! The invariants are those of [`crate::workload::store`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
+use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
@@ -28,10 +29,10 @@ use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::created_pods::CreatedPods;
 use crate::pod_readiness::is_left_to_workload;
-use crate::store::follow::{Sink, follow, readable, resource};
-use crate::store::{Change, Kept, Store};
+use crate::workload::created_pods::CreatedPods;
+use crate::workload::store::follow::{Sink, follow, readable};
+use crate::workload::store::{Change, Kept, Store};
 
 mod trim;
 
@@ -240,6 +241,6 @@ impl Sink for Pods {
 
 /// Keeps `pods` current. Ends never.
 pub async fn watch(client: Client, pods: Arc<Pods>) {
-    let api: Api<WatchedObject> = Api::all_with(client, &resource("", "v1", "Pod", "pods"));
+    let api: Api<WatchedObject> = Api::all_with(client, &PODS.api_resource());
     follow(api, Config::default(), &*pods).await;
 }
