@@ -14,6 +14,8 @@ use super::revision::RevisionStep;
 use super::seen::Seen;
 use super::status::StatusPlan;
 
+pub use super::outcome::Outcome;
+
 /// What to do.
 ///
 /// # How it is carried out
@@ -157,17 +159,4 @@ impl<S> fmt::Display for Plan<S> {
         }
         write!(formatter, "{}", self.explanation)
     }
-}
-
-/// How carrying out a step of a plan went.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was not tried.
-    #[default]
-    Skipped,
-    /// All of it was done, or there was nothing to do. Conflicts, after which the next plan tries again,
-    /// count as success.
-    Succeeded,
-    /// It failed with this message.
-    Failed(String),
 }
