@@ -4,6 +4,7 @@
 //!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
 //!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
 //!   action         one thing to do, and its Events       seen      the precondition of a write
+//!   outcome        what came of a step of the plan
 //!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
@@ -46,6 +47,7 @@ pub mod member;
 pub mod namespace;
 pub(crate) mod namespaced;
 pub mod new_pod;
+pub mod outcome;
 pub mod owner;
 pub mod plan;
 pub mod pre_download;

@@ -1,16 +1,35 @@
 //! The controller with an API server that makes trouble.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::Index;
+use cluster::watched::Key;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kit::double::Objects;
+use kit::fake_nodes::reported;
+use kit::merge::strategic_merge;
 use planner::server::world::World;
+use planner::workload::event::Event;
+use planner::workload::snapshot::Environment;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::{advance, timeout};
 
 use super::*;
+use crate::ReconcileError;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
-use crate::store::follow::Sink;
+use crate::workload::controller::{Controller, Stored};
+use crate::workload::events::{self, Told};
+use crate::workload::memory;
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, Reconciler};
+use crate::workload::store::follow::Sink;
+use crate::workload::store::{Change, Kept};
 
 mod writes;
 
@@ -18,107 +37,16 @@ mod writes;
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
 impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}
 
-/// What an API server holds, by path.
-#[derive(Clone, Default)]
-struct Server(Arc<Mutex<(BTreeMap<String, Value>, u64)>>);
-
-impl Server {
-    fn put(&self, path: &str, mut object: Value) -> Value {
-        let mut state = self.0.lock().unwrap();
-        state.1 += 1;
-        object["metadata"]["resourceVersion"] = json!((100 + state.1).to_string());
-        state.0.insert(path.to_owned(), object.clone());
-        object
-    }
-
-    fn get(&self, path: &str) -> Option<Value> {
-        self.0.lock().unwrap().0.get(path).cloned()
-    }
-
-    fn under(&self, path: &str) -> Vec<(String, Value)> {
-        let state = self.0.lock().unwrap();
-        let below = state.0.iter().filter(|(known, _)| known.starts_with(path));
-        below.map(|(path, object)| (path.clone(), object.clone())).collect()
-    }
-
-    fn answer(&self, request: &Request<'_>) -> (u16, String) {
-        let body: Value = serde_json::from_str(request.body).unwrap_or_default();
-        let (path, is_dry) = match request.path.split_once('?') {
-            Some((path, query)) => (path, query == "dryRun=All"),
-            None => (request.path, false),
-        };
-        let whole = path.trim_end_matches("/status");
-        let stored = self.get(whole);
-        let (code, object) = match (request.method, stored) {
-            ("POST", _) => {
-                let name = body["metadata"]["name"].as_str().unwrap();
-                let path = format!("{whole}/{name}");
-                if self.get(&path).is_some() {
-                    return conflict("AlreadyExists");
-                }
-                let mut object = body.clone();
-                object["metadata"]["uid"] = json!(format!("uid-{name}"));
-                (201, self.put(&path, object))
-            }
-            (_, None) => return (404, fake::status(404)),
-            ("DELETE", Some(object)) => {
-                self.0.lock().unwrap().0.remove(whole);
-                (200, object)
-            }
-            ("PATCH", Some(mut object)) => {
-                let version = body["metadata"]["resourceVersion"].clone();
-                if !version.is_null() && version != object["metadata"]["resourceVersion"] {
-                    return conflict("Conflict");
-                }
-                merge(&mut object, body);
-                (200, if is_dry { object } else { self.put(whole, object) })
-            }
-            (_, Some(object)) => (200, object),
-        };
-        (code, object.to_string())
-    }
-}
-
-fn conflict(reason: &str) -> (u16, String) {
-    (409, fake::status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
-}
-
-/// As a strategic merge patch, near enough.
-fn merge(target: &mut Value, patch: Value) {
-    match patch {
-        Value::Object(patch) => {
-            for (key, value) in patch {
-                if value.is_null() {
-                    target.as_object_mut().unwrap().remove(&key);
-                } else {
-                    merge(&mut target[key], value);
-                }
-            }
-        }
-        Value::Array(patch) if patch.iter().all(Value::is_object) && target.is_array() => {
-            let list = target.as_array_mut().unwrap();
-            for element in patch {
-                let same =
-                    |known: &&mut Value| known["name"] == element["name"] && known["type"] == element["type"];
-                match list.iter_mut().find(same) {
-                    Some(known) => merge(known, element),
-                    None => list.push(element),
-                }
-            }
-        }
-        other => *target = other,
-    }
-}
-
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 
 struct Site {
-    controller: Arc<Controller>,
-    server: Server,
+    controller: Arc<Controller<CloneSet>>,
+    server: Objects,
     requests: Requests,
-    events: mpsc::Receiver<(ObjectReference, Event)>,
+    events: mpsc::Receiver<Told>,
     metrics: Arc<Metrics>,
 }
 
@@ -157,6 +85,22 @@ fn right_for(request: &str) -> (String, String, &'static str) {
     (group, resource, verb)
 }
 
+/// A controller whose reconciles are counted.
+struct Counted(Arc<Controller<CloneSet>>, AtomicUsize);
+
+impl Reconciler for Counted {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.reconcile(key).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.0.object(key)
+    }
+}
+
 impl Drop for Site {
     /// Whatever was asked for in a test, the chart has to allow it.
     fn drop(&mut self) {
@@ -180,7 +124,7 @@ impl Drop for Site {
 impl Site {
     /// A new CloneSet whose Pods are updated in place; `spec` is merged over it.
     fn open(spec: Value, trouble: impl Trouble) -> Self {
-        let server = Server::default();
+        let server = Objects::default();
         let answering = server.clone();
         let (client, requests) =
             fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
@@ -199,13 +143,15 @@ impl Site {
                 sidecarterminator_workers: 1,
             }),
         };
-        let (events, told) = mpsc::channel(EVENTS);
-        let pods = Arc::new(Pods::new(false));
+        let (teller, told) = events::teller("Reconcile");
+        let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
-        let controller = Arc::new(Controller::new(context, Settings::default(), pods, events));
-        controller.stores.sets.list_begins();
-        controller.stores.sets.list_ends();
+        let stores = Arc::new(Stores::new(Arc::new(pods), context.index.clone(), "kruise-system"));
+        let controller = Controller::new(context, Environment::default(), stores, teller);
+        let controller = Arc::new(controller);
+        controller.workloads.list_begins();
+        controller.workloads.list_ends();
         let site = Self { controller, server, requests, events: told, metrics };
         let mut set = json!({
             "apiVersion": API_VERSION, "kind": KIND,
@@ -220,7 +166,7 @@ impl Site {
                     "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}},
             },
         });
-        merge(&mut set["spec"], spec);
+        strategic_merge(&mut set["spec"], spec);
         site.store_set(set);
         site
     }
@@ -241,15 +187,15 @@ impl Site {
     fn store_set(&self, set: Value) {
         let set = self.server.put(SET, set);
         let set: CloneSet = serde_json::from_value(set).unwrap();
-        let old = self.controller.stores.sets.get(&set.key());
-        self.controller.stores.sets.apply(set.clone());
-        self.controller.of_set(&Change { old, new: Some(Arc::new(set)) });
+        let old = self.controller.workloads.get(&Stored(set.clone()).key());
+        self.controller.workloads.apply(Stored(set.clone()));
+        self.controller.of_workload(&Change { old, new: Some(Arc::new(Stored(set))) });
     }
 
     /// The user changes `spec`.
     fn edit(&self, spec: Value) {
         let mut set = self.server.get(SET).unwrap();
-        merge(&mut set["spec"], spec);
+        strategic_merge(&mut set["spec"], spec);
         set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
         self.store_set(set);
     }
@@ -261,33 +207,21 @@ impl Site {
     /// Changes a Pod, of which the watch tells.
     fn touch(&self, path: &str, patch: Value) {
         let mut pod = self.server.get(path).unwrap();
-        merge(&mut pod, patch);
+        strategic_merge(&mut pod, patch);
         let pod = self.server.put(path, pod);
-        self.controller.pods.see(serde_json::from_value(pod).unwrap());
+        self.controller.stores.pods.see(serde_json::from_value(pod).unwrap());
     }
 
     /// Somebody else takes a Pod away.
     fn lose(&self, path: &str) {
-        let pod = self.server.0.lock().unwrap().0.remove(path).unwrap();
-        self.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+        let pod = self.server.remove(path).unwrap();
+        self.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     }
 
     /// Every Pod runs what it should.
     fn kubelet(&self) {
         for (path, pod) in self.pods() {
-            let image = &pod["spec"]["containers"][0]["image"];
-            let mut known = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let open = known.any(|one| one["type"] == "InPlaceUpdateReady" && one["status"] == "True");
-            let ready = if open { "True" } else { "False" };
-            let status = json!({
-                "phase": "Running",
-                "conditions": [
-                    {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": ready},
-                ],
-                "containerStatuses": [{"name": "main", "image": image, "imageID": image, "containerID": image,
-                    "ready": true}],
-            });
-            self.touch(&path, json!({"spec": {"nodeName": "node"}, "status": status}));
+            self.touch(&path, json!({"spec": {"nodeName": "node"}, "status": reported(&pod)}));
         }
     }
 
@@ -303,16 +237,11 @@ impl Site {
     async fn run(&self, time: Duration) -> usize {
         let (sender, keys) = mpsc::unbounded_channel();
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
-        let count = Arc::new(AtomicUsize::new(0));
-        let (controller, counted) = (self.controller.clone(), count.clone());
-        let settings = queue::Settings { name: NAME, workers: 1 };
-        let work = queue::run(settings, &self.metrics, keys, move |key: Key| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let controller = controller.clone();
-            async move { controller.reconcile(&key).await }
-        });
-        drop(timeout(time, work).await);
-        count.load(Ordering::SeqCst)
+        let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
+        let settings = QueueSettings { name: NAME, workers: 1 };
+        let (teller, _told) = events::teller("Reconcile");
+        drop(timeout(time, queue::run(settings, &self.metrics, &teller, keys, counted.clone())).await);
+        counted.1.load(Ordering::SeqCst)
     }
 
     /// How many requests begin with this text.
@@ -322,7 +251,7 @@ impl Site {
 
     /// The Events since the last time.
     fn told(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).map(|(_, event)| event).collect()
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|told| told.event).collect()
     }
 
     fn condition(&self, kind: &str) -> Option<Value> {
@@ -485,7 +414,7 @@ async fn a_refused_delete_stops_no_creation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_answer_did_not_come_is_looked_for_by_name() {
-    let (lost, held) = (Arc::new(AtomicBool::new(true)), Server::default());
+    let (lost, held) = (Arc::new(AtomicBool::new(true)), Objects::default());
     let (losing, holding) = (lost.clone(), held.clone());
     let site = Site::open(json!({"replicas": 1}), move |request| {
         if request.method == "GET" && request.path.starts_with(PODS) {
@@ -518,7 +447,7 @@ async fn claims_wait_for_a_pod_that_could_not_be_created() {
         site.run(memory::PAUSE.1).await;
         assert_eq!((site.pods().len(), site.server.under(CLAIMS).len()), (1, 1), "{code}");
         let set: CloneSet = serde_json::from_value(site.server.get(SET).unwrap()).unwrap();
-        assert!(site.controller.memory_of(&set, |memory| memory.refused.is_empty()), "{code}");
+        assert!(site.controller.memory(&set, |memory| memory.refused.is_empty()), "{code}");
     }
 }
 
@@ -569,8 +498,26 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
 async fn a_claim_whose_pod_lives_unseen_stays() {
     let site = Site::running(json!({"replicas": 1, "volumeClaimTemplates": claim()}), fine).await;
     let (path, pod) = site.pods().remove(0);
-    site.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+    site.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     drop(site.reconcile().await);
     assert_eq!(site.count(&format!("GET {path} ")), 1);
     assert_eq!(site.count("DELETE"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_ends_is_left_alone() {
+    for refused in [PODS, CLAIMS, REVISIONS] {
+        let spec = json!({"volumeClaimTemplates": claim()});
+        let mut site = Site::open(spec, move |request| {
+            (request.method == "POST" && request.path == refused).then(fake::namespace_ends)
+        });
+        let reconciles = site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.count(&format!("POST {refused} ")), 1, "{refused}");
+        assert!(reconciles <= 2, "{refused}: {reconciles}");
+        assert_eq!(site.told().iter().filter(|event| event.warning).count(), 0, "{refused}");
+        let requests = site.requests.lock().unwrap().len();
+        site.edit(json!({"replicas": 5}));
+        site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.requests.lock().unwrap().len(), requests, "{refused}");
+    }
 }

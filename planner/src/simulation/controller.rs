@@ -370,17 +370,21 @@ impl<W: Simulated> Task<W> {
             Stage::Release => std::mem::take(&mut self.plan.release),
             Stage::Scale => {
                 self.scale = outcome(self.plan.problems.scale.as_ref());
+                self.update = outcome(self.plan.problems.update.as_ref());
+                let (beside, after) = self.plan.split_update();
+                let beside: Vec<Action> = beside.into_iter().cloned().collect();
+                let after = after.into_iter().cloned().collect();
+                self.plan.update = after;
+                self.add(Stage::Update, beside);
                 std::mem::take(&mut self.plan.scale)
             }
-            Stage::Update => {
-                let mut actions = std::mem::take(&mut self.plan.update);
-                if self.has_scaled {
-                    actions.retain(Action::goes_on);
-                } else {
-                    self.update = outcome(self.plan.problems.update.as_ref());
+            Stage::Update if self.has_scaled => {
+                if !self.plan.update.is_empty() && matches!(self.update, Outcome::Succeeded) {
+                    self.update = Outcome::Skipped;
                 }
-                actions
+                return;
             }
+            Stage::Update => std::mem::take(&mut self.plan.update),
             Stage::Closing => {
                 let status = self.plan.status.take();
                 let patch = status.and_then(|status| status.patch(&self.scale, &self.update));
@@ -393,6 +397,10 @@ impl<W: Simulated> Task<W> {
                 return;
             }
         };
+        self.add(stage, actions);
+    }
+
+    fn add(&mut self, stage: Stage, actions: Vec<Action>) {
         self.errands.extend(actions.into_iter().map(|action| {
             let calls = calls_of(&action);
             Errand::new(stage, Some(action), calls)

@@ -18,5 +18,5 @@ mod tests;
 pub use data::RevisionData;
 pub use history::{Limit, current, history, obsolete, sorted};
 pub use step::{Choice, NewRevision, RevisionStep, Wanted, choose};
-pub use stored::{Author, StoredRevision};
-pub use template::{claims_hash, restored_template};
+pub use stored::{Author, StoredRevision, restored_template};
+pub use template::claims_hash;

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use api::Raw;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::data::RevisionData;
+use super::stored::restored_template;
 use crate::pod::template::comparison::{DIRECTIVE, canonical};
 use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::text::hash::deep_hash;
@@ -47,26 +47,6 @@ impl RevisionData {
     pub fn of_data(data: &str) -> Result<Self, CanonicalError> {
         Self::of_template(restored_template(data)?.get())
     }
-}
-
-/// The template that stored data restores, without the directive that it replaces the present one.
-///
-/// # Errors
-/// Where the data is not a patch of a template.
-pub fn restored_template(data: &str) -> Result<Raw, CanonicalError> {
-    #[derive(Deserialize)]
-    struct Data<'a> {
-        #[serde(borrow)]
-        spec: Spec<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        template: BTreeMap<String, &'a RawValue>,
-    }
-    let mut template = serde_json::from_str::<Data<'_>>(data)?.spec.template;
-    template.remove(DIRECTIVE);
-    Ok(Raw::parse(serde_json::to_string(&template)?)?)
 }
 
 /// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where

@@ -9,6 +9,8 @@
 //!    uses. So the modules of a crate form no circle, nor do the files of any folder.
 //! 3. A parent and its children are the exception: the parent lists its children and calls them, and they may
 //!    use the parent's own names.
+//! 4. `kind.rs` is another: it declares the trait that every kind implements. The trait speaks of the types
+//!    beside it, which in turn ask for the trait. So what `kind.rs` uses of its own folder does not count.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -8,6 +8,8 @@ use crate::modules::{Crate, Use};
 const FLOORS: [&str; 6] = ["text", "pod", "workload", "kinds", "server", "simulation"];
 /// The floor on which no module uses another.
 const KINDS: &str = "kinds";
+/// The module of a folder that declares the trait of its kinds.
+const TRAIT: &str = "kind";
 
 /// The children of a module and one use for each arrow between them.
 type Arrows<'u> = BTreeMap<&'u str, BTreeMap<&'u str, &'u Use>>;
@@ -68,6 +70,7 @@ fn arrows<'u>(uses: &'u BTreeSet<Use>, parent: &[String]) -> Arrows<'u> {
     for found in uses {
         if let (Some(from), Some(to)) = (child(&found.from), child(&found.to))
             && from != to
+            && from != TRAIT
         {
             arrows.entry(from).or_default().entry(to).or_insert(found);
         }
@@ -160,6 +163,15 @@ mod tests {
         let told = "a circle of modules:\n  a/inner:1 uses b (crate::b::B)\n  b:2 uses c (crate::c)\n  c:1 uses a (crate::a::A)";
         assert_eq!(circles(&Crate::of(&sources)), [told]);
         assert_eq!(circles(&Crate::of(&sources[..4])), NONE);
+    }
+
+    #[test]
+    fn the_trait_of_the_kinds_may_speak_of_the_types_beside_it() {
+        let sources = |kind| [("", ""), ("a", ""), ("a::plan", "use super::kind::Kind;"), ("a::kind", kind)];
+        assert_eq!(circles(&Crate::of(&sources("use super::plan::Plan;"))), NONE);
+        let outside =
+            [("", ""), ("a", ""), ("a::kind", "use crate::b::B;"), ("b", "use crate::a::kind::Kind;")];
+        assert_eq!(circles(&Crate::of(&outside)).len(), 1);
     }
 
     #[test]

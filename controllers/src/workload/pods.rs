@@ -11,12 +11,14 @@
 //! Of every Pod that has not ended a small record is kept as well, from which the accounts of SidecarSets are
 //! made ([`Pods::ledger`]).
 //!
-//! The invariants are those of [`crate::store`].
+//! The invariants are those of [`crate::workload::store`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
+use api::kinds::cloneset;
+use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
@@ -28,10 +30,9 @@ use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::created_pods::CreatedPods;
-use crate::pod_readiness::is_left_to_workload;
-use crate::store::follow::{Sink, follow, readable, resource};
-use crate::store::{Change, Kept, Store};
+use crate::workload::created_pods::CreatedPods;
+use crate::workload::store::follow::{Sink, follow, readable};
+use crate::workload::store::{Change, Kept, Store};
 
 mod trim;
 
@@ -196,6 +197,13 @@ fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
                 .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty())
 }
 
+/// The controller of the Pod's workload writes the first condition `KruisePodReady`, once the Pod is on a node.
+pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
+    let is_clone_set =
+        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
+    pod.controller().is_some_and(is_clone_set)
+}
+
 impl Sink for Pods {
     fn list_begins(&self) {
         self.kept.list_begins();
@@ -240,6 +248,6 @@ impl Sink for Pods {
 
 /// Keeps `pods` current. Ends never.
 pub async fn watch(client: Client, pods: Arc<Pods>) {
-    let api: Api<WatchedObject> = Api::all_with(client, &resource("", "v1", "Pod", "pods"));
+    let api: Api<WatchedObject> = Api::all_with(client, &PODS.api_resource());
     follow(api, Config::default(), &*pods).await;
 }

@@ -3,7 +3,6 @@
 use cluster::watched::WatchedObject;
 use futures::StreamExt;
 use kube::Api;
-use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use tracing::{debug, warn};
@@ -70,17 +69,6 @@ impl<T: Readable> Sink for Store<T> {
 
     fn list_ends(&self) {
         Self::list_ends(self);
-    }
-}
-
-/// The kind `kind` of `group/version`.
-pub(crate) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
     }
 }
 

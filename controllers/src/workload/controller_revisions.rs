@@ -3,8 +3,8 @@
 use api::labels::SIDECARSET_NAME;
 use planner::workload::revision::StoredRevision;
 
-use crate::store::Kept;
-use crate::store::follow::Readable;
+use crate::workload::store::Kept;
+use crate::workload::store::follow::Readable;
 
 /// What ControllerRevisions are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,13 @@
 //! Asks the API server what it would say to a change of a Pod, before the Pod is taken out of service for it.
 
+use cluster::Retry;
+use cluster::resource::PODS;
 use cluster::write::{self, PatchKind};
 use kube::Client;
 use planner::pod::observed::ObservedPod;
 use planner::pod::write::{PodWrite, Target};
 
 use crate::ReconcileError;
-use crate::carry_out::is_refusal;
 
 /// Rehearses the change of the Pod, where the Pod would have to leave its service for it first.
 ///
@@ -21,17 +22,13 @@ pub(super) async fn rehearse(
     let change = writes.iter().find(|write| write.target == Target::Pod);
     let Some(change) = change.filter(|_| leaves_service) else { return Ok(()) };
     let metadata = &pod.metadata;
-    let path = format!("/api/v1/namespaces/{}/pods/{}?dryRun=All", metadata.namespace, metadata.name);
+    let path = PODS.namespaced(&metadata.namespace).name(&metadata.name).query("dryRun=All");
     let body = change.to_json(&metadata.uid, &metadata.resource_version);
     match write::patch(client, &path, PatchKind::StrategicMerge, body).await {
-        // Some webhook can't be asked without effect: then only a try tells.
-        Err(kube::Error::Api(status)) if status.message.contains("does not support dry run") => Ok(()),
-        Err(error) => {
-            let error = ReconcileError::from(error);
-            // Of anything else the writes themselves will tell.
-            if is_refusal(&error) { Err(error) } else { Ok(()) }
-        }
-        Ok(_) => Ok(()),
+        // Some webhook can't be asked without effect: then only a try tells. Of anything but a refusal the
+        // writes themselves will tell.
+        Err(error) if error.retry() == Retry::Later && !error.lacks_dry_run() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -4,25 +4,27 @@
 //! answer that did not come leaves open what happened: then the object is read again before the next plan.
 //! What is refused is held up for a while, for longer each time; nothing else is.
 
-use cluster::client::is_outdated;
+use cluster::resource::{CLAIMS, PODS, Path, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
+use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use planner::pod::observed::ObservedPod;
 use planner::workload::action::{Action, Part, WriteReason};
 use planner::workload::children::Claim;
+use planner::workload::kind::Workload;
 use planner::workload::new_pod::NewClaim;
 use planner::workload::plan::Outcome;
 use planner::workload::seen::Seen;
 
-use super::memory::{CLAIMS, CREATIONS, PODS, key};
+use super::carry_out::{Carried, carry_out};
+use super::controller::{Controller, Work};
+use super::memory::{CREATIONS, key};
 use super::reading::Holder;
 use super::rehearsal::rehearse;
-use super::{Controller, Work};
 use crate::ReconcileError;
-use crate::carry_out::{self, carry_out, is_uncertain};
 
-/// Writes of one CloneSet that are under way at a time.
+/// Writes of one workload that are under way at a time.
 const CONCURRENCY: usize = 8;
 
 /// What came of a step.
@@ -56,11 +58,6 @@ enum Attempt {
     Held(String),
 }
 
-/// Another object has this name. A quota that two requests used at once is a conflict too.
-fn is_taken(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
-}
-
 impl Done {
     fn add(&mut self, attempt: Attempt) {
         match attempt {
@@ -79,7 +76,7 @@ impl Done {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self {
             acted: self.acted || other.acted,
             unanswered: self.unanswered || other.unanswered,
@@ -89,11 +86,9 @@ impl Done {
         }
     }
 
-    /// Whether this action of the update step may follow the scale step `self`. Updates that begin were planned
-    /// on the Pods as they were before it. What is under way goes on in any case: each write names the state of
-    /// its Pod, and new Pods must not wait for their conditions until the last one is created.
-    pub(super) fn lets(&self, action: &Action) -> bool {
-        action.goes_on() || !(self.acted || self.unanswered)
+    /// Whether updates may begin after the scale step `self`: they were planned on the Pods as they were before it.
+    pub(super) fn lets_updates_begin(&self) -> bool {
+        !self.acted && !self.unanswered
     }
 
     /// The outcome for the status; what could not be planned comes first.
@@ -105,12 +100,12 @@ impl Done {
     }
 }
 
-impl Controller {
+impl<W: Workload> Controller<W> {
     /// Carries out all actions, but those that are held up. The creations and the others do not wait for one
     /// another.
     pub(super) async fn act<'p>(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         actions: impl IntoIterator<Item = &'p Action>,
     ) -> Done {
         let (creations, others): (Vec<_>, Vec<_>) =
@@ -121,29 +116,33 @@ impl Controller {
 
     /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
     /// then they pause together.
-    async fn create_all(&self, work: &Work<'_>, creations: &[&Action]) -> Done {
+    async fn create_all(&self, work: &Work<'_, W>, creations: &[&Action]) -> Done {
         let mut done = Done::default();
         if creations.is_empty() {
             return done;
         }
-        if let Some(error) = self.memory(work, |memory| memory.pauses.held(CREATIONS)) {
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(CREATIONS)) {
             done.add(Attempt::Held(error));
             return done;
         }
         let (mut rest, mut size) = (creations, 1);
-        while !rest.is_empty() && done.failure.is_none() {
+        while !rest.is_empty() && done.failure.is_none() && !self.namespace_ends(work) {
             let (batch, later) = rest.split_at(size.min(rest.len()));
             done = done.and(self.batch(work, batch).await);
             (rest, size) = (later, size * 2);
         }
-        self.memory(work, |memory| match &done.failure {
+        self.memory(work.workload, |memory| match &done.failure {
             Some(error) => memory.pauses.failed(CREATIONS, error),
             None => memory.pauses.succeeded(CREATIONS),
         });
         done
     }
 
-    async fn batch(&self, work: &Work<'_>, actions: &[&Action]) -> Done {
+    fn namespace_ends(&self, work: &Work<'_, W>) -> bool {
+        self.memory(work.workload, |memory| memory.namespace_ends)
+    }
+
+    async fn batch(&self, work: &Work<'_, W>, actions: &[&Action]) -> Done {
         let attempts: Vec<_> = actions.iter().map(|action| self.attempt(work, action)).collect();
         let mut attempts = stream::iter(attempts).buffer_unordered(CONCURRENCY);
         let mut done = Done::default();
@@ -153,24 +152,24 @@ impl Controller {
         done
     }
 
-    async fn attempt(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    async fn attempt(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         // Creations pause together.
         if matches!(action, Action::CreatePod { .. }) {
             return self.carry_out_one(work, action).await;
         }
         let key = key(action);
-        if let Some(error) = self.memory(work, |memory| memory.pauses.held(&key)) {
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(&key)) {
             return Attempt::Held(error);
         }
         let attempt = self.carry_out_one(work, action).await;
-        self.memory(work, |memory| match &attempt {
+        self.memory(work.workload, |memory| match &attempt {
             Attempt::Failed { error, .. } => memory.pauses.action_failed(action, error),
             _ => memory.pauses.succeeded(&key),
         });
         attempt
     }
 
-    async fn carry_out_one(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    async fn carry_out_one(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         match action {
             Action::CreatePod { instance_id, json, claims, .. } => {
                 self.create(work, action, instance_id, json, claims).await
@@ -179,14 +178,14 @@ impl Controller {
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
                 if *reason == WriteReason::UpdateInPlace
-                    && self.memory(work, |memory| memory.pauses.refuse_updates())
+                    && self.memory(work.workload, |memory| memory.pauses.refuse_updates())
                     && let Err(error) = rehearse(&self.client, known, writes).await
                 {
                     return self.failed(work, action, Part::Itself, &error, false);
                 }
-                match carry_out(&self.client, &self.pods, known, writes).await {
-                    Ok(carry_out::Outcome::Written(_)) => self.succeeded(work, action),
-                    Ok(carry_out::Outcome::Outdated) => Attempt::Outdated { acted: false },
+                match carry_out(&self.client, &self.stores.pods, known, writes).await {
+                    Ok(Carried::Written(_)) => self.succeeded(work, action),
+                    Ok(Carried::Outdated) => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
@@ -202,11 +201,11 @@ impl Controller {
                 }
             }
             Action::HandOverClaim { claim, patch, .. } => {
-                let path = work.path(CLAIMS, &claim.name);
+                let path = work.of(CLAIMS).name(&claim.name);
                 let text = write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await;
                 match text.map(|text| self.take_in_claim(&text)) {
                     Ok(()) => Attempt::Done,
-                    Err(error) if is_outdated(&error) => Attempt::Outdated { acted: false },
+                    Err(error) if error.retry() == Retry::Now => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
                 }
             }
@@ -221,7 +220,7 @@ impl Controller {
 
     async fn create(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         action: &Action,
         instance_id: &str,
         json: &str,
@@ -229,50 +228,57 @@ impl Controller {
     ) -> Attempt {
         if !claims.is_empty() {
             // Until the Pod is there, whatever happens: the claims are for its next try.
-            self.memory(work, |memory| memory.refused.insert(instance_id.to_owned()));
+            self.memory(work.workload, |memory| memory.refused.insert(instance_id.to_owned()));
         }
         let mut acted = false;
         for claim in claims {
             let part = Part::Claim(&claim.name);
-            match write::create(&self.client, &work.path(CLAIMS, ""), claim.json.clone()).await {
+            match write::create(&self.client, &work.of(CLAIMS), claim.json.clone()).await {
                 Ok(text) => {
                     self.take_in_claim(&text);
                     acted = true;
                 }
                 // Made by an attempt whose answer did not come; else the name is not ours.
-                Err(error) if is_taken(&error) => match self.holder_of_claim(work.set, &claim.name).await {
-                    Ok(Holder::Ours) => {}
-                    Ok(Holder::Nobody) => return Attempt::Outdated { acted },
-                    Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
-                    Err(error) => return self.failed(work, action, part, &error, acted),
-                },
+                Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                    match self.holder_of_claim(work.workload, &claim.name).await {
+                        Ok(Holder::Ours) => {}
+                        Ok(Holder::Nobody) => return Attempt::Outdated { acted },
+                        Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
+                        Err(error) => return self.failed(work, action, part, &error, acted),
+                    }
+                }
                 Err(error) => return self.failed(work, action, part, &error.into(), acted),
             }
         }
-        match write::create(&self.client, &work.path(PODS, ""), json.to_owned()).await {
+        match write::create(&self.client, &work.of(PODS), json.to_owned()).await {
             Ok(text) => {
-                self.memory(work, |memory| memory.refused.remove(instance_id));
-                match self.pods.written(&text) {
+                self.memory(work.workload, |memory| memory.refused.remove(instance_id));
+                match self.stores.pods.written(&text) {
                     Ok(_) => self.succeeded(work, action),
-                    Err(error) => self.failed(work, action, Part::Itself, &error.into(), true),
+                    Err(error) => {
+                        let error = ReconcileError::of_object("Pod")(error);
+                        self.failed(work, action, Part::Itself, &error, true)
+                    }
                 }
             }
-            Err(error) if is_taken(&error) => match self.holder_of_pod(work.set, action.object()).await {
-                Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
-                Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
-                Err(error) => self.failed(work, action, Part::Itself, &error, acted),
-            },
+            Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                match self.holder_of_pod(work.workload, action.object()).await {
+                    Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
+                    Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
+                    Err(error) => self.failed(work, action, Part::Itself, &error, acted),
+                }
+            }
             Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
         }
     }
 
-    async fn delete(&self, work: &Work<'_>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
+    async fn delete(&self, work: &Work<'_, W>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
         let options = deletion(&pod.uid, Some(&pod.resource_version));
-        match write::delete(&self.client, &work.path(PODS, &pod.name), options).await {
+        match write::delete(&self.client, &work.of(PODS).name(&pod.name), options).await {
             Ok(text) => self.take_in_deleted(work, pod, &text),
-            Err(error) if is_outdated(&error) => {
-                if cluster::client::is_not_found(&error) {
-                    self.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
+            Err(error) if error.retry() == Retry::Now => {
+                if error.reason() == ErrorReason::NotFound {
+                    self.stores.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
                 }
                 return Attempt::Outdated { acted: false };
             }
@@ -288,8 +294,8 @@ impl Controller {
     }
 
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
-    async fn delete_claim(&self, work: &Work<'_>, claim: &Seen) -> Result<(), ReconcileError> {
-        let path = work.path(CLAIMS, &claim.name);
+    async fn delete_claim(&self, work: &Work<'_, W>, claim: &Seen) -> Result<(), ReconcileError> {
+        let path = work.of(CLAIMS).name(&claim.name);
         match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
             Ok(text) => {
                 let still_there =
@@ -300,16 +306,16 @@ impl Controller {
                 }
                 Ok(())
             }
-            Err(error) if is_outdated(&error) => Ok(()),
+            Err(error) if error.retry() == Retry::Now => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
-    fn take_in_deleted(&self, work: &Work<'_>, seen: &Seen, text: &str) {
+    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &Seen, text: &str) {
         let ends = ObservedPod::read(text).is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
-        if !ends || self.pods.written(text).is_err() {
-            self.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
+        if !ends || self.stores.pods.written(text).is_err() {
+            self.stores.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
         }
     }
 
@@ -319,25 +325,29 @@ impl Controller {
         }
     }
 
-    fn succeeded(&self, work: &Work<'_>, action: &Action) -> Attempt {
+    fn succeeded(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         self.tell_success(work, action);
         Attempt::Done
     }
 
-    fn tell_success(&self, work: &Work<'_>, action: &Action) {
+    fn tell_success(&self, work: &Work<'_, W>, action: &Action) {
         if let Some(event) = action.success() {
-            self.tell(work.set, event);
+            self.tell(work.workload, event);
         }
     }
 
     fn failed(
         &self,
-        work: &Work<'_>,
+        work: &Work<'_, W>,
         action: &Action,
         part: Part<'_>,
         error: &ReconcileError,
         acted: bool,
     ) -> Attempt {
+        if error.retry() == Retry::Never {
+            self.memory(work.workload, |memory| memory.namespace_ends = true);
+            return Attempt::Outdated { acted };
+        }
         let object = match (part, action) {
             (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
             (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
@@ -349,37 +359,23 @@ impl Controller {
             // Each of these writes may be repeated.
             _ => None,
         };
-        if let Some(object) = object.filter(|_| may_have_acted(error)) {
-            self.memory(work, |memory| memory.uncertain.insert(object));
+        if let Some(object) = object.filter(|_| error.may_have_acted()) {
+            self.memory(work.workload, |memory| memory.uncertain.insert(object));
         }
-        if let Some(event) = action.failure(part, error) {
-            self.tell(work.set, event);
+        let message = error.message();
+        if let Some(event) = action.failure(part, &message) {
+            self.tell(work.workload, event);
         }
-        Attempt::Failed { acted, unanswered: is_unanswered(error), error: error.to_string() }
+        Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }
     }
 }
 
-/// What was asked for may have been done.
-fn may_have_acted(error: &ReconcileError) -> bool {
-    match error {
-        ReconcileError::Cluster(error) => is_uncertain(error),
-        _ => true,
-    }
-}
-
-/// No answer came. One with code 500 is an answer: webhooks that can't be reached lead to it, and refusals of
-/// some, for as long as they do.
-fn is_unanswered(error: &ReconcileError) -> bool {
-    !matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code <= 500)
-}
-
-impl Work<'_> {
-    pub(super) fn path(&self, plural: &str, name: &str) -> String {
-        let slash = if name.is_empty() { "" } else { "/" };
-        format!("/api/v1/namespaces/{}/{plural}{slash}{name}", self.set.metadata.namespace)
+impl<W: Workload> Work<'_, W> {
+    pub(super) fn of(&self, resource: Resource<'_>) -> Path {
+        resource.namespaced(&self.workload.metadata().namespace)
     }
 
     pub(super) fn key_of(&self, name: &str) -> Key {
-        (self.set.metadata.namespace.clone(), name.to_owned())
+        (self.workload.metadata().namespace.clone(), name.to_owned())
     }
 }

@@ -1,9 +1,10 @@
-//! What is remembered of a CloneSet beside the objects; losing it costs extra work, nothing else.
+//! What is remembered of a workload beside the objects; losing it costs extra work, nothing else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Resource;
 use jiff::Timestamp;
 use planner::text::backoff::doubled;
 use planner::workload::action::Action;
@@ -12,43 +13,41 @@ use planner::workload::snapshot::Refusal;
 use tokio::time::Instant;
 
 /// Pause before what was refused is tried again; doubled with each further refusal, up to the longest.
-pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(120));
+pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(120));
 /// What pauses of the creations are known by. They share one: each try has a new name.
-pub(super) const CREATIONS: &str = "creations";
+pub(crate) const CREATIONS: &str = "creations";
 /// What a pause of the status is known by.
-pub(super) const STATUS: &str = "status";
-/// Pods, as paths name them.
-pub(super) const PODS: &str = "pods";
-/// Claims, as paths name them.
-pub(super) const CLAIMS: &str = "persistentvolumeclaims";
+pub(crate) const STATUS: &str = "status";
 
-/// The memory of one CloneSet.
+/// The memory of one workload.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    /// The CloneSet that it is about: another one may have taken its name.
-    pub(super) uid: String,
+pub(crate) struct Memory {
+    /// The workload that it is about: another one may have taken its name.
+    pub(crate) uid: String,
     /// Instance ids of Pods that could not be created: their claims are kept for the next try.
-    pub(super) refused: BTreeSet<String>,
-    /// Objects that may have been written to though no answer came: [`PODS`] or [`CLAIMS`], and the name.
-    pub(super) uncertain: BTreeSet<(&'static str, String)>,
+    pub(crate) refused: BTreeSet<String>,
+    /// Objects that may have been written to though no answer came: Pods or claims, by name.
+    pub(crate) uncertain: BTreeSet<(Resource<'static>, String)>,
+    /// The namespace is being deleted: nothing is tried any more.
+    pub(crate) namespace_ends: bool,
     /// What is not tried for a while.
-    pub(super) pauses: Pauses,
+    pub(crate) pauses: Pauses,
     /// What could not be planned or done, as it was told last.
     problem: Option<String>,
     /// The revision at which there were no ImagePullJobs left.
-    pub(super) cleared: String,
+    pub(crate) cleared: String,
     /// How far names of revisions collided.
-    pub(super) collision_count: Option<i32>,
+    pub(crate) collision_count: Option<i32>,
 }
 
 impl Memory {
-    /// Nothing is known of the CloneSet with this UID.
-    pub(super) fn of(uid: &str) -> Self {
+    /// Nothing is known of the workload with this UID.
+    pub(crate) fn of(uid: &str) -> Self {
         Self { uid: uid.to_owned(), ..Self::default() }
     }
 
     /// Forgets Pods that were refused and have left no claim behind.
-    pub(super) fn keep_refused(&mut self, claims: &[Arc<Claim>]) {
+    pub(crate) fn keep_refused(&mut self, claims: &[Arc<Claim>]) {
         if !self.refused.is_empty() {
             let ids: HashSet<&str> = claims.iter().filter_map(|claim| claim.instance_id()).collect();
             self.refused.retain(|id| ids.contains(id.as_str()));
@@ -56,7 +55,7 @@ impl Memory {
     }
 
     /// Notes why not everything is done; true where that is news.
-    pub(super) fn is_news(&mut self, problem: Option<&str>) -> bool {
+    pub(crate) fn is_news(&mut self, problem: Option<&str>) -> bool {
         let known = std::mem::replace(&mut self.problem, problem.map(str::to_owned));
         problem.is_some() && known.as_deref() != problem
     }
@@ -65,7 +64,7 @@ impl Memory {
 /// What the API server refused, by what it was asked for: that alone is held up, for longer with each refusal
 /// in a row. Everything else goes on, updates under way above all.
 #[derive(Debug, Default)]
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     pauses: HashMap<Box<str>, Pause>,
     /// Pods when they were last counted.
     pods: usize,
@@ -84,7 +83,7 @@ struct Pause {
 
 impl Pauses {
     /// Begins a pause of what has this key.
-    pub(super) fn failed(&mut self, key: &str, error: &str) {
+    pub(crate) fn failed(&mut self, key: &str, error: &str) {
         let now = Instant::now();
         let fresh = || Pause { failures: 0, ends: now, error: "".into(), since: crate::now().now, pod: None };
         let pause = self.pauses.entry(key.into()).or_insert_with(fresh);
@@ -94,7 +93,7 @@ impl Pauses {
     }
 
     /// Begins a pause of this action.
-    pub(super) fn action_failed(&mut self, action: &Action, error: &str) {
+    pub(crate) fn action_failed(&mut self, action: &Action, error: &str) {
         let key = key(action);
         self.failed(&key, error);
         if let Some(pause) = self.pauses.get_mut(&*key)
@@ -105,7 +104,7 @@ impl Pauses {
     }
 
     /// The Pods whose update is held up, by UID.
-    pub(super) fn held_updates(&self) -> BTreeMap<Box<str>, Refusal> {
+    pub(crate) fn held_updates(&self) -> BTreeMap<Box<str>, Refusal> {
         let now = Instant::now();
         let held = self.pauses.values().filter(|pause| pause.ends > now);
         let refusal = |pause: &Pause| Refusal { message: pause.error.clone(), since: pause.since };
@@ -113,23 +112,23 @@ impl Pauses {
     }
 
     /// The update of some Pod was refused, and that of another may well be refused, too.
-    pub(super) fn refuse_updates(&self) -> bool {
+    pub(crate) fn refuse_updates(&self) -> bool {
         self.pauses.values().any(|pause| pause.pod.is_some())
     }
 
     /// The next failure is the first again.
-    pub(super) fn succeeded(&mut self, key: &str) {
+    pub(crate) fn succeeded(&mut self, key: &str) {
         self.pauses.remove(key);
     }
 
     /// Why this is not tried now.
-    pub(super) fn held(&self, key: &str) -> Option<String> {
+    pub(crate) fn held(&self, key: &str) -> Option<String> {
         let pause = self.pauses.get(key).filter(|pause| pause.ends > Instant::now())?;
         Some(pause.error.to_string())
     }
 
     /// The time until the first pause ends.
-    pub(super) fn next(&self) -> Option<Duration> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         let now = Instant::now();
         let remaining = self.pauses.values().map(|pause| pause.ends.saturating_duration_since(now));
         remaining.filter(|remaining| !remaining.is_zero()).min()
@@ -137,7 +136,7 @@ impl Pauses {
 
     /// Forgets what is not planned any more, a while after its pause: updates that are held up are not planned
     /// either. With fewer `pods` than before there may be room for others: they are created at once.
-    pub(super) fn review<'a>(&mut self, planned: impl Iterator<Item = &'a Action>, pods: usize) {
+    pub(crate) fn review<'a>(&mut self, planned: impl Iterator<Item = &'a Action>, pods: usize) {
         if pods < std::mem::replace(&mut self.pods, pods) {
             self.succeeded(CREATIONS);
         }
@@ -148,14 +147,14 @@ impl Pauses {
         }
     }
 
-    /// Tries everything again: the CloneSet says something else.
-    pub(super) fn clear(&mut self) {
+    /// Tries everything again: the spec says something else.
+    pub(crate) fn clear(&mut self) {
         self.pauses.clear();
     }
 }
 
 /// What a pause of the action is known by.
-pub(super) fn key(action: &Action) -> String {
+pub(crate) fn key(action: &Action) -> String {
     match action {
         Action::CreatePod { .. } => CREATIONS.to_owned(),
         Action::DeletePod { pod, .. } => format!("delete {}", pod.uid),

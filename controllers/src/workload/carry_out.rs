@@ -5,21 +5,23 @@
 //! store at once: no plan is made on a Pod older than our own last write to it (spec 30 §14). Where the
 //! store knows already that a write would be refused, it is not sent.
 
+use cluster::resource::PODS;
 use cluster::write::{self, PatchKind};
+use cluster::{ErrorReason, Retry};
 use kube::Client;
 use planner::pod::observed::ObservedPod;
 use planner::pod::write::{PodWrite, Target};
 
 use crate::ReconcileError;
-use crate::pods::Pods;
-use crate::store::Kept;
+use crate::workload::pods::Pods;
+use crate::workload::store::Kept;
 
 /// How often a write is sent that goes on with another.
 const TRIES: usize = 5;
 
 /// What came of the writes.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum Carried {
     /// All were carried out, and left the Pod like this.
     Written(Box<ObservedPod>),
     /// The Pod is gone, is another one, or has changed since it was read: a new plan has to be made.
@@ -40,62 +42,61 @@ pub async fn carry_out(
     pods: &Pods,
     pod: &ObservedPod,
     writes: &[PodWrite],
-) -> Result<Outcome, ReconcileError> {
+) -> Result<Carried, ReconcileError> {
     let metadata = &pod.metadata;
-    let path = format!("/api/v1/namespaces/{}/pods/{}", metadata.namespace, metadata.name);
+    let path = PODS.namespaced(&metadata.namespace).name(&metadata.name);
     let mut last: Option<ObservedPod> = None;
     for write in writes.iter().filter(|write| !write.is_empty()) {
-        let Some(known) = pods.get(&pod.key()) else { return Ok(Outcome::Outdated) };
+        let Some(known) = pods.get(&pod.key()) else { return Ok(Carried::Outdated) };
         let before = last.as_ref().unwrap_or(pod);
         if known.metadata.resource_version != before.metadata.resource_version {
             if last.take_if(|before| differ_in_status_only(before, &known)).is_none() {
-                return Ok(Outcome::Outdated);
+                return Ok(Carried::Outdated);
             }
             last = Some((*known).clone());
         }
-        let subresource = match write.target {
+        let target = path.subresource(match write.target {
             Target::Pod => "",
-            Target::Status => "/status",
-            Target::Resize => "/resize",
-        };
-        let target = format!("{path}{subresource}");
+            Target::Status => "status",
+            Target::Resize => "resize",
+        });
         let mut tries = 0;
         loop {
             let version = &last.as_ref().unwrap_or(pod).metadata.resource_version;
             let body = write.to_json(&metadata.uid, version);
             match write::patch(client, &target, PatchKind::StrategicMerge, body).await {
                 Ok(text) => {
-                    last = Some(pods.written(&text)?);
+                    last = Some(taken_in(pods, &text)?);
                     break;
                 }
-                Err(kube::Error::Api(status)) if status.code == 404 => {
+                Err(error) if error.reason() == ErrorReason::NotFound => {
                     pods.deleted(&pod.key(), version);
-                    return Ok(Outcome::Outdated);
+                    return Ok(Carried::Outdated);
                 }
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) if error.retry() == Retry::Now => {}
                 Err(error) => {
                     // It may have been carried out all the same, and then the next plan must know.
-                    let moved =
-                        is_uncertain(&error) && has_moved(client, pods, &metadata.uid, version, &path).await;
-                    return if moved { Ok(Outcome::Outdated) } else { Err(error.into()) };
+                    let moved = error.may_have_acted()
+                        && has_moved(client, pods, &metadata.uid, version, &path).await;
+                    return if moved { Ok(Carried::Outdated) } else { Err(error.into()) };
                 }
             }
             tries += 1;
-            let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Outcome::Outdated) };
-            let Some(text) = write::get(client, &path).await? else { return Ok(Outcome::Outdated) };
-            let now = pods.written(&text)?;
+            let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Carried::Outdated) };
+            let Some(text) = write::get(client, &path).await? else { return Ok(Carried::Outdated) };
+            let now = taken_in(pods, &text)?;
             if !differ_in_status_only(&before, &now) {
-                return Ok(Outcome::Outdated);
+                return Ok(Carried::Outdated);
             }
             last = Some(now);
         }
     }
-    Ok(Outcome::Written(Box::new(last.unwrap_or_else(|| pod.clone()))))
+    Ok(Carried::Written(Box::new(last.unwrap_or_else(|| pod.clone()))))
 }
 
-/// No answer, or one that does not tell whether the write was carried out.
-pub(crate) fn is_uncertain(error: &kube::Error) -> bool {
-    !matches!(error, kube::Error::Api(status) if status.code < 500)
+/// The Pod that a write returned, which the store knows from now on.
+fn taken_in(pods: &Pods, text: &str) -> Result<ObservedPod, ReconcileError> {
+    pods.written(text).map_err(ReconcileError::of_object("Pod"))
 }
 
 /// Reads the Pod and takes it in; true if it is gone or in another state than that of `version`.
@@ -106,17 +107,6 @@ async fn has_moved(client: &Client, pods: &Pods, uid: &str, version: &str, path:
             .is_ok_and(|now| *now.metadata.uid != *uid || *now.metadata.resource_version != *version),
         Ok(None) => true,
         Err(_) => false,
-    }
-}
-
-/// True if the API server refuses this write, by a rule or a webhook, and would go on to do so: no sign of
-/// trouble that others have as well.
-pub(crate) fn is_refusal(error: &ReconcileError) -> bool {
-    match error {
-        ReconcileError::Cluster(kube::Error::Api(status)) => {
-            !matches!(status.code, 401 | 404 | 408 | 409 | 429 | 502..=504)
-        }
-        _ => false,
     }
 }
 
@@ -152,7 +142,7 @@ mod tests {
     }
 
     fn stored(pods: &Pods) -> ObservedPod {
-        use crate::store::follow::Sink;
+        use crate::workload::store::follow::Sink;
         pods.list_begins();
         pods.see(serde_json::from_str(&text(1, "old")).unwrap());
         pods.list_ends();
@@ -167,7 +157,7 @@ mod tests {
         });
         let pods = Pods::new(false);
         let pod = stored(&pods);
-        let Outcome::Written(after) = carry_out(&client, &pods, &pod, &writes()).await.unwrap() else {
+        let Carried::Written(after) = carry_out(&client, &pods, &pod, &writes()).await.unwrap() else {
             panic!("the Pod is as it was")
         };
         assert_eq!(&*after.metadata.resource_version, "6");
@@ -190,7 +180,7 @@ mod tests {
             let (client, requests) = fake::api_server(move |_| (code, fake::status(code)));
             let pods = Pods::new(false);
             let pod = stored(&pods);
-            assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Outcome::Outdated);
+            assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Carried::Outdated);
             assert_eq!(requests.lock().unwrap().len(), 1, "what comes after is not sent");
         }
     }
@@ -207,27 +197,27 @@ mod tests {
             let pods = Pods::new(false);
             let pod = stored(&pods);
             let outcome = carry_out(&client, &pods, &pod, &writes()).await.unwrap();
-            assert_eq!(outcome == Outcome::Outdated, meanwhile == "newer");
+            assert_eq!(outcome == Carried::Outdated, meanwhile == "newer");
             assert_eq!(requests.lock().unwrap().len(), expected, "{:?}", requests.lock().unwrap());
         }
     }
 
     #[tokio::test]
     async fn a_write_that_would_be_refused_is_not_sent() {
-        use crate::store::follow::Sink;
+        use crate::workload::store::follow::Sink;
         let (client, requests) = fake::api_server(|_| (200, text(9, "new")));
         let pods = Pods::new(false);
         let pod = stored(&pods);
         pods.see(serde_json::from_str(&text(4, "old")).unwrap());
-        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Outcome::Outdated);
+        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Carried::Outdated);
         pods.deleted(&key(), "4");
-        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Outcome::Outdated);
+        assert_eq!(carry_out(&client, &pods, &pod, &writes()).await.unwrap(), Carried::Outdated);
         assert!(requests.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn what_the_watch_tells_between_two_writes_needs_no_request() {
-        use crate::store::follow::Sink;
+        use crate::workload::store::follow::Sink;
         for (meanwhile, expected) in [("new", 2), ("newer", 1)] {
             let pods = Arc::new(Pods::new(false));
             let seen = pods.clone();
@@ -242,7 +232,7 @@ mod tests {
             });
             let pod = stored(&pods);
             let outcome = carry_out(&client, &pods, &pod, &writes()).await.unwrap();
-            assert_eq!(outcome == Outcome::Outdated, meanwhile == "newer");
+            assert_eq!(outcome == Carried::Outdated, meanwhile == "newer");
             assert_eq!(requests.lock().unwrap().len(), expected, "{:?}", requests.lock().unwrap());
         }
     }
@@ -256,7 +246,7 @@ mod tests {
             let pods = Pods::new(false);
             let pod = stored(&pods);
             let error = carry_out(&client, &pods, &pod, &writes()).await.unwrap_err();
-            assert_eq!(is_refusal(&error), is_of_this_write, "{code}");
+            assert_eq!(error.is_refusal(), is_of_this_write, "{code}");
             assert_eq!(requests.lock().unwrap().len(), requests_made, "{code}");
         }
     }
@@ -272,7 +262,7 @@ mod tests {
             let pods = Pods::new(false);
             let pod = stored(&pods);
             let outcome = carry_out(&client, &pods, &pod, &writes()).await;
-            assert_eq!(outcome.ok(), (now != Some(1)).then_some(Outcome::Outdated), "{now:?}");
+            assert_eq!(outcome.ok(), (now != Some(1)).then_some(Carried::Outdated), "{now:?}");
             assert_eq!(&*pods.get(&key()).unwrap().metadata.resource_version, known);
         }
     }

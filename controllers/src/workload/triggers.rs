@@ -1,14 +1,14 @@
 //! From changes of objects to the keys of what has to be reconciled.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cluster::panics::contained_at_once;
 use cluster::watched::Key;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::time::{Instant, sleep_until};
+use tracing::error;
 
-use crate::panics::passing_over;
-use crate::store::{Change, Kept};
+use super::delays::Delays;
+use super::store::{Change, Kept};
 
 /// Sends for each change the keys that `wanted` names, each after its time. A key that is due already is
 /// not put off. Ends with the store or with the queue.
@@ -17,9 +17,8 @@ pub(crate) async fn forward<T, K: Clone + Ord, I: IntoIterator<Item = (K, Durati
     keys: UnboundedSender<K>,
     wanted: impl Fn(&Change<T>) -> I,
 ) {
-    let mut later = Later::default();
+    let mut delays = Delays::default();
     loop {
-        let wake = later.first();
         tokio::select! {
             change = changes.recv() => {
                 let Some(change) = change else { return };
@@ -27,17 +26,15 @@ pub(crate) async fn forward<T, K: Clone + Ord, I: IntoIterator<Item = (K, Durati
                 let Some(wanted) = passing_over(|| wanted(&change).into_iter().collect::<Vec<_>>()) else { continue };
                 for (key, pause) in wanted {
                     if !pause.is_zero() {
-                        later.add(key, Instant::now() + pause);
+                        delays.put_no_later(key, pause);
                     } else if keys.send(key).is_err() {
                         return;
                     }
                 }
             }
-            () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                for key in later.due(Instant::now()) {
-                    if keys.send(key).is_err() {
-                        return;
-                    }
+            Some(key) = delays.next(), if !delays.is_empty() => {
+                if keys.send(key).is_err() {
+                    return;
                 }
             }
         }
@@ -49,50 +46,17 @@ pub(crate) fn changed<T: Kept>(change: &Change<T>) -> Option<(Key, Duration)> {
     change.new.as_ref().map(|new| (new.key(), Duration::ZERO))
 }
 
-/// Keys and when they are due; of several times the earliest counts.
-struct Later<K> {
-    times: BTreeMap<K, Instant>,
-    order: BTreeSet<(Instant, K)>,
-}
-
-impl<K> Default for Later<K> {
-    fn default() -> Self {
-        Self { times: BTreeMap::new(), order: BTreeSet::new() }
-    }
-}
-
-impl<K: Clone + Ord> Later<K> {
-    fn first(&self) -> Option<Instant> {
-        self.order.first().map(|(time, _)| *time)
-    }
-
-    fn add(&mut self, key: K, time: Instant) {
-        if let Some(known) = self.times.get(&key).copied() {
-            if known <= time {
-                return;
-            }
-            self.order.remove(&(known, key.clone()));
-        }
-        self.times.insert(key.clone(), time);
-        self.order.insert((time, key));
-    }
-
-    fn due(&mut self, now: Instant) -> Vec<K> {
-        let mut due = Vec::new();
-        while self.first().is_some_and(|time| time <= now)
-            && let Some((_, key)) = self.order.pop_first()
-        {
-            self.times.remove(&key);
-            due.push(key);
-        }
-        due
-    }
+/// Does a piece of work about a change; where it panics, the change is passed over.
+pub(crate) fn passing_over<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let outcome = contained_at_once(work);
+    outcome.inspect_err(|panicked| error!(panic = panicked.message, "a change is passed over")).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::sync::mpsc::unbounded_channel;
+    use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
     async fn keys_come_after_their_time_and_once() {
