@@ -40,7 +40,7 @@ pub(super) fn template(image: &str) -> Value {
 }
 
 pub(super) fn merge(target: &mut Value, patch: impl Into<Value>) {
-    json_patch::merge(target, &patch.into());
+    ::json_patch::merge(target, &patch.into());
 }
 
 impl Fleet {
