@@ -43,3 +43,9 @@ pub(crate) fn status(code: u16) -> String {
         r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"refused","reason":"Test","code":{code}}}"#
     )
 }
+
+/// What the API server says to a creation in a namespace that is being deleted.
+pub(crate) fn namespace_ends() -> (u16, String) {
+    let cause = r#""details":{"causes":[{"reason":"NamespaceTerminating","message":"namespace n is being terminated","field":"metadata.namespace"}]},"code""#;
+    (403, status(403).replace(r#""code""#, cause))
+}

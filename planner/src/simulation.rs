@@ -16,6 +16,9 @@
 //! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
 //! faults take, by comparing the Pods as they are with those that the plan was made from.
 //!
+//! This floor may call all others; none calls it. What belongs here makes up a cluster, or checks what a planner
+//! did to it: rules of the product belong to their kind.
+//!
 //! Server, cache, controller, kubelet, hooks and faults know Pods, claims, revisions and nodes. A kind of
 //! workload adds a file like [`cloneset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.

@@ -34,6 +34,7 @@ use serde_json::json;
 
 use crate::pod::inplace::Rules;
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::pod::write::PodWrite;
 use crate::text::moment::Moment;
 use crate::text::selector::Selector;
@@ -44,7 +45,7 @@ use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, RevisionData, RevisionLabels, StoredRevision, Wanted};
+use crate::workload::revision::{self, Choice, Limit, RevisionData, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::status::StatusPlan;

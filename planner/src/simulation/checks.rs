@@ -30,10 +30,10 @@ use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::pod::lifecycle::hooked;
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::short_hash;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::children::Claim;
 use crate::workload::plan::Plan;
-use crate::workload::revision::short_hash;
 
 mod in_place;
 mod rest;

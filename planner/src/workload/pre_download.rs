@@ -17,13 +17,14 @@ use api::labels::{CONTROLLER_REVISION_HASH, IMAGE_PREDOWNLOAD_IGNORED, PRE_PREDO
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
+use crate::pod::revision_labels::short_hash;
 use crate::text::canonical::CanonicalError;
 use crate::text::percent::{Rounding, scaled};
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
 use crate::workload::event::normal;
 use crate::workload::owner::Owner;
-use crate::workload::revision::{RevisionData, StoredRevision, short_hash};
+use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::seen::Seen;
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
 use api::raw_object::{RawNode, RawObject};
 use thiserror::Error;
 
+use crate::pod::revision_labels::RevisionLabels;
 use crate::workload::new_pod::NewClaim;
 use crate::workload::owner::Owner;
-use crate::workload::revision::RevisionLabels;
 
 #[cfg(test)]
 mod tests;

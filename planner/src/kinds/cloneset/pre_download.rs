@@ -7,9 +7,10 @@ use api::labels::CONTROLLER_HASH;
 
 use super::Working;
 use super::counting::{is_on_delete, replicas};
-use crate::pod::inplace::{self, Template};
+use crate::pod::inplace;
 use crate::text::percent::{Rounding, scaled};
 use crate::workload::action::Action;
+use crate::workload::compared_template;
 use crate::workload::pre_download::{self, PreDownloadSettings, Rollout, is_worthwhile};
 use crate::workload::revision::StoredRevision;
 
@@ -68,7 +69,7 @@ fn can_update_in_place(
         working.snapshot.gates.enabled(Feature::RecreatePodWhenChangeVCTInCloneSetGate) && !only_in_place;
     let claims_differ = claims_count && !current.claims_agree_with(update);
     let options = working.rules.options(update.name(), 0, claims_differ);
-    match (Template::of_revision(current), Template::of_revision(update)) {
+    match (compared_template::of_revision(current), compared_template::of_revision(update)) {
         (Ok(old), Ok(new)) => inplace::decide(&old, &new, &options).is_ok(),
         _ => false,
     }

@@ -11,12 +11,14 @@ use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 use super::counting::{Difference, is_on_delete};
 use super::members::Member;
 use super::{REVISION_LABELS, Working};
-use crate::pod::inplace::{self, Incomplete, Progress, Reason, Template, UpdateSpec};
+use crate::pod::inplace::{self, Incomplete, Progress, Reason, UpdateSpec};
 use crate::pod::lifecycle::{self, BeforeUpdate, Flavour, State};
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::short_hash;
 use crate::pod::write::PodWrite;
 use crate::workload::action::{Action, WriteReason};
-use crate::workload::revision::{StoredRevision, short_hash};
+use crate::workload::compared_template;
+use crate::workload::revision::StoredRevision;
 use crate::workload::seen::Seen;
 use crate::workload::update_order::UpdateOrder;
 
@@ -302,7 +304,7 @@ impl<'w, 'a> Policy<'w, 'a> {
         let old = history.find(|revision| REVISION_LABELS.is_at(pod, revision.name()));
         let old = old.ok_or(Reason::UnknownRevision)?;
         let template = |revision: &StoredRevision| {
-            Template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
+            compared_template::of_revision(revision).map_err(|error| Reason::Unreadable(error.to_string()))
         };
         let strategy = &working.set().spec.update_strategy.rolling_update.in_place_update_strategy;
         let claims_count = working.snapshot.gates.enabled(Feature::RecreatePodWhenChangeVCTInCloneSetGate)
