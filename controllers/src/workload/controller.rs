@@ -28,7 +28,6 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
-use planner::workload::action::Action;
 use planner::workload::children::Child;
 use planner::workload::event::Event;
 use planner::workload::kind::Workload;
