@@ -164,7 +164,7 @@ fn code(complete: bool) -> ExitCode {
 
 async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
     let answer = write::get(client, path).await;
-    answer.map_err(|error| anyhow!("{path} can't be read: {}", client::message(&error)))
+    answer.map_err(|error| anyhow!("{path} can't be read: {error}"))
 }
 
 /// The query for objects whose labels are as `selector` says. Of what a selector holds only spaces have to be

@@ -6,14 +6,18 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
+use cluster::Resource;
 use serde::Deserialize;
 
-/// Workloads that must be gone: plural, version, words for the log.
-const GUARDED: &[(&str, &str, &str)] = &[
-    ("clonesets", "v1alpha1", "clonesets"),
-    ("statefulsets", "v1alpha1", "advanced statefulsets"),
-    ("statefulsets", "v1beta1", "advanced statefulsets"),
-    ("daemonsets", "v1alpha1", "advanced daemonsets"),
+const ALPHA: &str = "apps.kruise.io/v1alpha1";
+const BETA: &str = "apps.kruise.io/v1beta1";
+
+/// Workloads that must be gone, and words for the log.
+const GUARDED: [(Resource<'_>, &str); 4] = [
+    (Resource::new(ALPHA, "clonesets", "CloneSet"), "clonesets"),
+    (Resource::new(ALPHA, "statefulsets", "StatefulSet"), "advanced statefulsets"),
+    (Resource::new(BETA, "statefulsets", "StatefulSet"), "advanced statefulsets"),
+    (Resource::new(ALPHA, "daemonsets", "DaemonSet"), "advanced daemonsets"),
 ];
 
 /// Arguments of `kutter finalizer`.
@@ -36,8 +40,8 @@ pub(crate) fn run(arguments: &FinalizerArguments) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let configuration = cluster::client::configuration(arguments.kubeconfig.as_deref()).await?;
         let client = cluster::client::connect(&configuration, "kruise-helm-hook")?;
-        for (plural, version, words) in GUARDED {
-            let path = format!("/apis/{}/{version}/{plural}?limit=1", api::APPS_GROUP);
+        for (resource, words) in GUARDED {
+            let path = resource.all().query("limit=1");
             let list = cluster::write::get(&client, &path)
                 .await
                 .with_context(|| format!("{words} can't be listed, so the uninstall stops"))?;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use cluster::events::about;
+use cluster::resource::{DEFINITIONS, Path, Resource};
+use cluster::{ApiError, ErrorReason, Retry};
 use futures::future::try_join_all;
 use http::{Request, header};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Pod};
@@ -15,14 +17,13 @@ use planner::text::json_patch::Patch;
 use thiserror::Error;
 use tracing::debug;
 
-const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CONFIGURATION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Why an object can't be read or written.
 #[derive(Debug, Error)]
 pub enum ObjectError {
     /// The API server refused, or is out of reach.
-    #[error("{kind} {name}: {}", cluster::client::message(source))]
+    #[error("{kind} {name}: {source}")]
     Api {
         /// The object's kind.
         kind: &'static str,
@@ -30,7 +31,7 @@ pub enum ObjectError {
         name: String,
         /// What went wrong.
         #[source]
-        source: kube::Error,
+        source: ApiError,
     },
     /// The object isn't what it should be.
     #[error(transparent)]
@@ -47,9 +48,13 @@ pub(crate) struct Objects {
 }
 
 impl ObjectError {
+    fn of(kind: &'static str, name: &str, source: impl Into<ApiError>) -> Self {
+        Self::Api { kind, name: name.to_owned(), source: source.into() }
+    }
+
     /// The API server knows who asks, and refuses.
     pub(crate) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.code == 403)
+        matches!(self, Self::Api { source, .. } if source.is_forbidden())
     }
 }
 
@@ -63,7 +68,7 @@ impl Objects {
         &self,
     ) -> Result<Vec<(ConfigurationKind, Option<Configuration>)>, ObjectError> {
         try_join_all(ConfigurationKind::ALL.map(|kind| async move {
-            let path = format!("{CONFIGURATIONS}/{}/{}", kind.plural(), kind.name());
+            let path = configurations(kind).name(kind.name());
             let text = self.get(kind.kind(), kind.name(), &path).await?;
             Ok((kind, text.as_deref().map(Configuration::parse).transpose()?))
         }))
@@ -80,7 +85,7 @@ impl Objects {
             Ok(map) => Ok(Ok(map.and_then(|map| map.data?.remove(CHOICES_KEY)))),
             Err(source) => {
                 let name = api::CONFIGURATION_CONFIG_MAP.to_owned();
-                let error = ObjectError::Api { kind: "ConfigMap", name, source };
+                let error = ObjectError::Api { kind: "ConfigMap", name, source: source.into() };
                 // Roles may be older than this build.
                 if error.is_forbidden() { Ok(Err(error.to_string())) } else { Err(error) }
             }
@@ -94,7 +99,7 @@ impl Objects {
         let missing = versions.iter().filter(|(name, _)| !self.definitions.contains_key(*name));
         let this = &*self;
         let read = try_join_all(missing.map(|(name, version)| async move {
-            let text = this.get("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}")).await?;
+            let text = this.get("CustomResourceDefinition", name, &DEFINITIONS.all().name(name)).await?;
             let definition = text.as_deref().map(Definition::parse).transpose()?;
             let publishes = definition.filter(Definition::converts);
             Ok::<_, ObjectError>((name.clone(), (version.clone(), publishes)))
@@ -118,8 +123,7 @@ impl Objects {
     pub(crate) async fn namespace(&self, name: &str) -> Result<Option<(Owner, bool)>, ObjectError> {
         let namespaces = Api::<Namespace>::all(self.client.clone());
         let found = namespaces.get_metadata_opt(name).await;
-        let found =
-            found.map_err(|source| ObjectError::Api { kind: "Namespace", name: name.to_owned(), source })?;
+        let found = found.map_err(|source| ObjectError::of("Namespace", name, source))?;
         Ok(found.map(|namespace| {
             let owner = Owner { name: name.to_owned(), uid: namespace.uid().unwrap_or_default() };
             (owner, namespace.metadata.deletion_timestamp.is_some())
@@ -141,7 +145,7 @@ impl Objects {
     }
 
     pub(crate) async fn create(&self, kind: ConfigurationKind) -> Result<bool, ObjectError> {
-        let request = Request::post(format!("{CONFIGURATIONS}/{}", kind.plural()))
+        let request = Request::post(&*configurations(kind))
             .header(header::CONTENT_TYPE, "application/json")
             .body(kind.empty_object().into_bytes())?;
         self.write(kind.kind(), kind.name(), request).await
@@ -152,19 +156,19 @@ impl Objects {
         kind: ConfigurationKind,
         patch: &Patch,
     ) -> Result<bool, ObjectError> {
-        let path = format!("{CONFIGURATIONS}/{}/{}", kind.plural(), kind.name());
+        let path = configurations(kind).name(kind.name());
         self.patch(kind.kind(), kind.name(), &path, patch).await
     }
 
     pub(crate) async fn patch_definition(&self, name: &str, patch: &Patch) -> Result<bool, ObjectError> {
-        self.patch("CustomResourceDefinition", name, &format!("{DEFINITIONS}/{name}"), patch).await
+        self.patch("CustomResourceDefinition", name, &DEFINITIONS.all().name(name), patch).await
     }
 
     async fn get(&self, kind: &'static str, name: &str, path: &str) -> Result<Option<String>, ObjectError> {
-        match self.client.request_text(Request::get(path).body(Vec::new())?).await {
+        match self.client.request_text(Request::get(path).body(Vec::new())?).await.map_err(ApiError::from) {
             Ok(text) => Ok(Some(text)),
-            Err(error) if cluster::client::is_not_found(&error) => Ok(None),
-            Err(source) => Err(ObjectError::Api { kind, name: name.to_owned(), source }),
+            Err(error) if error.reason() == ErrorReason::NotFound => Ok(None),
+            Err(error) => Err(ObjectError::of(kind, name, error)),
         }
     }
 
@@ -188,16 +192,20 @@ impl Objects {
         name: &str,
         request: Request<Vec<u8>>,
     ) -> Result<bool, ObjectError> {
-        match self.client.request_text(request).await {
+        match self.client.request_text(request).await.map_err(ApiError::from) {
             Ok(_) => Ok(true),
-            Err(error) if cluster::client::is_outdated(&error) => Ok(false),
-            Err(source) => Err(ObjectError::Api { kind, name: name.to_owned(), source }),
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(ObjectError::of(kind, name, error)),
         }
     }
 }
 
+fn configurations(kind: ConfigurationKind) -> Path {
+    Resource::new(CONFIGURATION_VERSION, kind.plural(), kind.kind()).all()
+}
+
 pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> ObjectReference {
-    about("admissionregistration.k8s.io/v1", kind.kind(), kind.name(), uid)
+    about(CONFIGURATION_VERSION, kind.kind(), kind.name(), uid)
 }
 
 pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {
@@ -206,5 +214,5 @@ pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {
 }
 
 pub(crate) fn definition_reference(definition: &Definition) -> ObjectReference {
-    about("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition.name(), definition.uid())
+    about(DEFINITIONS.api_version, DEFINITIONS.kind, definition.name(), definition.uid())
 }

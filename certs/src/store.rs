@@ -4,6 +4,7 @@ mod files;
 
 use std::path::PathBuf;
 
+use cluster::{ApiError, Retry};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -20,13 +21,13 @@ use crate::settings::{CertificateSettings, Mode};
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The API server refused, or is out of reach.
-    #[error("Secret {name}: {}", cluster::client::message(source))]
+    #[error("Secret {name}: {source}")]
     Api {
         /// The Secret.
         name: String,
         /// What went wrong.
         #[source]
-        source: kube::Error,
+        source: ApiError,
     },
     /// The Secret that somebody else should provide isn't there, or lacks something.
     #[error(
@@ -111,10 +112,10 @@ impl Store {
                         api.patch(name, &PatchParams::default(), &patch).await.map(drop)
                     }
                 };
-                match result {
+                match result.map_err(ApiError::from) {
                     Ok(()) => Ok(true),
                     // A conflict, a creation by another replica, or a deletion since it was read.
-                    Err(error) if cluster::client::is_outdated(&error) => {
+                    Err(error) if error.retry() == Retry::Now => {
                         debug!(secret = name, "another replica was faster");
                         Ok(false)
                     }
@@ -136,7 +137,8 @@ fn failed(directory: &std::path::Path, source: std::io::Error) -> StoreError {
 }
 
 async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError> {
-    api.get_opt(name).await.map_err(|source| StoreError::Api { name: name.to_owned(), source })
+    let found = api.get_opt(name).await;
+    found.map_err(|error| StoreError::Api { name: name.to_owned(), source: error.into() })
 }
 
 /// Names and contents in the Secret and in the files (spec 00 §4.5).

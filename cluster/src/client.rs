@@ -125,13 +125,3 @@ pub fn message(error: &kube::Error) -> String {
         other => other.to_string(),
     }
 }
-
-/// True where the object is gone, or in another state than that which was named; a watch will tell of it.
-pub fn is_outdated(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
-}
-
-/// True where the API server says that the object or the kind does not exist.
-pub fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}

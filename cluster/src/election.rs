@@ -12,7 +12,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
-use crate::client::is_outdated;
+use crate::error::{ApiError, Retry};
+use crate::resource::{LEASES, Path};
 use crate::write::{self, PatchKind};
 
 /// Where the Lease is and how long it holds (spec 00 §3.2).
@@ -125,7 +126,7 @@ impl Candidate {
         if let Some((lease, _)) = &self.held {
             let known = lease.clone();
             match self.write(&known, Step::Renew).await {
-                Err(Trouble::Api(error)) if is_outdated(&error) => self.held = None,
+                Err(Trouble::Api(error)) if error.retry() == Retry::Now => self.held = None,
                 result => return result,
             }
         }
@@ -152,9 +153,8 @@ impl Candidate {
             "metadata": {"name": name, "namespace": namespace},
             "spec": self.spec(&Lease::default(), Step::TakeOver),
         });
-        let collection = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         let sent = Instant::now();
-        let text = write::create(&self.client, &collection, body.to_string()).await?;
+        let text = write::create(&self.client, &LEASES.namespaced(namespace), body.to_string()).await?;
         self.won(&text, sent)
     }
 
@@ -202,9 +202,8 @@ impl Candidate {
         }
     }
 
-    fn path(&self) -> String {
-        let Settings { namespace, name, .. } = &self.settings;
-        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+    fn path(&self) -> Path {
+        LEASES.namespaced(&self.settings.namespace).name(&self.settings.name)
     }
 }
 
@@ -212,7 +211,7 @@ impl Candidate {
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(transparent)]
-    Api(#[from] kube::Error),
+    Api(#[from] ApiError),
     #[error("the Lease can't be read: {0}")]
     Unreadable(#[from] serde_json::Error),
     #[error("no answer in time")]

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
+use crate::error::{ApiError, Retry};
 use series::{AllSeries, Count, Step, Subject};
 
 mod series;
@@ -167,8 +168,11 @@ impl Recorder {
 impl Writer {
     async fn create(&self, subject: &Subject, namespace: &str, event: &Event, name: &str) {
         if let Err(error) = self.api(namespace).create(&PostParams::default(), event).await {
-            let reason = &subject.2;
-            warn!(reason, error = crate::client::message(&error), "an Event was not written");
+            let (reason, error) = (&subject.2, ApiError::from(error));
+            // Nobody reads Events of a namespace that is being deleted.
+            if error.retry() != Retry::Never {
+                warn!(reason, %error, "an Event was not written");
+            }
             // When it happens again, it is written anew.
             self.series().forget(subject, name);
         }
@@ -181,8 +185,10 @@ impl Writer {
         if let Err(error) = self.api(namespace).patch(name, &PatchParams::default(), &patch).await {
             let reason = &subject.2;
             warn!(reason, error = crate::client::message(&error), "an Event was not counted up");
-            // API servers keep Events for an hour or less: a new one takes its place.
-            self.series().forget(subject, name);
+            // API servers keep Events for a limited time: a new one takes its place.
+            if matches!(&error, kube::Error::Api(status) if status.code == 404) {
+                self.series().forget(subject, name);
+            }
         }
     }
 

@@ -11,7 +11,6 @@ use api::features::{Feature, FeatureGates};
 use api::kinds::{podprobemarker, podunavailablebudget};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
-use kube::core::ApiResource;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
@@ -21,6 +20,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::index::{CacheState, Index};
+use crate::resource::{CONFIG_MAPS, NAMESPACES, REVISIONS, Resource};
 use crate::watch_failures::WatchFailures;
 use crate::watched::{Key, WatchedObject};
 
@@ -47,46 +47,27 @@ fn kinds(gates: &FeatureGates) -> Vec<Watched> {
 
 /// Where the objects of a kind are, and which of them matter.
 fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<WatchedObject>, Config) {
-    let everywhere = |resource: &ApiResource| Api::all_with(client.clone(), resource);
+    let everywhere = |kind: Resource<'_>| Api::all_with(client.clone(), &kind.api_resource());
     let installed =
-        |resource: &ApiResource| Api::namespaced_with(client.clone(), install_namespace, resource);
+        |kind: Resource<'_>| Api::namespaced_with(client.clone(), install_namespace, &kind.api_resource());
     let config = Config::default().page_size(PAGE);
     let configuration = format!("metadata.name={}", api::CONFIGURATION_CONFIG_MAP);
     match kind {
         Watched::SidecarSet => {
-            (everywhere(&resource(api::APPS_GROUP, "v1beta1", "SidecarSet", "sidecarsets")), config)
+            use api::sidecarset::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
         }
-        Watched::Namespace => (everywhere(&resource("", "v1", "Namespace", "namespaces")), config),
-        Watched::ControllerRevision => (
-            installed(&resource("apps", "v1", "ControllerRevision", "controllerrevisions")),
-            config.labels(api::labels::SIDECARSET_NAME),
-        ),
-        Watched::ConfigMap => {
-            (installed(&resource("", "v1", "ConfigMap", "configmaps")), config.fields(&configuration))
+        Watched::Namespace => (everywhere(NAMESPACES), config),
+        Watched::ControllerRevision => (installed(REVISIONS), config.labels(api::labels::SIDECARSET_NAME)),
+        Watched::ConfigMap => (installed(CONFIG_MAPS), config.fields(&configuration)),
+        Watched::PodUnavailableBudget => {
+            use podunavailablebudget::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
         }
-        Watched::PodUnavailableBudget => (
-            everywhere(&resource(
-                api::POLICY_GROUP,
-                "v1beta1",
-                podunavailablebudget::KIND,
-                podunavailablebudget::PLURAL,
-            )),
-            config,
-        ),
-        Watched::PodProbeMarker => (
-            everywhere(&resource(api::APPS_GROUP, "v1alpha1", podprobemarker::KIND, podprobemarker::PLURAL)),
-            config,
-        ),
-    }
-}
-
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
+        Watched::PodProbeMarker => {
+            use podprobemarker::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod cache_sizes;
 pub mod client;
 pub mod election;
+pub mod error;
 pub mod events;
 pub mod feed;
 pub mod files;
@@ -20,9 +21,12 @@ pub mod list;
 pub mod lookup;
 pub mod panics;
 pub mod requests;
+pub mod resource;
 pub mod watch_failures;
 pub mod watched;
 pub mod write;
 
+pub use error::{ApiError, ErrorReason, Retry};
 pub use index::Index;
 pub use lookup::{Lookup, LookupError};
+pub use resource::Resource;

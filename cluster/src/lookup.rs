@@ -12,7 +12,8 @@ use futures::future::{BoxFuture, Shared};
 use kube::Client;
 use planner::kinds::deletion_protection::CustomResources;
 use planner::pod::observed::ObservedPod;
-use planner::server::world::Namespace;
+use planner::server::world::read_namespace;
+use planner::workload::namespace::Namespace;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -21,6 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::files::Objects;
 use crate::list::{List, query};
+use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
 
 /// Longest time for the Namespace object that the index lacks (decision 8).
 const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
@@ -133,7 +135,7 @@ impl Lookup {
             |item: &Item| item.is_active() && !matches!(item.status.phase.as_str(), "Succeeded" | "Failed");
         match &*self.0 {
             Source::Cluster(live) => {
-                let path = format!("/api/v1/namespaces/{namespace}/pods");
+                let path = PODS.namespaced(namespace);
                 live.count(&path, JSON, counts, LIST_PATIENCE).await
             }
             Source::Files(objects) => Ok(objects.count("", "Pod", Some(namespace), counts_value(counts))),
@@ -148,7 +150,7 @@ impl Lookup {
         let counts = |item: &Item| item.is_active() && item.status.phase == "Bound";
         match &*self.0 {
             Source::Cluster(live) => {
-                let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+                let path = CLAIMS.namespaced(namespace);
                 live.count(&path, JSON, counts, LIST_PATIENCE).await
             }
             Source::Files(objects) => {
@@ -169,7 +171,8 @@ impl Lookup {
     ) -> Result<usize, LookupError> {
         match &*self.0 {
             Source::Cluster(live) => {
-                let path = format!("/apis/{}/{}/{}", definition.group, definition.version, definition.plural);
+                let version = format!("{}/{}", definition.group, definition.version);
+                let path = Resource::new(&version, &definition.plural, &definition.kind).all();
                 live.count(&path, METADATA_ONLY, Item::is_active, patience).await
             }
             Source::Files(objects) => {
@@ -187,13 +190,13 @@ fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
 }
 
 async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namespace>>, LookupError> {
-    let path = format!("/api/v1/namespaces/{name}");
+    let path = NAMESPACES.all().name(&name);
     let text = timeout(NAMESPACE_PATIENCE, crate::write::get(&client, &path))
         .await
         .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_PATIENCE:?}")))?
-        .map_err(|error| LookupError(crate::client::message(&error)))?;
+        .map_err(|error| LookupError(error.to_string()))?;
     let Some(text) = text else { return Ok(None) };
-    Namespace::read(&text)
+    read_namespace(&text)
         .map(|namespace| Some(Arc::new(namespace)))
         .map_err(|error| LookupError(error.to_string()))
 }
@@ -201,7 +204,7 @@ async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namesp
 impl Live {
     async fn count(
         &self,
-        path: &str,
+        path: &Path,
         accept: &str,
         counts: impl Fn(&Item) -> bool,
         patience: Duration,
@@ -210,7 +213,7 @@ impl Live {
         let mut found = 0;
         let mut token = None;
         loop {
-            let page = format!("{path}?{}", query(PAGE, token.as_deref()));
+            let page = path.query(query(PAGE, token.as_deref()));
             let list = tokio::time::timeout_at(deadline, self.get::<List<Item>>(&page, accept)).await;
             let list = match list {
                 Ok(answer) => answer?,
@@ -244,13 +247,13 @@ impl Lookup {
     pub async fn pod(&self, namespace: &str, name: &str) -> Result<Option<ObservedPod>, LookupError> {
         let text = match &*self.0 {
             Source::Cluster(live) => {
-                let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+                let path = PODS.namespaced(namespace).name(name);
                 timeout(POD_PATIENCE, crate::write::get(&live.client, &path))
                     .await
                     .map_err(|_| {
                         LookupError(format!("no answer from the API server within {POD_PATIENCE:?}"))
                     })?
-                    .map_err(|error| LookupError(crate::client::message(&error)))?
+                    .map_err(|error| LookupError(error.to_string()))?
             }
             Source::Files(objects) => {
                 let found = objects.iter().find(|object| {

@@ -6,6 +6,8 @@ use http::{Method, Request, header};
 use kube::Client;
 use planner::text::json_patch::string;
 
+use crate::error::{ApiError, ErrorReason};
+
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Longest time for a write: a little more than the API server takes, which asks webhooks one after another.
@@ -36,12 +38,7 @@ impl PatchKind {
 ///
 /// # Errors
 /// The API server refuses or can't be reached.
-pub async fn patch(
-    client: &Client,
-    path: &str,
-    kind: PatchKind,
-    body: String,
-) -> Result<String, kube::Error> {
+pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -> Result<String, ApiError> {
     send(client, Method::PATCH, path, kind.content_type(), body).await
 }
 
@@ -49,7 +46,7 @@ pub async fn patch(
 ///
 /// # Errors
 /// The API server refuses (409 where it exists) or can't be reached.
-pub async fn create(client: &Client, path: &str, body: String) -> Result<String, kube::Error> {
+pub async fn create(client: &Client, path: &str, body: String) -> Result<String, ApiError> {
     send(client, Method::POST, path, "application/json", body).await
 }
 
@@ -57,7 +54,7 @@ pub async fn create(client: &Client, path: &str, body: String) -> Result<String,
 ///
 /// # Errors
 /// The API server refuses (409 where it is in another state) or can't be reached.
-pub async fn delete(client: &Client, path: &str, options: String) -> Result<String, kube::Error> {
+pub async fn delete(client: &Client, path: &str, options: String) -> Result<String, ApiError> {
     send(client, Method::DELETE, path, "application/json", options).await
 }
 
@@ -75,9 +72,9 @@ pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
 ///
 /// # Errors
 /// The API server refuses or can't be reached.
-pub async fn get(client: &Client, path: &str) -> Result<Option<String>, kube::Error> {
+pub async fn get(client: &Client, path: &str) -> Result<Option<String>, ApiError> {
     match send(client, Method::GET, path, "application/json", String::new()).await {
-        Err(error) if crate::client::is_not_found(&error) => Ok(None),
+        Err(error) if error.reason() == ErrorReason::NotFound => Ok(None),
         answer => answer.map(Some),
     }
 }
@@ -88,19 +85,21 @@ async fn send(
     path: &str,
     content_type: &str,
     body: String,
-) -> Result<String, kube::Error> {
+) -> Result<String, ApiError> {
+    let failed = |error| ApiError::new(format!("{method} {path}"), error);
     let patience = if method == Method::GET { PATIENCE } else { PATIENCE_OF_WRITES };
     let request = Request::builder()
-        .method(method)
+        .method(&method)
         .uri(path)
         .header(header::CONTENT_TYPE, content_type)
         .header(header::ACCEPT, "application/json")
         .body(body.into_bytes())
-        .map_err(kube::Error::HttpError)?;
+        .map_err(|error| failed(kube::Error::HttpError(error)))?;
     match tokio::time::timeout(patience, client.request_text(request)).await {
-        Ok(answer) => answer,
+        Ok(answer) => answer.map_err(failed),
         Err(_) => {
-            Err(kube::Error::Service(format!("no answer from the API server within {patience:?}").into()))
+            let silence = format!("no answer from the API server within {patience:?}");
+            Err(failed(kube::Error::Service(silence.into())))
         }
     }
 }

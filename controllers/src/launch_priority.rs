@@ -4,19 +4,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::resource::{CONFIG_MAPS, PODS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
+use cluster::{ErrorReason, Retry};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::pod::launch_priority::barrier_name;
 use planner::pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
 use tokio::sync::mpsc;
 
-use crate::panics::Containment;
-use crate::pods::Pods;
-use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError, pod_reference, triggers};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::{events, triggers};
+use crate::{Context, ReconcileError, pod_reference};
 
-const SETTINGS: Settings = Settings { name: "container-launch-priority-controller", workers: 4 };
+const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
 const SAFETY_NET: Duration = Duration::from_secs(300);
 /// A barrier is created or taken over, gets a key, and the Pod is completed: a server that drops what
@@ -27,21 +30,30 @@ const MAX_STEPS: usize = 4;
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let (sender, keys) = mpsc::unbounded_channel();
     let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
-    let client = context.client.clone();
-    let containment = Arc::new(Containment::new(SETTINGS.name, context.metrics.clone(), client.clone()));
-    let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
-        let (client, pods, containment) = (client.clone(), pods.clone(), containment.clone());
-        async move {
-            let object = || pods.waiting().get(&key).map(|pod| pod_reference(&*pod));
-            containment.contain(object, reconcile(&client, &pods, &key)).await
-        }
-    });
-    tokio::join!(waiting, queue);
+    let launch = Arc::new(LaunchPriority { client: context.client.clone(), pods });
+    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, launch, events::teller("Reconcile")));
+}
+
+struct LaunchPriority {
+    client: Client,
+    pods: Arc<Pods>,
+}
+
+impl Reconciler for LaunchPriority {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        reconcile(&self.client, &self.pods, key).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.pods.waiting().get(key).map(|pod| pod_reference(&*pod))
+    }
 }
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
     let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
-    advance(client, &PodFacts::read(pod.json())?).await
+    advance(client, &PodFacts::read(pod.json()).map_err(ReconcileError::of_object("Pod"))?).await
 }
 
 /// Carries steps out until the Pod has to wait. A write that finds another state than the one it was
@@ -51,16 +63,19 @@ async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError
         // It waits for its first condition.
         return Ok(Next::Done);
     }
-    let collection = format!("/api/v1/namespaces/{}/configmaps", pod.namespace);
-    let path = format!("{collection}/{}", barrier_name(&pod.name));
-    let mut barrier = write::get(client, &path).await?.as_deref().map(Barrier::read).transpose()?;
+    let collection = CONFIG_MAPS.namespaced(&pod.namespace);
+    let path = collection.name(&barrier_name(&pod.name));
+    let mut barrier = write::get(client, &path).await?.as_deref().map(read).transpose()?;
     for _ in 0..MAX_STEPS {
         let after = match release(pod, barrier.as_ref()) {
             Step::Wait => break,
             Step::CreateBarrier => match write::create(client, &collection, pod.barrier()).await {
                 // The Pod's namespace is being deleted and there is nothing to do.
-                Err(kube::Error::Api(status))
-                    if status.code == 404 || status.message.contains("being terminated") =>
+                Err(error)
+                    if matches!(
+                        error.reason(),
+                        ErrorReason::NotFound | ErrorReason::NamespaceTerminating
+                    ) =>
                 {
                     break;
                 }
@@ -76,16 +91,20 @@ async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError
             }
             Step::Complete => return complete(client, pod).await,
         };
-        barrier = Some(Barrier::read(&after)?);
+        barrier = Some(read(&after)?);
     }
     Ok(Next::After(SAFETY_NET))
 }
 
+fn read(barrier: &str) -> Result<Barrier, ReconcileError> {
+    Barrier::read(barrier).map_err(ReconcileError::of_object("ConfigMap"))
+}
+
 async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
-    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+    let path = PODS.namespaced(&pod.namespace).name(&pod.name);
     match write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(error) if cluster::client::is_outdated(&error) => Ok(Next::Done),
+        Err(error) if error.retry() == Retry::Now => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }
@@ -149,7 +168,7 @@ mod tests {
                 _ => (409, fake::status(409)),
             });
             let error = advance(&client, &pod(&[1, 0])).await.unwrap_err();
-            assert!(matches!(error, ReconcileError::Cluster(kube::Error::Api(status)) if status.code == 409));
+            assert!(matches!(error, ReconcileError::Api(error) if error.reason() == ErrorReason::Conflict));
             assert_eq!(requests.lock().unwrap().len(), 2);
         }
     }

@@ -1,32 +1,25 @@
 //! The controllers: they run on the replica that holds the Lease.
 //!
 //! ```text
-//!   Pod watch --> pods --(old, new)--> triggers --keys--> queue --> pod_readiness, launch_priority
-//!   SidecarSet watch ------> stores --(old, new)---^  \---> queue --> sidecarset, sidecar_terminator
-//!   ControllerRevision watch --^                                        |
-//!        ^----- what own writes returned ------- carry_out <-- plan ----'
-//!   CRDs of ours, now and then --------------------------------> storage_version
+//!   lib         what a controller is given to run (Context), and the start of all of them
+//!     '-- workload    what all controllers share: watches, stores, queue, Events, writes
+//!           '-- cloneset, sidecarset, ...   one file or folder for each kind: what it watches, what it plans
 //! ```
 //!
 //! Keys go through queues that keep each key once and never block who feeds them; a reconcile that
 //! fails or panics is tried again with growing pauses and disturbs no other object.
 
-pub mod carry_out;
+mod error;
+pub mod workload;
+
 pub mod cloneset;
-mod controller_revisions;
-mod course;
-pub mod created_pods;
 pub mod launch_priority;
-pub mod metrics;
-mod panics;
 pub mod pod_readiness;
-pub mod pods;
-pub mod queue;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
-pub mod store;
-mod triggers;
+
+pub mod metrics;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,48 +36,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
+pub use crate::error::ReconcileError;
+
 use crate::metrics::Metrics;
-use crate::pods::Pods;
-use crate::store::Kept;
+use crate::workload::pods::Pods;
+use crate::workload::store::Kept;
+use crate::workload::stores::Stores;
 
 /// Pause before controllers start again after one of them failed.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
-
-/// Why a reconcile failed; it is tried again.
-#[derive(Debug, thiserror::Error)]
-pub enum ReconcileError {
-    /// The API server refused, or can't be reached.
-    #[error("{}", cluster::client::message(.0))]
-    Cluster(#[from] kube::Error),
-    /// An object of the API server is not what its kind says.
-    #[error("an object is not understood: {0}")]
-    Object(#[from] serde_json::Error),
-    /// What the object asks for can't be recorded.
-    #[error("no ControllerRevision can be made: {0}")]
-    Record(#[from] planner::text::canonical::CanonicalError),
-    /// A Pod's Node is not there.
-    #[error("node {0:?} does not exist")]
-    NoNode(String),
-    /// A ControllerRevision that was just written is not what is wanted.
-    #[error(
-        "the ControllerRevision that was written is not the one that is wanted: somebody else writes them too"
-    )]
-    Unsettled,
-    /// What was planned could not be carried out.
-    #[error("{0}")]
-    Action(String),
-    /// A defect of ours.
-    #[error("a defect of the controller: {0}")]
-    Panicked(String),
-    /// Some Pods could not be brought on; the others were.
-    #[error("{failed} Pods failed, the first: {first}")]
-    Pods {
-        /// How many.
-        failed: usize,
-        /// Namespace, name and problem of the first of them.
-        first: String,
-    },
-}
 
 /// What the controllers need to run.
 #[derive(Clone)]
@@ -185,16 +145,19 @@ async fn supervise(start: impl Fn() -> JoinSet<()>) {
 fn start(context: &Context) -> JoinSet<()> {
     let terminator = context.settings.gates.enabled(Feature::SidecarTerminator);
     let pods = Arc::new(Pods::new(terminator).telling(context.metrics.created_pods.clone()));
+    let namespace = &context.settings.install_namespace;
+    let stores = Arc::new(Stores::new(pods.clone(), context.index.clone(), namespace));
+    stores.count(&context.metrics);
     let caches = &context.metrics.caches;
     caches.count("pods", "Pod", &pods, Pods::len);
     caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
     caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
-    tasks.spawn(pods::watch(context.client.clone(), pods.clone()));
+    tasks.spawn(stores.clone().follow(context.client.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
-    tasks.spawn(sidecarset::run(context.clone(), pods.clone()));
-    tasks.spawn(cloneset::run(context.clone(), pods.clone()));
+    tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
+    tasks.spawn(cloneset::run(context.clone(), stores));
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
     }

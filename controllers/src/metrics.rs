@@ -8,7 +8,7 @@ use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-use crate::created_pods::CreatedPods;
+use crate::workload::created_pods::CreatedPods;
 
 /// How the Pods of SidecarSets are counted.
 const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];

@@ -6,65 +6,69 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset;
+use cluster::Retry;
+use cluster::resource::PODS;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::pod::observed::ObservedPod;
 use planner::pod::readiness_gate;
 use tokio::sync::mpsc;
 
-use crate::panics::Containment;
-use crate::pods::Pods;
-use crate::queue::{self, Next, Settings};
-use crate::{Context, ReconcileError, now, pod_reference, triggers};
+use crate::workload::pods::{Pods, is_left_to_workload};
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::{events, triggers};
+use crate::{Context, ReconcileError, now, pod_reference};
 
-const SETTINGS: Settings = Settings { name: "pod-readiness-controller", workers: 3 };
+const SETTINGS: QueueSettings = QueueSettings { name: "pod-readiness-controller", workers: 3 };
 
 /// Reconciles the Pods that wait. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let (sender, keys) = mpsc::unbounded_channel();
     let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
-    let client = context.client.clone();
-    let containment = Arc::new(Containment::new(SETTINGS.name, context.metrics.clone(), client.clone()));
-    let queue = queue::run(SETTINGS, &context.metrics, keys, move |key| {
-        let (client, pods, containment) = (client.clone(), pods.clone(), containment.clone());
-        async move {
-            let object = || pods.waiting().get(&key).map(|pod| pod_reference(&*pod));
-            containment.contain(object, reconcile(&client, &pods, &key)).await
-        }
-    });
-    tokio::join!(waiting, queue);
+    let readiness = Arc::new(PodReadiness { client: context.client.clone(), pods });
+    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, readiness, events::teller("Reconcile")));
+}
+
+struct PodReadiness {
+    client: Client,
+    pods: Arc<Pods>,
+}
+
+impl Reconciler for PodReadiness {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        reconcile(&self.client, &self.pods, key).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.pods.waiting().get(key).map(|pod| pod_reference(&*pod))
+    }
 }
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
     let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
-    let pod = ObservedPod::read(pod.json())?;
+    let pod = ObservedPod::read(pod.json()).map_err(ReconcileError::of_object("Pod"))?;
     if is_left_to_workload(&pod) {
         return Ok(Next::Done);
     }
     let Some(patch) = readiness_gate::initial_condition(&pod, now().now) else { return Ok(Next::Done) };
-    let path = format!("/api/v1/namespaces/{}/pods/{}/status", key.0, key.1);
+    let path = PODS.namespaced(&key.0).name(&key.1).subresource("status");
     match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
         // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(error) if cluster::client::is_outdated(&error) => Ok(Next::Done),
+        Err(error) if error.retry() == Retry::Now => Ok(Next::Done),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }
-}
-
-/// The controller of the Pod's workload writes the condition, once the Pod is on a node.
-pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
-    let is_clone_set =
-        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
-    pod.controller().is_some_and(is_clone_set)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake;
-    use crate::store::follow::Sink;
+    use crate::workload::store::follow::Sink;
     use serde_json::json;
 
     /// What is asked about a Pod with the gate whose controller is of this kind.

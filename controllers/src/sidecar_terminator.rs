@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::events::{Recorder, Severity};
+use api::kinds::containerrecreaterequest::{API_VERSION, KIND, PLURAL};
+use cluster::resource::{NODES, Resource};
 use cluster::watched::Key;
 use cluster::write;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::kinds::sidecar_terminator::{self, Action, RecreateRequest};
 use planner::pod::observed::ObservedPod;
@@ -16,11 +18,12 @@ use planner::workload::event::Event;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use crate::carry_out::{Outcome, carry_out};
-use crate::panics::Containment;
-use crate::pods::Pods;
-use crate::queue::{self, Next};
-use crate::{Context, ReconcileError, now, pod_reference, triggers};
+use crate::workload::carry_out::{Carried, carry_out};
+use crate::workload::events::{self, Teller};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now, pod_reference};
 
 const NAME: &str = "sidecarterminator-controller";
 /// Pause before a Pod is looked at again that had changed when it was to be written to.
@@ -34,24 +37,16 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let changed = triggers::forward(pods.subscribe(), sender, |change| {
         triggers::changed(change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
     });
-    let client = context.client.clone();
-    let containment = Arc::new(Containment::new(NAME, context.metrics.clone(), client.clone()));
-    let terminator = Arc::new(Terminator::new(client, pods));
-    let settings = queue::Settings { name: NAME, workers: context.settings.sidecarterminator_workers };
-    let queue = queue::run(settings, &context.metrics, keys, move |key| {
-        let (terminator, containment) = (terminator.clone(), containment.clone());
-        async move {
-            let object = || terminator.pods.get(&key).map(|pod| pod_reference(&*pod));
-            containment.contain(object, terminator.reconcile(&key)).await
-        }
-    });
-    tokio::join!(changed, queue);
+    let (teller, told) = events::teller("Terminate");
+    let settings = QueueSettings { name: NAME, workers: context.settings.sidecarterminator_workers };
+    let terminator = Arc::new(Terminator::new(context.client.clone(), pods, teller.clone()));
+    tokio::join!(changed, queue::serve(settings, &context, keys, terminator, (teller, told)));
 }
 
 struct Terminator {
     client: Client,
     pods: Arc<Pods>,
-    recorder: Recorder,
+    teller: Teller,
     /// Of Pods that are due, the warning that was told last.
     warned: Mutex<HashMap<Key, Warned>>,
 }
@@ -59,10 +54,8 @@ struct Terminator {
 /// The UID of a Pod, and what was told of it.
 type Warned = (Box<str>, String);
 
-impl Terminator {
-    fn new(client: Client, pods: Arc<Pods>) -> Self {
-        Self { recorder: Recorder::new(client.clone(), NAME, None), client, pods, warned: Mutex::default() }
-    }
+impl Reconciler for Terminator {
+    type Key = Key;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(key).filter(|pod| sidecar_terminator::is_due(pod)) else {
@@ -76,16 +69,26 @@ impl Terminator {
                 Action::Recreate(request, event) => self.recreate(&pod, request).await?.then_some(event),
                 Action::Write(write, event) => {
                     match carry_out(&self.client, &self.pods, &pod, &[write]).await? {
-                        Outcome::Written(_) => event,
-                        Outcome::Outdated => return Ok(Next::After(SOON)),
+                        Carried::Written(_) => event,
+                        Carried::Outdated => return Ok(Next::After(SOON)),
                     }
                 }
             };
             if let Some(event) = event {
-                self.tell(&pod, &event).await;
+                self.teller.tell(pod_reference(&*pod), event);
             }
         }
         Ok(Next::After(SAFETY_NET))
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.pods.get(key).map(|pod| pod_reference(&*pod))
+    }
+}
+
+impl Terminator {
+    fn new(client: Client, pods: Arc<Pods>, teller: Teller) -> Self {
+        Self { client, pods, teller, warned: Mutex::default() }
     }
 
     /// False if this was told of the Pod already.
@@ -104,29 +107,21 @@ impl Terminator {
         struct Metadata {
             labels: Option<BTreeMap<String, String>>,
         }
-        let text = write::get(&self.client, &format!("/api/v1/nodes/{node}")).await?;
+        let text = write::get(&self.client, &NODES.all().name(node)).await?;
         let Some(text) = text else { return Err(ReconcileError::NoNode(node.to_owned())) };
-        let labels = serde_json::from_str::<Node>(&text)?.metadata.labels.unwrap_or_default();
+        let node: Node = serde_json::from_str(&text).map_err(ReconcileError::of_object("Node"))?;
+        let labels = node.metadata.labels.unwrap_or_default();
         Ok(labels.get("type").is_some_and(|kind| kind == "virtual-kubelet"))
     }
 
     /// Creates the request; false where there is one of its name.
     async fn recreate(&self, pod: &ObservedPod, request: RecreateRequest) -> Result<bool, ReconcileError> {
-        let namespace = &pod.metadata.namespace;
-        let path =
-            format!("/apis/{}/v1beta1/namespaces/{namespace}/containerrecreaterequests", api::APPS_GROUP);
-        match write::create(&self.client, &path, request.json).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        let requests = Resource::new(API_VERSION, PLURAL, KIND).namespaced(&pod.metadata.namespace);
+        match write::create(&self.client, &requests, request.json).await {
+            Err(error) if error.is_conflict() => Ok(false),
             Err(error) => Err(error.into()),
             Ok(_) => Ok(true),
         }
-    }
-
-    async fn tell(&self, pod: &ObservedPod, event: &Event) {
-        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-        self.recorder
-            .record(&pod_reference(pod), severity, "Terminate", event.reason, event.message.clone())
-            .await;
     }
 }
 

@@ -19,15 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Index;
-use cluster::events::{Recorder, Severity, about};
+use cluster::events::about;
+use cluster::resource::{PODS, Resource};
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind};
+use cluster::{Index, Retry};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::sidecarset::history::Registration;
+use planner::kinds::sidecarset::history::{self, Registration};
 use planner::kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use planner::pod::observed::ObservedPod;
 use planner::server::world::Watched;
@@ -37,14 +38,16 @@ use planner::workload::event::Event;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::carry_out::{Outcome, carry_out, is_refusal};
-use crate::course::{self, Courses, CpuTime};
-use crate::panics::Containment;
-use crate::pods::Pods;
-use crate::queue::{self, Next};
-use crate::store::follow::{Readable, follow, resource};
-use crate::store::{Change, Kept, Store};
-use crate::{Context, ReconcileError, now, pod_reference, triggers};
+use crate::workload::carry_out::{Carried, carry_out};
+use crate::workload::course::{self, Courses, CpuTime};
+use crate::workload::events::{self, Teller};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Kept, Store};
+use crate::workload::stores::Stores;
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now, pod_reference};
 
 mod account;
 mod memory;
@@ -55,9 +58,10 @@ mod tests;
 use account::reviewed::{self, Reviewed};
 use account::{Keeper, Rollouts};
 use memory::Memory;
-use revisions::Revisions;
 
 const NAME: &str = "sidecarset-controller";
+const SIDECAR_SETS: Resource<'_> =
+    Resource::new(api::sidecarset::API_VERSION, api::sidecarset::PLURAL, api::sidecarset::KIND);
 /// Pods that are written to at a time.
 const CONCURRENCY: usize = 4;
 /// Pause before a Pod is looked at again that had changed when it was to be written to, or whose
@@ -105,11 +109,11 @@ fn key(name: &str) -> Key {
 
 struct Controller {
     client: Client,
+    stores: Arc<Stores>,
     pods: Arc<Pods>,
     sets: Store<RolloutSet>,
-    revisions: Revisions,
     index: Arc<Index>,
-    recorder: Recorder,
+    teller: Teller,
     courses: Courses,
     memory: Memory,
     rollouts: Rollouts,
@@ -128,38 +132,18 @@ struct Written {
 }
 
 /// Reconciles SidecarSets. Ends never.
-pub async fn run(context: Context, pods: Arc<Pods>) {
+pub async fn run(context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
-    let controller = Arc::new(Controller::new(client.clone(), namespace, context.index.clone(), pods));
-    let containment = Arc::new(Containment::new(NAME, context.metrics.clone(), client.clone()));
+    let (teller, told) = events::teller("Update");
+    let controller = Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
-    context.metrics.caches.count(NAME, "ControllerRevision", &controller, |all| all.revisions.stored.len());
-    let sets: Api<WatchedObject> = Api::all_with(
-        client.clone(),
-        &resource(api::APPS_GROUP, "v1beta1", api::sidecarset::KIND, api::sidecarset::PLURAL),
-    );
+    let sets = Api::<WatchedObject>::all_with(client.clone(), &SIDECAR_SETS.api_resource());
     let (sender, names) = mpsc::unbounded_channel();
-    let settings = queue::Settings { name: NAME, workers: context.settings.sidecarset_workers };
+    let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
     let work = async {
-        tokio::join!(
-            controller.pods.synced(),
-            controller.sets.synced(),
-            controller.revisions.stored.synced()
-        );
-        let (reconciled, containment) = (controller.clone(), containment.clone());
-        queue::run(settings, &context.metrics, names, move |name: Box<str>| {
-            let (controller, containment) = (reconciled.clone(), containment.clone());
-            async move {
-                let object = || controller.sets.get(&key(&name)).map(|set| reference(&set));
-                let outcome = containment.contain(object, controller.reconcile(&name)).await;
-                if matches!(outcome, Err(ReconcileError::Panicked(_))) {
-                    controller.courses.failed(&name);
-                }
-                outcome
-            }
-        })
-        .await;
+        tokio::join!(controller.stores.synced(), controller.sets.synced());
+        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
     };
     let accounts = async {
         tokio::join!(controller.pods.synced(), controller.sets.synced(), controller.reviewed.synced());
@@ -167,28 +151,60 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     };
     tokio::join!(
         follow(sets, Config::default(), &controller.sets),
-        controller.revisions.follow(),
         reviewed::keep_current(client, &controller.reviewed),
         triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
-        triggers::forward(controller.revisions.stored.subscribe(), sender.clone(), revisions::lost),
+        triggers::forward(controller.stores.revisions.stored.subscribe(), sender.clone(), revisions::lost),
         triggers::forward(controller.pods.subscribe(), sender, |change| controller.of_pod(change)),
         work,
         accounts,
     );
 }
 
+impl Reconciler for Controller {
+    type Key = Box<str>;
+
+    async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
+        let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
+            self.courses.forget(name);
+            self.memory.forget(name);
+            self.rollouts.forget(name);
+            return Ok(Next::Done);
+        };
+        if let Some(rest) = self.courses.rest(name) {
+            return Ok(Next::After(rest));
+        }
+        if !self.index.can_answer(Watched::Namespace) {
+            return Ok(Next::After(SOON));
+        }
+        let next = self.advance(&set).await;
+        match &next {
+            Ok(_) => self.courses.succeeded(name),
+            Err(_) => self.courses.failed(name),
+        }
+        next
+    }
+
+    fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
+        self.sets.get(&key(name)).map(|set| reference(&set))
+    }
+
+    fn panicked(&self, name: &Box<str>) {
+        self.courses.failed(name);
+    }
+}
+
 impl Controller {
-    fn new(client: Client, namespace: &str, index: Arc<Index>, pods: Arc<Pods>) -> Self {
+    fn new(client: Client, index: Arc<Index>, stores: Arc<Stores>, teller: Teller) -> Self {
         Self {
-            revisions: Revisions::new(client.clone(), namespace, index.clone()),
-            recorder: Recorder::new(client.clone(), NAME, None),
+            pods: stores.pods.clone(),
+            stores,
+            teller,
             sets: Store::default(),
             courses: Courses::default(),
             memory: Memory::default(),
             rollouts: Rollouts::default(),
             reviewed: Store::default(),
             index,
-            pods,
             client,
         }
     }
@@ -225,34 +241,14 @@ impl Controller {
         names.into_iter().filter_map(due).collect()
     }
 
-    async fn reconcile(&self, name: &str) -> Result<Next, ReconcileError> {
-        let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
-            self.courses.forget(name);
-            self.memory.forget(name);
-            self.rollouts.forget(name);
-            return Ok(Next::Done);
-        };
-        if let Some(rest) = self.courses.rest(name) {
-            return Ok(Next::After(rest));
-        }
-        if !self.index.can_answer(Watched::Namespace) {
-            return Ok(Next::After(SOON));
-        }
-        let next = self.advance(&set).await;
-        match &next {
-            Ok(_) => self.courses.succeeded(name),
-            Err(_) => self.courses.failed(name),
-        }
-        next
-    }
-
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
         self.look_again(name).await?;
         let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
-        let stored = self.revisions.of(name);
-        let registration = self.revisions.register(set, &stored, &pods);
+        let stored = self.revisions_of(name);
+        let namespace = &self.stores.revisions.install_namespace;
+        let registration = history::plan(set, &stored, &pods, namespace);
         let planned = time.taken();
         let (latest, collision_count) = self.record(set, registration).await?;
         let (refused, retry) = self.memory.refusals(name, &pods);
@@ -266,7 +262,7 @@ impl Controller {
             return Ok(Next::After(SOON));
         }
         for event in &plan.events {
-            self.tell(&reference(set), event).await;
+            self.teller.tell(reference(set), event.clone());
         }
         let written = self.write_pods(set, &plan).await;
         if let Some(error) = written.failed {
@@ -285,9 +281,8 @@ impl Controller {
     /// Reads the Pods of which it is not known whether a write to them was carried out.
     async fn look_again(&self, name: &str) -> Result<(), ReconcileError> {
         for pod in self.memory.uncertain(name) {
-            let path = format!("/api/v1/namespaces/{}/pods/{}", pod.0, pod.1);
-            if let Some(text) = write::get(&self.client, &path).await? {
-                self.pods.written(&text)?;
+            if let Some(text) = write::get(&self.client, &PODS.namespaced(&pod.0).name(&pod.1)).await? {
+                self.pods.written(&text).map_err(ReconcileError::of_object("Pod"))?;
             }
             self.memory.certain(name, &pod);
         }
@@ -302,19 +297,19 @@ impl Controller {
         registration: Result<Option<Registration>, CanonicalError>,
     ) -> Result<(String, i32), ReconcileError> {
         let recorded = match registration {
-            Ok(registration) => self.revisions.write(set, registration).await,
+            Ok(registration) => self.write_revisions(set, registration).await,
             Err(error) => Err(error.into()),
         };
         let problem = match &recorded {
             Err(error @ ReconcileError::Record(_)) => Some(error.to_string()),
-            Err(error) if is_refusal(error) => Some(error.to_string()),
+            Err(error) if error.is_refusal() => Some(error.message()),
             _ => None,
         };
         if self.memory.is_news(&set.name, problem.as_deref()) {
             let message = problem.clone().unwrap_or_default();
             warn!(sidecar_set = &*set.name, problem = message, "no ControllerRevision is made");
             let event = Event { warning: true, reason: "RevisionRefused", message };
-            self.tell(&reference(set), &event).await;
+            self.teller.tell(reference(set), event);
         }
         match problem {
             Some(_) => Ok((set.status.latest_revision.clone(), set.status.collision_count.unwrap_or(0))),
@@ -350,16 +345,15 @@ impl Controller {
         let version = string(&set.resource_version);
         let members = patch.strip_prefix('{').unwrap_or(patch);
         let patch = format!(r#"{{"metadata":{{"resourceVersion":{version}}},{members}"#);
-        let path =
-            format!("/apis/{}/{}/{}/status", api::sidecarset::API_VERSION, api::sidecarset::PLURAL, set.name);
+        let path = SIDECAR_SETS.all().name(&set.name).subresource("status");
         match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
             Ok(text) => {
-                let after = RolloutSet::read(&text)?;
+                let after = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
                 self.memory.said(&set.name, after.status.clone());
                 self.sets.written(after);
                 Ok(true)
             }
-            Err(error) if cluster::client::is_outdated(&error) => Ok(false),
+            Err(error) if error.retry() == Retry::Now => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -373,10 +367,10 @@ impl Controller {
         for (pod, outcome) in outcomes {
             let name = || format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
             match outcome {
-                Ok(outcome) => written.outdated |= outcome == Outcome::Outdated,
-                Err(error) if is_refusal(&error) => {
+                Ok(outcome) => written.outdated |= outcome == Carried::Outdated,
+                Err(error) if error.is_refusal() => {
                     written.refused = true;
-                    let message = error.to_string();
+                    let message = error.message();
                     if self.memory.refused(&set.name, pod, &message) {
                         warn!(
                             sidecar_set = &*set.name,
@@ -388,7 +382,7 @@ impl Controller {
                 }
                 Err(error) => {
                     self.memory.lost_sight(&set.name, pod.key());
-                    failures.push(format!("{}: {error}", name()));
+                    failures.push(format!("{}: {}", name(), error.message()));
                 }
             }
         }
@@ -401,20 +395,20 @@ impl Controller {
         &self,
         set: &RolloutSet,
         update: &'u PodUpdate,
-    ) -> (&'u ObservedPod, Result<Outcome, ReconcileError>) {
+    ) -> (&'u ObservedPod, Result<Carried, ReconcileError>) {
         // A plan may have thousands of writes, and a pause shall not wait for them.
         let outcome = if self.is_current(set) {
             carry_out(&self.client, &self.pods, &update.pod, &update.writes).await
         } else {
-            Ok(Outcome::Outdated)
+            Ok(Carried::Outdated)
         };
         let event = match &outcome {
-            Ok(Outcome::Written(_)) => update.on_success(),
-            Ok(Outcome::Outdated) => None,
-            Err(error) => update.on_failure(&error.to_string()),
+            Ok(Carried::Written(_)) => update.on_success(),
+            Ok(Carried::Outdated) => None,
+            Err(error) => update.on_failure(&error.message()),
         };
         if let Some(event) = event {
-            self.tell(&pod_reference(&*update.pod), &event).await;
+            self.teller.tell(pod_reference(&*update.pod), event);
         }
         (&update.pod, outcome)
     }
@@ -435,15 +429,10 @@ impl Controller {
                 let message = summary.unwrap_or_default();
                 info!(sidecar_set = &*set.name, reason = message, "Pods wait for their update");
                 let event = Event { warning: false, reason: "UpdateWaits", message };
-                self.tell(&reference(set), &event).await;
+                self.teller.tell(reference(set), event);
                 SAFETY_NET
             }
         }
-    }
-
-    async fn tell(&self, object: &ObjectReference, event: &Event) {
-        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-        self.recorder.record(object, severity, "Update", event.reason, event.message.clone()).await;
     }
 }
 

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use api::crds;
-use cluster::client::message;
 use cluster::list::{List, query};
+use cluster::resource::{DEFINITIONS, Resource};
 use cluster::write::{self, PatchKind};
+use cluster::{ApiError, ErrorReason};
 use futures::future::join_all;
 use kube::Client;
 use serde::Deserialize;
@@ -23,8 +24,8 @@ const PAGE: usize = 100;
 
 #[derive(Debug, Error)]
 enum MigrationError {
-    #[error("{0}")]
-    Cluster(String),
+    #[error("{request}: {0}", request = .0.request())]
+    Api(#[from] ApiError),
     #[error("the API server's answer is not understood: {0}")]
     Answer(#[from] serde_json::Error),
     #[error("{failed} objects could not be rewritten, the first: {first}")]
@@ -91,9 +92,8 @@ async fn keep(client: &Client, definition: &crds::CustomResourceDefinition) {
 }
 
 async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -> Result<(), MigrationError> {
-    let failed = |error: kube::Error| MigrationError::Cluster(message(&error));
-    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", definition.name());
-    let Some(text) = write::get(client, &path).await.map_err(failed)? else { return Ok(()) };
+    let path = DEFINITIONS.all().name(&definition.name());
+    let Some(text) = write::get(client, &path).await? else { return Ok(()) };
     let Definition { metadata, status } = serde_json::from_str(&text)?;
     let stored = status.stored_versions;
     if stored.iter().all(|version| version == definition.storage_version) {
@@ -106,7 +106,7 @@ async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -
         r#"{{"metadata":{{"resourceVersion":"{}"}},"status":{{"storedVersions":["{}"]}}}}"#,
         metadata.resource_version, definition.storage_version
     );
-    write::patch(client, &format!("{path}/status"), PatchKind::Merge, body).await.map_err(failed)?;
+    write::patch(client, &path.subresource("status"), PatchKind::Merge, body).await?;
     Ok(())
 }
 
@@ -114,30 +114,26 @@ async fn rewrite_all(
     client: &Client,
     definition: &crds::CustomResourceDefinition,
 ) -> Result<(), MigrationError> {
-    let base = format!("/apis/{}/{}", definition.group, definition.storage_version);
-    let plural = definition.plural;
+    let version = format!("{}/{}", definition.group, definition.storage_version);
+    let resource = Resource::new(&version, definition.plural, definition.kind);
     let mut token = None;
     let mut failed = 0;
     let mut first = String::new();
     loop {
-        let page = format!("{base}/{plural}?{}", query(PAGE, token.as_deref()));
-        let text =
-            write::get(client, &page).await.map_err(|error| MigrationError::Cluster(message(&error)))?;
-        let Some(text) = text else { return Err(MigrationError::NotServed(page)) };
+        let page = resource.all().query(query(PAGE, token.as_deref()));
+        let Some(text) = write::get(client, &page).await? else {
+            return Err(MigrationError::NotServed(page.to_string()));
+        };
         let list: List<Item> = serde_json::from_str(&text)?;
         for Item { metadata } in &list.items {
-            let object = if metadata.namespace.is_empty() {
-                format!("{base}/{plural}/{}", metadata.name)
-            } else {
-                format!("{base}/namespaces/{}/{plural}/{}", metadata.namespace, metadata.name)
-            };
+            let object = resource.namespaced(&metadata.namespace).name(&metadata.name);
             match write::patch(client, &object, PatchKind::Merge, "{}".to_owned()).await {
-                Ok(_) => debug!(object, "rewritten"),
-                Err(error) if cluster::client::is_not_found(&error) => {}
+                Ok(_) => debug!(%object, "rewritten"),
+                Err(error) if error.reason() == ErrorReason::NotFound => {}
                 Err(error) => {
                     failed += 1;
                     if first.is_empty() {
-                        first = format!("{object}: {}", message(&error));
+                        first = format!("{object}: {error}");
                     }
                 }
             }

@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use api::kinds::cloneset;
 use api::labels::SIDECARSET_NAME;
+use api::sidecarset;
+use cluster::resource::{NAMESPACES, PODS, REVISIONS, Resource};
 use jiff::Timestamp;
 use kube::Client;
 use planner::kinds::sidecarset::account::{
@@ -15,7 +18,8 @@ use planner::kinds::sidecarset::account::{
 use planner::kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
 use planner::server::registration::ConfigurationKind;
-use planner::server::world::{Namespace, Watched, World};
+use planner::server::world::{Watched, World};
+use planner::workload::namespace::Namespace;
 use planner::workload::revision::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
@@ -27,11 +31,11 @@ use super::{Format, Target, code, list_all, read};
 type Shown = (String, ExitCode);
 
 /// Collections of workloads whose own labels may be taken for those of their Pods.
-const WORKLOADS: [(&str, &str); 4] = [
-    ("deployment", "/apis/apps/v1/deployments"),
-    ("statefulset", "/apis/apps/v1/statefulsets"),
-    ("daemonset", "/apis/apps/v1/daemonsets"),
-    ("cloneset", "/apis/apps.kruise.io/v1beta1/clonesets"),
+const WORKLOADS: [(&str, Resource<'_>); 4] = [
+    ("deployment", Resource::new("apps/v1", "deployments", "Deployment")),
+    ("statefulset", Resource::new("apps/v1", "statefulsets", "StatefulSet")),
+    ("daemonset", Resource::new("apps/v1", "daemonsets", "DaemonSet")),
+    ("cloneset", Resource::new(cloneset::API_VERSION, cloneset::PLURAL, cloneset::KIND)),
 ];
 
 /// What is read of a workload.
@@ -71,7 +75,7 @@ impl Cluster {
     async fn gather(client: &Client, install_namespace: &str) -> anyhow::Result<Self> {
         let mut world = World::new(install_namespace);
         let mut sets = BTreeMap::new();
-        let path = format!("/apis/{}/{}", api::sidecarset::API_VERSION, api::sidecarset::PLURAL);
+        let path = Resource::new(sidecarset::API_VERSION, sidecarset::PLURAL, sidecarset::KIND).all();
         list_all(client, &path, |set: Box<RawValue>| {
             // One that can't be read is in the world as far as it can be, or not at all.
             drop(world.apply(Watched::SidecarSet, set.get()));
@@ -80,18 +84,20 @@ impl Cluster {
             }
         })
         .await?;
-        list_all(client, "/api/v1/namespaces", |namespace: Box<RawValue>| {
+        list_all(client, &NAMESPACES.all(), |namespace: Box<RawValue>| {
             drop(world.apply(Watched::Namespace, namespace.get()));
         })
         .await?;
         let mut revisions = Vec::new();
-        let path = format!("/apis/apps/v1/namespaces/{install_namespace}/controllerrevisions");
+        let path = REVISIONS.namespaced(install_namespace);
         list_all(client, &path, |revision: Box<RawValue>| {
             revisions.extend(StoredRevision::read(revision.get()).ok());
         })
         .await?;
         let kind = ConfigurationKind::Mutating;
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{}", kind.plural(), kind.name());
+        let configurations =
+            Resource::new("admissionregistration.k8s.io/v1", kind.plural(), kind.kind()).all();
+        let path = configurations.name(kind.name());
         let scope = read(client, &path).await?.and_then(|text| Scope::of_configuration(&text));
         let scope = scope.unwrap_or_else(|| Scope::of_installation(install_namespace));
         Ok(Self { world, sets, revisions, scope, now: Timestamp::now() })
@@ -99,7 +105,7 @@ impl Cluster {
 
     fn case(&self, name: &str) -> Option<Case<'_>> {
         let (entry, set) = (self.world.sidecar_sets().get(name)?, self.sets.get(name)?);
-        Some(Case::new(entry, &set.subject, &self.world, &self.scope, self.now))
+        Some(Case::new(entry, &set.subject, self.world.inventory(), &self.scope, self.now))
     }
 
     /// What the controller would do for a SidecarSet now; gives the Pods that belong to it too.
@@ -129,7 +135,7 @@ impl Cluster {
 /// All Pods that have sidecars of one of these SidecarSets.
 async fn pods_with(client: &Client, sets: &[&str]) -> anyhow::Result<Vec<Arc<ObservedPod>>> {
     let mut pods = Vec::new();
-    list_all(client, "/api/v1/pods", |pod: ObservedPod| {
+    list_all(client, &PODS.all(), |pod: ObservedPod| {
         if injected(&pod).any(|name| sets.contains(&name)) {
             pods.push(Arc::new(pod));
         }
@@ -146,7 +152,7 @@ pub(super) async fn of_pod(
     target: &Target,
 ) -> anyhow::Result<Shown> {
     let name = &target.name;
-    let text = read(client, &format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?;
+    let text = read(client, &PODS.namespaced(namespace).name(name)).await?;
     let text = text.ok_or_else(|| anyhow!("there is no Pod {name} in namespace {namespace}"))?;
     let pod = ObservedPod::read(&text).context("the Pod is not understood")?;
     let cluster = Cluster::gather(client, install_namespace).await?;
@@ -225,7 +231,7 @@ pub(super) async fn of_sidecar_set(
         .zip(cluster.sets.get(name))
         .ok_or_else(|| anyhow!("there is no SidecarSet {name}, or it can't be read"))?;
     let (mut records, mut pods, mut pool) = (Vec::new(), Vec::new(), Pool::default());
-    list_all(client, "/api/v1/pods", |pod: ObservedPod| {
+    list_all(client, &PODS.all(), |pod: ObservedPod| {
         records.extend(PodRecord::of(&pod, &mut pool));
         if injected(&pod).any(|injected| injected == name) {
             pods.push(Arc::new(pod));
@@ -236,7 +242,7 @@ pub(super) async fn of_sidecar_set(
     let (plan, pods) = cluster.plan(set, &pods);
     account.findings.extend(&Findings::of_rollout(set, &plan, pods.iter().map(|pod| &**pod)));
     let object = cluster.world.sidecar_sets().get(name).map(|entry| &entry.object);
-    for (kind, path) in WORKLOADS {
+    for (kind, resource) in WORKLOADS {
         let take = |Workload { metadata, spec }| {
             let of_pods = spec.template.and_then(|template| template.metadata?.labels).unwrap_or_default();
             let namespace = cluster.world.namespace(&metadata.namespace);
@@ -248,7 +254,7 @@ pub(super) async fn of_sidecar_set(
             }
         };
         // Who may look at Pods need not be allowed to look at workloads.
-        if let Err(error) = list_all(client, path, take).await {
+        if let Err(error) = list_all(client, &resource.all(), take).await {
             eprintln!("warning: {error:#}");
         }
     }

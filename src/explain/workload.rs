@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
 use api::meta::LabelSelector;
+use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource};
 use kube::Client;
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
 use planner::text::moment::{Moment, rfc3339};
@@ -55,14 +56,15 @@ struct Found<W> {
 
 impl<W: Workload> Found<W> {
     async fn gather(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
-        let (version, kind, plural) = (W::API_VERSION, W::KIND, W::PLURAL);
-        let path = format!("/apis/{version}/namespaces/{namespace}/{plural}/{name}");
-        let workload = read(client, &path).await?;
+        let kind = W::KIND;
+        let collection = Resource::new(W::API_VERSION, W::PLURAL, kind).namespaced(namespace);
+        let workload = read(client, &collection.name(name)).await?;
         let workload =
             workload.ok_or_else(|| anyhow!("there is no {kind} {name} in namespace {namespace}"))?;
         let workload: W =
             serde_json::from_str(&workload).with_context(|| format!("the {kind} is not understood"))?;
-        let version = client.apiserver_version().await.map_err(|error| anyhow!(client::message(&error)))?;
+        let version =
+            client.apiserver_version().await.map_err(|error| anyhow!(cluster::client::message(&error)))?;
         let mut found = Self {
             pods: Vec::new(),
             claims: Vec::new(),
@@ -82,11 +84,9 @@ impl<W: Workload> Found<W> {
     /// labels were changed is still its own, until it lets it go.
     async fn gather_rest(&mut self, client: &Client, namespace: &str) -> anyhow::Result<()> {
         let uid = &self.workload.metadata().uid;
-        let owns =
-            |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
-        let core = format!("/api/v1/namespaces/{namespace}");
+        let owns = |metadata: &PodMetadata| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let selected = labelled(&selector_text(self.workload.selector()));
-        list_all(client, &format!("{core}/pods"), |pod: ObservedPod| {
+        list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| {
             if owns(&pod.metadata) {
                 self.pods.push(Arc::new(pod));
             }
@@ -94,21 +94,21 @@ impl<W: Workload> Found<W> {
         .await?;
         // Of the selector they have the labels that it lists only, not its expressions.
         let listed = LabelSelector { match_expressions: None, ..self.workload.selector().clone() };
-        let claims = format!("{core}/persistentvolumeclaims?{}", labelled(&selector_text(&listed)));
+        let claims = CLAIMS.namespaced(namespace).query(labelled(&selector_text(&listed)));
         list_all(client, &claims, |claim: Claim| {
             if owns(&claim.metadata) {
                 self.claims.push(Arc::new(claim));
             }
         })
         .await?;
-        let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions?{selected}");
+        let revisions = REVISIONS.namespaced(namespace).query(selected);
         list_all(client, &revisions, |revision: Box<RawValue>| {
             // Those of other kinds need not be such as we can read.
             self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
         })
         .await?;
         if self.workload.reads_nodes(self.pods.len()) {
-            list_all(client, "/api/v1/nodes", |node: Node| {
+            list_all(client, &NODES.all(), |node: Node| {
                 self.nodes.insert(node.metadata.name, node.metadata.labels);
             })
             .await?;
@@ -200,7 +200,8 @@ impl<'a, W: Workload> Report<'a, W> {
         let mut text = format!("{kind} {}/{}: {state}\n{explanation}", metadata.namespace, metadata.name);
         for condition in trouble(self.workload.status()) {
             let Condition { kind, message, .. } = &condition;
-            let since = condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
+            let since =
+                condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
             text.push_str(&format!("  status: {kind}{since}: {message}\n"));
         }
         for line in &self.next {

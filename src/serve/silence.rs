@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Index;
-use cluster::client::message;
 use cluster::events::{Recorder, Severity, about};
+use cluster::resource::LEASES;
 use cluster::write::{self, PatchKind};
+use cluster::{ApiError, Index, Resource};
 use controllers::metrics::Metrics as ControllerMetrics;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -27,6 +27,8 @@ use super::settings::Settings;
 
 /// Where new Pods are reviewed.
 const PATH: &str = "/mutate-pod";
+/// The API version of the webhook configurations.
+const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
 /// On the Lease: when a replica that does not lead was called last.
 const LAST_REVIEW: &str = "kutter.io/last-pod-review";
 
@@ -70,7 +72,7 @@ impl Listener {
         self.metrics.registry().register(Box::new(gauge.clone()))?;
         let window = settings.silence;
         let (namespace, name) = (&settings.election.namespace, &settings.election.name);
-        let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+        let lease = LEASES.namespaced(namespace).name(name);
         let installation = settings.install_namespace.clone();
         tokio::spawn(async move {
             let since = Timestamp::now();
@@ -133,7 +135,7 @@ impl Listener {
              Look at network policies, firewalls and the port"
         );
         warn!("{note}");
-        let about = about("admissionregistration.k8s.io/v1", kind.kind(), kind.name(), uid);
+        let about = about(REGISTRATION, kind.kind(), kind.name(), uid);
         self.recorder.record(&about, Severity::Warning, "Listen", "WebhookSilent", note).await;
     }
 
@@ -147,21 +149,21 @@ impl Listener {
         let body = format!(r#"{{"metadata":{{"annotations":{{"{LAST_REVIEW}":"{review}"}}}}}}"#);
         match write::patch(&self.client, lease, PatchKind::Merge, body).await {
             Ok(_) => heard.told = Some((review, now)),
-            Err(error) => debug!(error = message(&error), "the last review was not written down"),
+            Err(error) => debug!(%error, "the last review was not written down"),
         }
     }
 
     /// When another replica was called last, as far as it was told.
-    async fn others(&self, lease: &str) -> Result<Option<Timestamp>, kube::Error> {
+    async fn others(&self, lease: &str) -> Result<Option<Timestamp>, ApiError> {
         let lease = write::get(&self.client, lease).await?;
         let lease = lease.and_then(|text| serde_json::from_str::<Annotated>(&text).ok());
         let annotations = lease.and_then(|lease| lease.metadata.annotations);
         Ok(annotations.and_then(|annotations| annotations.get(LAST_REVIEW)?.parse().ok()))
     }
 
-    async fn configuration(&self) -> Result<Option<Configuration>, kube::Error> {
+    async fn configuration(&self) -> Result<Option<Configuration>, ApiError> {
         let kind = ConfigurationKind::Mutating;
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{}/{}", kind.plural(), kind.name());
+        let path = Resource::new(REGISTRATION, kind.plural(), kind.kind()).all().name(kind.name());
         let text = write::get(&self.client, &path).await?;
         Ok(text.and_then(|text| Configuration::parse(&text).ok()))
     }

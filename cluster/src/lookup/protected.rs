@@ -8,6 +8,7 @@ use planner::kinds::deletion_protection::{NAMESPACED, Namespaced};
 
 use super::{JSON, Live, Lookup, Source};
 use crate::list::List;
+use crate::resource::Resource;
 
 /// Longest time for all lists: what they find only serves a warning.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,9 +43,9 @@ impl Lookup {
 impl Live {
     async fn protected_objects(&self, kind: Namespaced, namespace: &str) -> Vec<(Namespaced, Raw)> {
         let Namespaced { group, version, plural, .. } = kind;
-        let root =
-            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let path = format!("{root}/namespaces/{namespace}/{plural}?{QUERY}");
+        let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let resource = Resource::new(&version, plural, kind.kind.name());
+        let path = resource.namespaced(namespace).query(QUERY);
         match tokio::time::timeout(PATIENCE, self.get::<List<Raw>>(&path, JSON)).await {
             Ok(Ok(list)) => list.items.into_iter().map(|object| (kind, object)).collect(),
             Ok(Err(error)) => {

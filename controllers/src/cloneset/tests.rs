@@ -1,19 +1,35 @@
 //! The controller with an API server that makes trouble.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::Index;
+use cluster::watched::Key;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double::Objects;
 use kit::fake_nodes::reported;
 use kit::merge::strategic_merge;
 use planner::server::world::World;
+use planner::workload::event::Event;
+use planner::workload::snapshot::Environment;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::{advance, timeout};
 
 use super::*;
+use crate::ReconcileError;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
-use crate::store::follow::Sink;
+use crate::workload::controller::{Controller, Stored};
+use crate::workload::events::{self, Told};
+use crate::workload::memory;
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, Reconciler};
+use crate::workload::store::follow::Sink;
+use crate::workload::store::{Change, Kept};
 
 mod writes;
 
@@ -23,13 +39,14 @@ impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'stati
 
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 
 struct Site {
-    controller: Arc<Controller>,
+    controller: Arc<Controller<CloneSet>>,
     server: Objects,
     requests: Requests,
-    events: mpsc::Receiver<(ObjectReference, Event)>,
+    events: mpsc::Receiver<Told>,
     metrics: Arc<Metrics>,
 }
 
@@ -66,6 +83,22 @@ fn right_for(request: &str) -> (String, String, &'static str) {
         _ => "get",
     };
     (group, resource, verb)
+}
+
+/// A controller whose reconciles are counted.
+struct Counted(Arc<Controller<CloneSet>>, AtomicUsize);
+
+impl Reconciler for Counted {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.reconcile(key).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.0.object(key)
+    }
 }
 
 impl Drop for Site {
@@ -110,13 +143,15 @@ impl Site {
                 sidecarterminator_workers: 1,
             }),
         };
-        let (events, told) = mpsc::channel(EVENTS);
-        let pods = Arc::new(Pods::new(false));
+        let (teller, told) = events::teller("Reconcile");
+        let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
-        let controller = Arc::new(Controller::new(context, Settings::default(), pods, events));
-        controller.stores.sets.list_begins();
-        controller.stores.sets.list_ends();
+        let stores = Arc::new(Stores::new(Arc::new(pods), context.index.clone(), "kruise-system"));
+        let controller = Controller::new(context, Environment::default(), stores, teller);
+        let controller = Arc::new(controller);
+        controller.workloads.list_begins();
+        controller.workloads.list_ends();
         let site = Self { controller, server, requests, events: told, metrics };
         let mut set = json!({
             "apiVersion": API_VERSION, "kind": KIND,
@@ -152,9 +187,9 @@ impl Site {
     fn store_set(&self, set: Value) {
         let set = self.server.put(SET, set);
         let set: CloneSet = serde_json::from_value(set).unwrap();
-        let old = self.controller.stores.sets.get(&set.key());
-        self.controller.stores.sets.apply(set.clone());
-        self.controller.of_set(&Change { old, new: Some(Arc::new(set)) });
+        let old = self.controller.workloads.get(&Stored(set.clone()).key());
+        self.controller.workloads.apply(Stored(set.clone()));
+        self.controller.of_workload(&Change { old, new: Some(Arc::new(Stored(set))) });
     }
 
     /// The user changes `spec`.
@@ -174,13 +209,13 @@ impl Site {
         let mut pod = self.server.get(path).unwrap();
         strategic_merge(&mut pod, patch);
         let pod = self.server.put(path, pod);
-        self.controller.pods.see(serde_json::from_value(pod).unwrap());
+        self.controller.stores.pods.see(serde_json::from_value(pod).unwrap());
     }
 
     /// Somebody else takes a Pod away.
     fn lose(&self, path: &str) {
         let pod = self.server.remove(path).unwrap();
-        self.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+        self.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     }
 
     /// Every Pod runs what it should.
@@ -202,16 +237,11 @@ impl Site {
     async fn run(&self, time: Duration) -> usize {
         let (sender, keys) = mpsc::unbounded_channel();
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
-        let count = Arc::new(AtomicUsize::new(0));
-        let (controller, counted) = (self.controller.clone(), count.clone());
-        let settings = queue::Settings { name: NAME, workers: 1 };
-        let work = queue::run(settings, &self.metrics, keys, move |key: Key| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let controller = controller.clone();
-            async move { controller.reconcile(&key).await }
-        });
-        drop(timeout(time, work).await);
-        count.load(Ordering::SeqCst)
+        let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
+        let settings = QueueSettings { name: NAME, workers: 1 };
+        let (teller, _told) = events::teller("Reconcile");
+        drop(timeout(time, queue::run(settings, &self.metrics, &teller, keys, counted.clone())).await);
+        counted.1.load(Ordering::SeqCst)
     }
 
     /// How many requests begin with this text.
@@ -221,7 +251,7 @@ impl Site {
 
     /// The Events since the last time.
     fn told(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_recv().ok()).map(|(_, event)| event).collect()
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|told| told.event).collect()
     }
 
     fn condition(&self, kind: &str) -> Option<Value> {
@@ -417,7 +447,7 @@ async fn claims_wait_for_a_pod_that_could_not_be_created() {
         site.run(memory::PAUSE.1).await;
         assert_eq!((site.pods().len(), site.server.under(CLAIMS).len()), (1, 1), "{code}");
         let set: CloneSet = serde_json::from_value(site.server.get(SET).unwrap()).unwrap();
-        assert!(site.controller.memory_of(&set, |memory| memory.refused.is_empty()), "{code}");
+        assert!(site.controller.memory(&set, |memory| memory.refused.is_empty()), "{code}");
     }
 }
 
@@ -468,8 +498,26 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
 async fn a_claim_whose_pod_lives_unseen_stays() {
     let site = Site::running(json!({"replicas": 1, "volumeClaimTemplates": claim()}), fine).await;
     let (path, pod) = site.pods().remove(0);
-    site.controller.pods.gone(&serde_json::from_value(pod).unwrap());
+    site.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     drop(site.reconcile().await);
     assert_eq!(site.count(&format!("GET {path} ")), 1);
     assert_eq!(site.count("DELETE"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_ends_is_left_alone() {
+    for refused in [PODS, CLAIMS, REVISIONS] {
+        let spec = json!({"volumeClaimTemplates": claim()});
+        let mut site = Site::open(spec, move |request| {
+            (request.method == "POST" && request.path == refused).then(fake::namespace_ends)
+        });
+        let reconciles = site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.count(&format!("POST {refused} ")), 1, "{refused}");
+        assert!(reconciles <= 2, "{refused}: {reconciles}");
+        assert_eq!(site.told().iter().filter(|event| event.warning).count(), 0, "{refused}");
+        let requests = site.requests.lock().unwrap().len();
+        site.edit(json!({"replicas": 5}));
+        site.run(Duration::from_secs(3600)).await;
+        assert_eq!(site.requests.lock().unwrap().len(), requests, "{refused}");
+    }
 }

@@ -1,13 +1,15 @@
 use super::*;
 use crate::fake::{self, Requests};
-use crate::store::follow::Sink;
+use crate::workload::events::Told;
+use crate::workload::store::follow::Sink;
+use cluster::events::Recorder;
 use serde_json::json;
 
 const KILLED: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 const BY_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
 
 /// A terminator of a Pod whose main container is done and whose sidecar, which has this variable, runs.
-fn open(variable: &str, code: u16) -> (Terminator, Requests) {
+fn open(variable: &str, code: u16) -> (Site, Requests) {
     let (client, requests) = fake::api_server(move |request| match (request.method, request.path) {
         ("GET", "/api/v1/nodes/n") => (200, r#"{"metadata":{"labels":{}}}"#.to_owned()),
         ("POST", path) if path.contains("containerrecreaterequests") => (code, fake::status(code)),
@@ -17,7 +19,27 @@ fn open(variable: &str, code: u16) -> (Terminator, Requests) {
     pods.list_begins();
     see(&pods, variable, 1);
     pods.list_ends();
-    (Terminator::new(client, Arc::new(pods)), requests)
+    let (teller, told) = events::teller("Terminate");
+    let recorder = Recorder::new(client.clone(), NAME, None);
+    let site = Site { terminator: Terminator::new(client, Arc::new(pods), teller), told, recorder };
+    (site, requests)
+}
+
+struct Site {
+    terminator: Terminator,
+    told: mpsc::Receiver<Told>,
+    recorder: Recorder,
+}
+
+impl Site {
+    /// One reconcile, and what it has to tell.
+    async fn reconcile(&mut self, key: &Key) -> Result<Next, ReconcileError> {
+        let next = self.terminator.reconcile(key).await;
+        while let Ok(told) = self.told.try_recv() {
+            told.write(&self.recorder).await;
+        }
+        next
+    }
 }
 
 fn see(pods: &Pods, variable: &str, version: u32) {
@@ -48,12 +70,12 @@ fn key() -> Key {
 #[tokio::test]
 async fn a_pod_that_stays_due_is_looked_at_again() {
     for code in [201, 409] {
-        let (terminator, requests) = open(KILLED, code);
+        let (mut terminator, requests) = open(KILLED, code);
         assert_eq!(terminator.reconcile(&key()).await.unwrap(), Next::After(SAFETY_NET));
         let told = requests.lock().unwrap().iter().filter(|request| request.contains("/events")).count();
         assert_eq!(told, usize::from(code == 201), "a request that exists is nothing to tell of");
     }
-    let (terminator, _) = open(KILLED, 503);
+    let (mut terminator, _) = open(KILLED, 503);
     assert!(terminator.reconcile(&key()).await.is_err());
     let other = ("jobs".to_owned(), "other".to_owned());
     assert_eq!(terminator.reconcile(&other).await.unwrap(), Next::Done);
@@ -61,10 +83,10 @@ async fn a_pod_that_stays_due_is_looked_at_again() {
 
 #[tokio::test]
 async fn a_warning_is_told_once_for_a_pod() {
-    let (terminator, requests) = open(BY_IMAGE, 201);
+    let (mut terminator, requests) = open(BY_IMAGE, 201);
     for version in 2..5 {
         terminator.reconcile(&key()).await.unwrap();
-        see(&terminator.pods, BY_IMAGE, version);
+        see(&terminator.terminator.pods, BY_IMAGE, version);
     }
     let requests = requests.lock().unwrap();
     let told: Vec<&String> = requests.iter().filter(|request| request.contains("/events")).collect();

@@ -16,7 +16,9 @@ use std::time::Duration;
 use api::annotations::SIDECARSET_PODS;
 use cluster::events::Allowance;
 use cluster::panics::{Panicked, contained};
+use cluster::resource::{self, PODS};
 use cluster::write::{self, PatchKind};
+use cluster::{ApiError, ErrorReason, Retry};
 use kube::Client;
 use planner::kinds::sidecarset::account::eviction::Evictions;
 use planner::kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
@@ -29,10 +31,9 @@ use planner::text::json_patch::string;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use super::{Controller, NAME, key, reference};
+use super::{Controller, NAME, SIDECAR_SETS, key, reference};
 use crate::metrics::Metrics;
 use crate::now;
-use crate::panics::tell;
 
 pub(super) mod reviewed;
 
@@ -188,24 +189,24 @@ impl<'c> Keeper<'c> {
         for (_, name) in due.into_iter().take(SETS) {
             self.due.remove(&name);
             let looked = contained(self.look_at(&world, &name)).await;
-            self.set_aside(&name, looked).await;
+            self.set_aside(&name, looked);
         }
         let missing: Vec<Box<str>> =
             self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
         for name in missing {
             let tried = contained(self.evict(&world, &name)).await;
-            self.set_aside(&name, tried).await;
+            self.set_aside(&name, tried);
         }
     }
 
     /// Leaves a SidecarSet alone for long where work on it panicked: the others go on.
-    async fn set_aside(&mut self, name: &str, outcome: Result<(), Panicked>) {
+    fn set_aside(&mut self, name: &str, outcome: Result<(), Panicked>) {
         let Err(Panicked { message, .. }) = outcome else { return };
         self.metrics.panicked(NAME);
         self.sets.remove(name);
         self.due.insert(name.into(), Instant::now() + FAILED.1);
         if let Some(set) = self.controller.sets.get(&key(name)) {
-            tell(&self.controller.recorder, &reference(&set), NAME, &message).await;
+            self.controller.teller.tell_panic(reference(&set), NAME, &message);
         }
     }
 
@@ -230,10 +231,10 @@ impl<'c> Keeper<'c> {
         let mut touched = BTreeSet::new();
         if !std::ptr::eq(self.world.as_ptr(), Arc::as_ptr(world)) && self.next_pass <= now {
             self.world = Arc::downgrade(world);
-            touched = ledger.pass(world);
+            touched = ledger.pass(world.inventory());
             self.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
         }
-        touched.append(&mut ledger.follow(world));
+        touched.append(&mut ledger.follow(world.inventory()));
         drop(ledger);
         touched.iter().for_each(|name| self.wake(name));
         self.controller.rollouts.changed().iter().for_each(|name| self.wake(name));
@@ -290,9 +291,8 @@ impl<'c> Keeper<'c> {
             match problem {
                 None => of_set.failures = 0,
                 Some(error) => {
-                    let error = cluster::client::message(&error);
                     if of_set.failures == 0 {
-                        warn!(sidecar_set = name, error, "the account of a SidecarSet can't be written");
+                        warn!(sidecar_set = name, %error, "the account of a SidecarSet can't be written");
                     }
                     let pause = doubled(FAILED, of_set.failures);
                     of_set.failures = of_set.failures.saturating_add(1);
@@ -309,13 +309,13 @@ impl<'c> Keeper<'c> {
         let known = known.filter(|(uid, _)| *uid == set.uid).map(|(_, since)| since);
         let registered = self.controller.reviewed.get(&reviewed::key());
         let now = now().now;
-        Case::new(entry, &set.subject, world, scope, now)
+        Case::new(entry, &set.subject, world.inventory(), scope, now)
             .remembering(known, &set.subject, now)
             .registered(registered.is_some_and(|registered| registered.scope.is_some()))
     }
 
     /// Writes the annotation, where it says something else.
-    async fn publish(&self, set: &RolloutSet, annotation: &str) -> Result<(), kube::Error> {
+    async fn publish(&self, set: &RolloutSet, annotation: &str) -> Result<(), ApiError> {
         if set.subject.says(annotation) {
             return Ok(());
         }
@@ -324,8 +324,14 @@ impl<'c> Keeper<'c> {
             string(&set.uid),
             string(annotation)
         );
-        let path = format!("/apis/{}/{}/{}", api::sidecarset::API_VERSION, api::sidecarset::PLURAL, set.name);
-        match write::patch(&self.controller.client, &path, PatchKind::Merge, body).await {
+        match write::patch(
+            &self.controller.client,
+            &SIDECAR_SETS.all().name(&set.name),
+            PatchKind::Merge,
+            body,
+        )
+        .await
+        {
             Ok(text) => {
                 if let Ok(after) = RolloutSet::read(&text) {
                     self.controller.sets.written(after);
@@ -333,7 +339,7 @@ impl<'c> Keeper<'c> {
                 Ok(())
             }
             // Gone, or another one of this name: the watch will tell.
-            Err(error) if cluster::client::is_outdated(&error) => Ok(()),
+            Err(error) if error.retry() == Retry::Now => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -354,14 +360,14 @@ impl<'c> Keeper<'c> {
             }
             of_set.told.insert(uid);
             let namespace = &pod.namespace;
-            let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-            match write::create(&self.controller.client, &path, event(set, uid, &pod)).await {
+            let events = resource::EVENTS.namespaced(namespace);
+            match write::create(&self.controller.client, &events, event(set, uid, &pod)).await {
                 Ok(_) => {}
-                // It was told before.
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                // It was told before, or nobody will read it.
+                Err(error) if error.is_conflict() => {}
+                Err(error) if error.retry() == Retry::Never => {}
                 Err(error) => {
-                    let error = cluster::client::message(&error);
-                    warn!(namespace = &**namespace, pod = &*pod.name, error, "an Event was not written");
+                    warn!(namespace = &**namespace, pod = &*pod.name, %error, "an Event was not written");
                 }
             }
         }
@@ -399,8 +405,10 @@ impl<'c> Keeper<'c> {
                     true
                 }
                 Ok(false) => continue,
-                Err(error) if is_answer(&error) => {
-                    evictions.refused(uid, &cluster::client::message(&error), now);
+                // It goes with its namespace.
+                Err(error) if error.retry() == Retry::Never => continue,
+                Err(error) if error.reason() != ErrorReason::Unanswered => {
+                    evictions.refused(uid, &error.to_string(), now);
                     continue;
                 }
                 // It may have been evicted all the same.
@@ -497,14 +505,9 @@ fn event(set: &RolloutSet, uid: Uid, pod: &Missed) -> String {
     )
 }
 
-/// The API server says that it did not do what it was asked for.
-fn is_answer(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if !(502..=504).contains(&status.code))
-}
-
 /// Evicts a Pod, unless it is found to have changed; true if it goes.
-async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> Result<bool, kube::Error> {
-    let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> Result<bool, ApiError> {
+    let path = PODS.namespaced(&pod.namespace).name(&pod.name);
     let Some(text) = write::get(client, &path).await? else { return Ok(false) };
     let Ok(live) = ObservedPod::read(&text) else { return Ok(false) };
     let record = PodRecord::of(&live, &mut Pool::default()).filter(|record| !record.is_leaving());
@@ -518,10 +521,10 @@ async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> R
         string(&pod.namespace),
         string(&live.metadata.uid)
     );
-    match write::create(client, &format!("{path}/eviction"), body).await {
+    match write::create(client, &path.subresource("eviction"), body).await {
         Ok(_) => Ok(true),
         // Gone, or another one of this name.
-        Err(error) if cluster::client::is_outdated(&error) => Ok(false),
+        Err(error) if error.retry() == Retry::Now => Ok(false),
         Err(error) => Err(error),
     }
 }

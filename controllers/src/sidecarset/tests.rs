@@ -1,10 +1,12 @@
 use super::*;
 use crate::fake::{self, Request, Requests};
-use crate::store::follow::Sink;
+use crate::workload::events::Told;
+use crate::workload::store::follow::Sink;
+use cluster::events::Recorder;
 use planner::server::world::World;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 /// A SidecarSet that has come from image 1 to image 2.
 pub(super) fn set(spec: &Value) -> Value {
@@ -75,6 +77,8 @@ fn agree(request: &Request<'_>, set: &Value) -> (u16, String) {
 pub(super) struct Site {
     pub(super) controller: Controller,
     requests: Requests,
+    recorder: Recorder,
+    told: tokio::sync::Mutex<mpsc::Receiver<Told>>,
 }
 
 impl Site {
@@ -98,11 +102,14 @@ impl Site {
         }
         known.list_ends();
         let index = Arc::new(Index::fixed(world));
-        let controller = Controller::new(client, "kruise-system", index, Arc::new(known));
+        let (teller, told) = events::teller("Update");
+        let recorder = Recorder::new(client.clone(), NAME, None);
+        let stores = Arc::new(Stores::new(Arc::new(known), index.clone(), "kruise-system"));
+        let controller = Controller::new(client, index, stores, teller);
         controller.sets.list_begins();
         controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
         controller.sets.list_ends();
-        Self { controller, requests }
+        Self { controller, requests, recorder, told: tokio::sync::Mutex::new(told) }
     }
 
     fn fleet(
@@ -117,7 +124,17 @@ impl Site {
         if let Some(rest) = self.controller.courses.rest("log") {
             advance(rest).await;
         }
-        self.controller.reconcile("log").await
+        let next = self.controller.reconcile(&"log".into()).await;
+        self.write_events().await;
+        next
+    }
+
+    /// Writes what there is to tell.
+    async fn write_events(&self) {
+        let mut told = self.told.lock().await;
+        while let Ok(told) = told.try_recv() {
+            told.write(&self.recorder).await;
+        }
     }
 
     /// Reconciles for this time, each time when it is due.
@@ -262,7 +279,7 @@ async fn a_set_that_is_gone_or_leaves_is_left_alone() {
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let site = Site::open(&leaving, [pod("p0", 10, 1)], |_| None);
     assert_eq!(site.reconcile().await.unwrap(), Next::Done);
-    assert_eq!(site.controller.reconcile("other").await.unwrap(), Next::Done);
+    assert_eq!(site.controller.reconcile(&"other".into()).await.unwrap(), Next::Done);
     assert!(site.requests.lock().unwrap().is_empty());
 }
 
@@ -304,7 +321,8 @@ async fn an_event_is_counted_up_and_another_note_makes_another_one() {
     let site = Site::fleet(&json!({}), |_| None);
     for (message, posts, patches) in [("a", 1, 0), ("a", 1, 1), ("b", 2, 1), ("b", 2, 2)] {
         let event = Event { warning: false, reason: "UpdateWaits", message: message.to_owned() };
-        site.controller.tell(&reference(&site.set()), &event).await;
+        site.controller.teller.tell(reference(&site.set()), event);
+        site.write_events().await;
         assert_eq!(
             (site.with("POST /apis/events").len(), site.with("PATCH /apis/events").len()),
             (posts, patches)

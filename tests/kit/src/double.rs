@@ -55,6 +55,12 @@ pub fn status(code: u16) -> String {
     )
 }
 
+/// What the API server says to a creation in a namespace that is being deleted.
+pub fn namespace_ends() -> (u16, String) {
+    let cause = r#""details":{"causes":[{"reason":"NamespaceTerminating","message":"namespace n is being terminated","field":"metadata.namespace"}]},"code""#;
+    (403, status(403).replace(r#""code""#, cause))
+}
+
 fn conflict(reason: &str) -> (u16, String) {
     (409, status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
 }

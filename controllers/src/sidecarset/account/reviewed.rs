@@ -1,5 +1,6 @@
 //! Which Pods the API server asks about now: a watch of the one registration, of which only that is kept.
 
+use cluster::Resource;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
@@ -7,8 +8,8 @@ use planner::kinds::sidecarset::account::Scope;
 use planner::server::registration::ConfigurationKind;
 use serde::Deserialize;
 
-use crate::store::follow::{Readable, follow, resource};
-use crate::store::{Kept, Store};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Kept, Store};
 
 const KIND: ConfigurationKind = ConfigurationKind::Mutating;
 
@@ -68,7 +69,7 @@ pub(super) fn key() -> Key {
 
 /// Keeps it current. Ends never.
 pub(in crate::sidecarset) async fn keep_current(client: Client, reviewed: &Store<Reviewed>) {
-    let kind = resource("admissionregistration.k8s.io", "v1", KIND.kind(), KIND.plural());
+    let kind = Resource::new("admissionregistration.k8s.io/v1", KIND.plural(), KIND.kind()).api_resource();
     let by_name = Config::default().fields(&format!("metadata.name={}", KIND.name()));
     follow(Api::<WatchedObject>::all_with(client, &kind), by_name, reviewed).await;
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::fake;
 use crate::sidecarset::tests::{Site, pod, set};
-use crate::store::follow::Sink;
+use crate::workload::queue::Reconciler;
+use crate::workload::store::follow::Sink;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, Ordering};
 use tokio::time::advance;
@@ -267,7 +268,7 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
     site.controller.sets.apply(RolloutSet::read(&other.to_string()).unwrap());
     register(&site);
     for name in ["log", "mesh"] {
-        site.controller.reconcile(name).await.unwrap();
+        site.controller.reconcile(&name.into()).await.unwrap();
     }
     let metrics = metrics();
     let mut keeper = keeper(&site, &metrics);

@@ -1,11 +1,21 @@
 //! A small cluster for tests: carries plans out at once, and has a kubelet that makes Pods run when asked.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
+use api::features::FeatureGates;
+
 use super::*;
-use crate::pod::observed::{ContainerStatus, PodCondition};
+use crate::pod::observed::{ContainerStatus, Pairs, PodCondition};
 use crate::pod::write::condition;
 use crate::text::json_patch;
+use crate::workload::children::Child;
+use crate::workload::event::Event;
+use crate::workload::plan::Outcome;
+use crate::workload::revision::RevisionStep;
+use crate::workload::snapshot::{Environment, Refusal};
+use crate::workload::told::plan_as_told;
 
 pub(super) const NOW: &str = "2026-05-01T08:00:00Z";
 
@@ -18,7 +28,8 @@ pub(super) struct Fleet {
     pub(super) refused: BTreeSet<String>,
     pub(super) held: BTreeMap<Box<str>, Refusal>,
     pub(super) gates: FeatureGates,
-    pub(super) settings: Settings,
+    pub(super) children: Vec<Arc<Child>>,
+    pub(super) environment: Environment,
     pub(super) now: Timestamp,
     pub(super) events: Vec<Event>,
     /// Pods that the API server only marks as being deleted.
@@ -30,24 +41,8 @@ pub(super) fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
-pub(super) fn merge(target: &mut Value, patch: Value) {
-    let patch = match patch {
-        Value::Object(patch) => patch,
-        other => {
-            *target = other;
-            return;
-        }
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(&key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
+pub(super) fn merge(target: &mut Value, patch: impl Into<Value>) {
+    ::json_patch::merge(target, &patch.into());
 }
 
 impl Fleet {
@@ -67,7 +62,8 @@ impl Fleet {
             refused: BTreeSet::new(),
             held: BTreeMap::new(),
             gates: FeatureGates::default(),
-            settings: Settings::default(),
+            children: Vec::new(),
+            environment: Environment::default(),
             now: NOW.parse().unwrap(),
             events: Vec::new(),
             lingering: false,
@@ -120,19 +116,20 @@ impl Fleet {
         serde_json::from_value(self.object.clone()).unwrap()
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan<Status> {
         self.planned(plan)
     }
 
     /// The plan of one who knows of refusals what the status tells.
-    pub(super) fn plan_as_told(&self) -> Plan {
+    pub(super) fn plan_as_told(&self) -> Plan<Status> {
         self.planned(plan_as_told)
     }
 
-    fn planned(&self, plan: impl Fn(&Snapshot<'_>, Moment) -> Plan) -> Plan {
+    fn planned(&self, plan: impl Fn(&Snapshot<'_, CloneSet>, Moment) -> Plan<Status>) -> Plan<Status> {
         let set = self.set();
         let snapshot = Snapshot {
-            set: &set,
+            workload: &set,
+            children: &self.children,
             pods: &self.pods,
             claims: &self.claims,
             revisions: &self.revisions,
@@ -141,7 +138,7 @@ impl Fleet {
             held: &self.held,
             collision_count: None,
             gates: &self.gates,
-            settings: self.settings,
+            environment: self.environment,
         };
         let seed = self.counter;
         plan(&snapshot, Moment { now: self.now, seed })
@@ -153,7 +150,7 @@ impl Fleet {
     }
 
     /// Plans until no revision is to be written.
-    pub(super) fn settled_plan(&mut self) -> Plan {
+    pub(super) fn settled_plan(&mut self) -> Plan<Status> {
         for _ in 0..3 {
             let plan = self.plan();
             match &plan.revision {
@@ -163,7 +160,7 @@ impl Fleet {
                     stored.metadata.uid = format!("revision-{}", self.next());
                     self.revisions.push(Arc::new(stored));
                 }
-                Some(RevisionStep::Bump { revision, patch }) => {
+                Some(RevisionStep::Patch { revision, patch }) => {
                     let patch: Value = serde_json::from_str(patch).unwrap();
                     let stored =
                         self.revisions.iter_mut().find(|known| known.name() == revision.name).unwrap();
@@ -175,7 +172,7 @@ impl Fleet {
     }
 
     /// Plans once and carries the plan out.
-    pub(super) fn step(&mut self) -> Plan {
+    pub(super) fn step(&mut self) -> Plan<Status> {
         let plan = self.settled_plan();
         for action in &plan.release {
             self.carry_out(action);
@@ -196,7 +193,7 @@ impl Fleet {
             assert_eq!(patch["metadata"]["uid"], "set-uid");
             merge(&mut self.object["status"], patch["status"].clone());
         }
-        if let Some(patch) = &plan.pods_to_delete {
+        if let Some(patch) = &plan.owner_patch {
             let patch: ::json_patch::Patch = serde_json::from_str(patch).unwrap();
             ::json_patch::patch(&mut self.object, &patch).unwrap();
         }
@@ -255,6 +252,9 @@ impl Fleet {
                         others.chain(value.as_str().map(|value| (key.as_str(), value))).collect();
                 }
                 metadata.resource_version = version.into();
+            }
+            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
+                panic!("no step of a CloneSet changes other children: {action}")
             }
         }
     }

@@ -1,0 +1,92 @@
+//! Why a reconcile failed.
+
+use cluster::{ApiError, ErrorReason, Retry};
+
+/// Why a reconcile failed, and at which object; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The API server refused a request, or can't be reached.
+    #[error("{request}: {0}", request = .0.request())]
+    Api(#[from] ApiError),
+    /// An object of the API server is not what its kind says.
+    #[error("{object} is not understood: {source}")]
+    Object {
+        /// What it was.
+        object: &'static str,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// What the object asks for can't be recorded.
+    #[error("no ControllerRevision can be made: {0}")]
+    Record(#[from] planner::text::canonical::CanonicalError),
+    /// A Pod's Node is not there.
+    #[error("node {0:?} does not exist")]
+    NoNode(String),
+    /// Nodes are not listed yet.
+    #[error("the Nodes can't be listed")]
+    NoNodes,
+    /// A ControllerRevision that was just written is not what is wanted.
+    #[error(
+        "the ControllerRevision that was written is not the one that is wanted: somebody else writes them too"
+    )]
+    Unsettled,
+    /// What was planned could not be carried out.
+    #[error("{0}")]
+    Action(String),
+    /// A defect of ours.
+    #[error("a defect of the controller: {0}")]
+    Panicked(String),
+    /// Some Pods could not be brought on; the others were.
+    #[error("{failed} Pods failed, the first: {first}")]
+    Pods {
+        /// How many.
+        failed: usize,
+        /// Namespace, name and problem of the first of them.
+        first: String,
+    },
+}
+
+impl ReconcileError {
+    /// What to say when `object` can't be read.
+    pub fn of_object(object: &'static str) -> impl Fn(serde_json::Error) -> Self {
+        move |source| Self::Object { object, source }
+    }
+
+    /// What users are told: of the API server only what it said.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Api(error) => error.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// When to try again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Api(error) => error.retry(),
+            _ => Retry::WhenHealthy,
+        }
+    }
+
+    /// Whether the API server refuses this request, and would go on to do so: no sign of trouble that others
+    /// have as well.
+    pub fn is_refusal(&self) -> bool {
+        self.retry() == Retry::Later
+    }
+
+    /// Whether what was asked for may have been done.
+    pub fn may_have_acted(&self) -> bool {
+        match self {
+            Self::Api(error) => error.may_have_acted(),
+            _ => true,
+        }
+    }
+
+    /// Whether no answer came.
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Api(error) => error.reason() == ErrorReason::Unanswered,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What all controllers share.
+//!
+//! ```text
+//!   stores          what is watched once for all: pods, claims, controller_revisions, nodes
+//!     '- store        objects of one kind, found by name and group; triggers  the keys to reconcile
+//!   queue           which key is reconciled when; delays  keys that are due later
+//!   controller      one reconcile of a workload of any kind, by the kind's plan
+//!     |- reading      looks again at what is not known for certain
+//!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
+//!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
+//!     '- memory       what was refused, and for how long; course  how long to rest
+//!   events          Events, written beside the work
+//! ```
+
+pub mod carry_out;
+mod children;
+pub(crate) mod controller;
+pub mod controller_revisions;
+pub(crate) mod course;
+pub mod created_pods;
+mod delays;
+pub mod events;
+mod executor;
+pub(crate) mod memory;
+mod nodes;
+pub mod pods;
+pub mod queue;
+mod reading;
+mod rehearsal;
+pub(crate) mod revisions;
+pub mod store;
+pub mod stores;
+pub(crate) mod triggers;

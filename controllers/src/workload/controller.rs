@@ -1,0 +1,496 @@
+//! The controller of a kind of workload, the same for all of them.
+//!
+//! ```text
+//!   workloads, Pods, claims, ControllerRevisions --(old, new)--> keys --> queue
+//!   reconcile: snapshot --> Workload::plan --> executor --> status, Events
+//!                 ^---------- what the writes returned ---'
+//! ```
+//!
+//! What to do is decided by the kind's plan; here it is gathered and carried out. After a plan a workload rests
+//! for a multiple of the time that the plan took, so that planning takes a small, constant share of the time
+//! however many Pods there are and however often they change.
+//!
+//! What the API server refuses is tried again after pauses that grow; everything else goes on meanwhile. Only
+//! where no plan can be made at all the workload as a whole rests longer and longer. A workload whose namespace
+//! is being deleted is left alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::features::Feature;
+use cluster::resource::Resource;
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, PatchKind};
+use cluster::{ApiError, Retry};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::pod::observed::ObservedPod;
+use planner::text::server_version::ServerVersion;
+use planner::workload::children::Child;
+use planner::workload::event::Event;
+use planner::workload::kind::Workload;
+use planner::workload::plan::{Outcome, Plan};
+use planner::workload::seen::Seen;
+use planner::workload::snapshot::{Environment, Snapshot};
+use planner::workload::status::StatusPlan;
+use planner::workload::trigger;
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use super::children;
+use super::controller_revisions::Group;
+use super::course::{Courses, CpuTime};
+use super::events::{self, Teller};
+use super::memory::{Memory, STATUS};
+use super::nodes::Labels;
+use super::queue::{self, Next, QueueSettings, Reconciler};
+use super::revisions::RevisionWriter;
+use super::store::follow::{Readable, follow};
+use super::store::{Change, Kept, Store};
+use super::stores::Stores;
+use super::triggers;
+use crate::{Context, ReconcileError, now};
+
+/// Pause before a workload is looked at again of which something had changed when it was to be written to.
+const SOON: Duration = Duration::from_secs(1);
+/// A workload is looked at again after this time even if no event tells of it.
+const SAFETY_NET: Duration = Duration::from_secs(600);
+
+/// A workload as it is kept.
+#[derive(Debug)]
+pub(crate) struct Stored<W>(pub(crate) W);
+
+impl<W: Workload> Kept for Stored<W> {
+    type Group = ();
+
+    fn namespace(&self) -> &str {
+        &self.0.metadata().namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.0.metadata().name
+    }
+
+    fn uid(&self) -> &str {
+        &self.0.metadata().uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.0.metadata().resource_version
+    }
+
+    fn groups(&self) -> Vec<()> {
+        Vec::new()
+    }
+}
+
+impl<W: Workload> Readable for Stored<W> {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json).map(Self)
+    }
+}
+
+/// Reconciles the workloads of one kind.
+pub(crate) struct Controller<W: Workload> {
+    pub(super) client: Client,
+    pub(super) context: Context,
+    pub(super) environment: Environment,
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) workloads: Store<Stored<W>>,
+    pub(crate) courses: Courses,
+    memories: Mutex<HashMap<Key, Memory>>,
+    teller: Teller,
+}
+
+/// One reconcile.
+pub(super) struct Work<'a, W> {
+    pub(super) workload: &'a W,
+    pods: HashMap<&'a str, &'a Arc<ObservedPod>>,
+}
+
+/// What became of the status.
+enum StatusWrite {
+    Done,
+    /// The workload is gone, or in another state by now.
+    Outdated,
+    /// It is not tried now.
+    Held,
+    Refused(String),
+}
+
+impl StatusWrite {
+    fn refusal(self) -> Option<String> {
+        match self {
+            Self::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl<'a, W: Workload> Work<'a, W> {
+    fn new(workload: &'a W, pods: &'a [Arc<ObservedPod>]) -> Self {
+        Self { workload, pods: pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect() }
+    }
+
+    /// The Pod, if the snapshot has it.
+    pub(super) fn pod(&self, seen: &Seen) -> Option<&'a ObservedPod> {
+        self.pods.get(seen.name.as_str()).filter(|pod| *pod.metadata.uid == *seen.uid).map(|pod| &***pod)
+    }
+
+    /// Pods that have not ended.
+    fn present(&self) -> usize {
+        let ended = |pod: &&&Arc<ObservedPod>| matches!(&*pod.status.phase, "Succeeded" | "Failed");
+        self.pods.values().filter(|pod| !ended(pod)).count()
+    }
+}
+
+/// Reconciles the workloads of kind `W`. Ends never.
+pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
+    let client = context.client.clone();
+    let environment = environment(&context).await;
+    let (teller, told) = events::teller("Reconcile");
+    let controller = Arc::new(Controller::<W>::new(context, environment, stores.clone(), teller.clone()));
+    controller.context.metrics.caches.count(settings.name, W::KIND, &controller, |all| all.workloads.len());
+    let (sender, keys) = mpsc::unbounded_channel();
+    let work = async {
+        tokio::join!(stores.synced(), controller.workloads.synced());
+        queue::serve(settings, &controller.context, keys, controller.clone(), (teller, told)).await;
+    };
+    let everywhere = Api::<WatchedObject>::all_with(client, &resource::<W>().api_resource());
+    tokio::join!(
+        follow(everywhere, Config::default(), &controller.workloads),
+        triggers::forward(controller.workloads.subscribe(), sender.clone(), |change| {
+            controller.of_workload(change)
+        }),
+        triggers::forward(stores.pods.subscribe(), sender.clone(), |Change { old, new }| {
+            trigger::of_pod::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+        }),
+        triggers::forward(stores.claims.subscribe(), sender.clone(), |Change { old, new }| {
+            trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+        }),
+        triggers::forward(stores.revisions.stored.subscribe(), sender, |Change { old, new }| {
+            trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+        }),
+        work,
+    );
+}
+
+/// What the API server can do. It is asked until it answers: plans differ by it.
+async fn environment(context: &Context) -> Environment {
+    let gates = &context.settings.gates;
+    let wanted = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
+    let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
+    loop {
+        let version = context.client.apiserver_version().await.map_err(ApiError::from);
+        let path = children::PULL_JOBS.all().query("limit=1");
+        let jobs = if pre_download { write::get(&context.client, &path).await } else { Ok(None) };
+        match (version, jobs) {
+            (Ok(version), Ok(jobs)) => {
+                return Environment {
+                    exclude_preparing_delete: context.settings.cloneset_scaling_exclude_preparing_delete,
+                    server: ServerVersion::parse(&version.git_version),
+                    pull_jobs: jobs.is_some(),
+                };
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                debug!(%error, "the API server does not say what it can do");
+                tokio::time::sleep(SOON).await;
+            }
+        }
+    }
+}
+
+fn at_once(key: Key) -> (Key, Duration) {
+    (key, Duration::ZERO)
+}
+
+fn course(key: &Key) -> String {
+    format!("{}/{}", key.0, key.1)
+}
+
+fn resource<W: Workload>() -> Resource<'static> {
+    Resource::new(W::API_VERSION, W::PLURAL, W::KIND)
+}
+
+impl<W: Workload> Reconciler for Controller<W> {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let course = course(key);
+        let Some(stored) = self.workloads.get(key) else {
+            self.courses.forget(&course);
+            self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            return Ok(Next::Done);
+        };
+        let Stored(workload) = &*stored;
+        if self.memory(workload, |memory| memory.namespace_ends) {
+            return Ok(Next::Done);
+        }
+        if let Some(rest) = self.courses.rest(&course) {
+            return Ok(Next::After(rest));
+        }
+        let next = self.advance(workload, &course).await;
+        match &next {
+            // What was refused has pauses of its own.
+            Ok(_) | Err(ReconcileError::Action(_)) => self.courses.succeeded(&course),
+            Err(error) if error.retry() == Retry::Never => {
+                self.memory(workload, |memory| memory.namespace_ends = true);
+            }
+            Err(_) => self.courses.failed(&course),
+        }
+        next
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.workloads.get(key).map(|stored| reference(&stored.0))
+    }
+
+    fn panicked(&self, key: &Key) {
+        self.courses.failed(&course(key));
+    }
+}
+
+impl<W: Workload> Controller<W> {
+    pub(crate) fn new(
+        context: Context,
+        environment: Environment,
+        stores: Arc<Stores>,
+        teller: Teller,
+    ) -> Self {
+        Self {
+            client: context.client.clone(),
+            context,
+            environment,
+            stores,
+            workloads: Store::default(),
+            courses: Courses::default(),
+            memories: Mutex::default(),
+            teller,
+        }
+    }
+
+    /// The workload, if it has changed; what its spec says anew is tried at once, whatever was refused before.
+    pub(crate) fn of_workload(&self, change: &Change<Stored<W>>) -> Option<(Key, Duration)> {
+        let old = change.old.as_deref().map(|Stored(old)| old);
+        let new = change.new.as_deref().map(|Stored(new)| new);
+        let said = |workload: &W| (workload.metadata().uid.clone(), workload.metadata().generation);
+        if let Some(new) = new
+            && old.map(said) != Some(said(new))
+        {
+            self.courses.wake(&course(&key_of(new)));
+            self.memory(new, |memory| memory.pauses.clear());
+        }
+        trigger::of_workload(old, new).map(at_once)
+    }
+
+    async fn advance(&self, workload: &W, course: &str) -> Result<Next, ReconcileError> {
+        self.look_again(workload).await?;
+        let pods = self.stores.pods.owned_by(&workload.metadata().uid);
+        let nodes = if workload.reads_nodes(pods.len()) {
+            self.stores.nodes.labels().await?
+        } else {
+            Arc::new(BTreeMap::new())
+        };
+        let children = self.children(workload).await?;
+        let time = CpuTime::begin();
+        let mut planned = self.plan(workload, &pods, &children, &nodes);
+        let mut took = time.taken();
+        if let Some(step) = planned.revision.take() {
+            let created = self.revisions(workload).write(step).await?;
+            if let Some((_, collisions)) = created {
+                self.memory(workload, |memory| memory.collision_count = Some(collisions));
+            }
+            let time = CpuTime::begin();
+            planned = self.plan(workload, &pods, &children, &nodes);
+            took += time.taken();
+            if planned.revision.is_some() {
+                return Err(ReconcileError::Unsettled);
+            }
+        }
+        self.courses.plan_took(course, took);
+        self.carry_out(&Work::new(workload, &pods), planned).await
+    }
+
+    fn plan(
+        &self,
+        workload: &W,
+        pods: &[Arc<ObservedPod>],
+        children: &[Arc<Child>],
+        nodes: &Labels,
+    ) -> Plan<W::Status> {
+        let uid = &workload.metadata().uid;
+        let claims = self.stores.claims.group(&uid.as_str().into());
+        let stored = &self.stores.revisions.stored;
+        let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
+        revisions.extend(stored.group(&Group::Orphans(workload.metadata().namespace.as_str().into())));
+        let (refused, held, collision_count) = self.memory(workload, |memory| {
+            memory.keep_refused(&claims);
+            (memory.refused.clone(), memory.pauses.held_updates(), memory.collision_count)
+        });
+        let snapshot = Snapshot {
+            workload,
+            pods,
+            claims: &claims,
+            children,
+            revisions: &revisions,
+            nodes,
+            refused: &refused,
+            held: &held,
+            collision_count,
+            gates: &self.context.settings.gates,
+            environment: self.environment,
+        };
+        W::plan(&snapshot, now())
+    }
+
+    /// Steps 2 to 8 of [`Plan`].
+    async fn carry_out(&self, work: &Work<'_, W>, mut plan: Plan<W::Status>) -> Result<Next, ReconcileError> {
+        let workload = work.workload;
+        for event in std::mem::take(&mut plan.events) {
+            self.tell(workload, event);
+        }
+        let planned = plan.release.iter().chain(&plan.scale).chain(&plan.update);
+        self.memory(workload, |memory| memory.pauses.review(planned, work.present()));
+        let released = self.act(work, &plan.release).await;
+        // Creations take long: new Pods must not wait for their conditions until the last one is there.
+        let (beside, after) = plan.split_update();
+        let (scaled, mut updated) = tokio::join!(self.act(work, &plan.scale), self.act(work, beside));
+        let skipped = !after.is_empty() && !scaled.lets_updates_begin();
+        if !skipped {
+            updated = updated.and(self.act(work, after).await);
+        }
+        if self.memory(workload, |memory| memory.namespace_ends) {
+            return Ok(Next::Done);
+        }
+        if updated.failure.is_none() {
+            // Updates that are held up are not in the plan; the trouble is the same.
+            let held = self.memory(workload, |memory| memory.pauses.held_updates());
+            updated.failure = held.into_values().next().map(|refusal| refusal.message.into());
+        }
+        let scale = scaled.outcome(plan.problems.scale);
+        let update = match updated.outcome(plan.problems.update) {
+            Outcome::Succeeded if skipped => Outcome::Skipped,
+            outcome => outcome,
+        };
+        let status = match plan.status {
+            Some(status) => self.write_status(workload, &status, &scale, &update).await,
+            None => StatusWrite::Done,
+        };
+        self.pre_download(work, &plan.pre_download).await;
+        let name = &workload.metadata().name;
+        if let Some(patch) = plan.owner_patch
+            && let Err(error) = self.patch(workload, "", PatchKind::Json, patch).await
+        {
+            warn!(kind = W::KIND, name, %error, "names of Pods that are gone stay in the spec");
+        }
+        for revision in &plan.obsolete_revisions {
+            if let Err(error) = self.revisions(workload).delete(revision).await {
+                warn!(revision = revision.name, %error, "an obsolete ControllerRevision stays");
+            }
+        }
+        let mut problems = [scale, update].into_iter().filter_map(|outcome| match outcome {
+            Outcome::Failed(message) => Some(message),
+            _ => None,
+        });
+        let tried =
+            released.failed || scaled.failed || updated.failed || matches!(status, StatusWrite::Refused(_));
+        let outdated = released.outdated || scaled.outdated || updated.outdated;
+        let again = skipped || matches!(status, StatusWrite::Outdated);
+        let problem = problems.next().or(released.failure).or(status.refusal());
+        let (news, pause) = self
+            .memory(workload, |memory| (memory.is_news(problem.as_deref()) || tried, memory.pauses.next()));
+        match problem {
+            Some(problem) if news => Err(ReconcileError::Action(problem)),
+            _ if outdated || again => Ok(Next::After(SOON)),
+            _ => Ok(Next::After(plan.requeue_after.into_iter().chain(pause).fold(SAFETY_NET, Duration::min))),
+        }
+    }
+
+    async fn write_status(
+        &self,
+        workload: &W,
+        status: &StatusPlan<W::Status>,
+        scale: &Outcome,
+        update: &Outcome,
+    ) -> StatusWrite {
+        let Some(patch) = status.patch(scale, update) else { return StatusWrite::Done };
+        if self.memory(workload, |memory| memory.pauses.held(STATUS)).is_some() {
+            return StatusWrite::Held;
+        }
+        match self.patch(workload, "status", PatchKind::Merge, patch).await {
+            Ok(written) => {
+                self.memory(workload, |memory| memory.pauses.succeeded(STATUS));
+                if written { StatusWrite::Done } else { StatusWrite::Outdated }
+            }
+            Err(error) => {
+                let error = error.message();
+                self.memory(workload, |memory| memory.pauses.failed(STATUS, &error));
+                StatusWrite::Refused(error)
+            }
+        }
+    }
+
+    /// False if the workload is gone, or in another state by now.
+    async fn patch(
+        &self,
+        workload: &W,
+        part: &str,
+        kind: PatchKind,
+        patch: String,
+    ) -> Result<bool, ReconcileError> {
+        let metadata = workload.metadata();
+        let path = resource::<W>().namespaced(&metadata.namespace).name(&metadata.name).subresource(part);
+        match write::patch(&self.client, &path, kind, patch).await {
+            Ok(text) => {
+                let after = Stored::read(&text).map_err(ReconcileError::of_object(W::KIND))?;
+                self.workloads.written(after);
+            }
+            Err(error) if error.retry() == Retry::Now => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(true)
+    }
+
+    /// The ControllerRevisions of the workload's namespace.
+    pub(super) fn revisions<'a>(&'a self, workload: &'a W) -> RevisionWriter<'a> {
+        RevisionWriter {
+            client: &self.client,
+            stored: &self.stores.revisions.stored,
+            namespace: &workload.metadata().namespace,
+        }
+    }
+
+    // Held for single operations only, never over an await.
+    pub(crate) fn memory<T>(&self, workload: &W, use_it: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = memories.entry(key_of(workload)).or_default();
+        let uid = &workload.metadata().uid;
+        if memory.uid != *uid {
+            *memory = Memory::of(uid);
+        }
+        use_it(memory)
+    }
+
+    pub(super) fn tell(&self, workload: &W, event: Event) {
+        self.teller.tell(reference(workload), event);
+    }
+}
+
+fn key_of(workload: &impl Workload) -> Key {
+    (workload.metadata().namespace.clone(), workload.metadata().name.clone())
+}
+
+fn reference<W: Workload>(workload: &W) -> ObjectReference {
+    let metadata = workload.metadata();
+    ObjectReference {
+        api_version: Some(W::API_VERSION.to_owned()),
+        kind: Some(W::KIND.to_owned()),
+        namespace: Some(metadata.namespace.clone()),
+        name: Some(metadata.name.clone()),
+        uid: Some(metadata.uid.clone()),
+        resource_version: Some(metadata.resource_version.clone()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,54 @@
+//! How ControllerRevisions are found.
+
+use api::labels::SIDECARSET_NAME;
+use planner::workload::revision::StoredRevision;
+
+use crate::workload::store::Kept;
+use crate::workload::store::follow::Readable;
+
+/// What ControllerRevisions are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// The name of the SidecarSet in their label.
+    SidecarSet(Box<str>),
+    /// The UID of the owner that manages them.
+    Owner(Box<str>),
+    /// The namespace, for those that nobody manages.
+    Orphans(Box<str>),
+}
+
+impl Kept for StoredRevision {
+    type Group = Group;
+
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let set =
+            self.metadata.labels.get(SIDECARSET_NAME).map(|name| Group::SidecarSet(name.as_str().into()));
+        let owner = match self.metadata.controller() {
+            Some(owner) => Group::Owner(owner.uid.as_str().into()),
+            None => Group::Orphans(self.metadata.namespace.as_str().into()),
+        };
+        set.into_iter().chain([owner]).collect()
+    }
+}
+
+impl Readable for StoredRevision {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
+    }
+}

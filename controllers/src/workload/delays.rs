@@ -1,0 +1,79 @@
+//! Keys that are due later, each at one time.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::time::{DelayQueue, delay_queue};
+
+/// Keys, and when they are due.
+pub(crate) struct Delays<K> {
+    queue: DelayQueue<K>,
+    places: BTreeMap<K, delay_queue::Key>,
+}
+
+impl<K> Default for Delays<K> {
+    fn default() -> Self {
+        Self { queue: DelayQueue::new(), places: BTreeMap::new() }
+    }
+}
+
+impl<K: Clone + Ord> Delays<K> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Makes `key` due after `pause`, whenever it was due before.
+    pub(crate) fn put(&mut self, key: K, pause: Duration) {
+        match self.places.get(&key) {
+            Some(place) => self.queue.reset(place, pause),
+            None => drop(self.places.insert(key.clone(), self.queue.insert(key, pause))),
+        }
+    }
+
+    /// Makes `key` due after `pause` at the latest.
+    pub(crate) fn put_no_later(&mut self, key: K, pause: Duration) {
+        let known = self.places.get(&key).map(|place| self.queue.deadline(place));
+        if known.is_none_or(|known| Instant::now() + pause < known) {
+            self.put(key, pause);
+        }
+    }
+
+    /// Forgets when `key` is due.
+    pub(crate) fn remove(&mut self, key: &K) {
+        if let Some(place) = self.places.remove(key) {
+            self.queue.remove(&place);
+        }
+    }
+
+    /// The next key, once it is due; `None` at once where no key is.
+    pub(crate) async fn next(&mut self) -> Option<K> {
+        let key = poll_fn(|context| self.queue.poll_expired(context)).await?.into_inner();
+        self.places.remove(&key);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_key_is_due_once() {
+        let begun = Instant::now();
+        let mut delays = Delays::default();
+        for (key, seconds) in [("a", 5), ("b", 9), ("c", 1), ("a", 7)] {
+            delays.put(key, Duration::from_secs(seconds));
+        }
+        for (key, seconds) in [("a", 8), ("b", 3)] {
+            delays.put_no_later(key, Duration::from_secs(seconds));
+        }
+        delays.remove(&"c");
+        for (key, seconds) in [("b", 3), ("a", 7)] {
+            assert_eq!(delays.next().await, Some(key));
+            assert_eq!(begun.elapsed().as_secs(), seconds);
+        }
+        assert!(delays.is_empty() && delays.next().await.is_none());
+    }
+}

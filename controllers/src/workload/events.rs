@@ -1,0 +1,63 @@
+//! Events about objects: written one after another, beside the work that they tell of.
+
+use cluster::events::{Recorder, Severity};
+use k8s_openapi::api::core::v1::ObjectReference;
+use planner::workload::event::Event;
+use tokio::sync::mpsc;
+
+/// Events that may wait to be written. More are dropped: they tell of what can be seen.
+const WAITING: usize = 4096;
+
+/// Where a controller leaves its Events.
+#[derive(Clone)]
+pub struct Teller {
+    action: &'static str,
+    events: mpsc::Sender<Told>,
+}
+
+/// An Event that waits to be written.
+pub struct Told {
+    action: &'static str,
+    object: ObjectReference,
+    /// What it says.
+    pub event: Event,
+}
+
+/// Events of what `action` names, and where they come out.
+pub fn teller(action: &'static str) -> (Teller, mpsc::Receiver<Told>) {
+    let (events, told) = mpsc::channel(WAITING);
+    (Teller { action, events }, told)
+}
+
+impl Teller {
+    /// Has an Event about `object` written; where too many wait, it is dropped.
+    pub fn tell(&self, object: ObjectReference, event: Event) {
+        drop(self.events.try_send(Told { action: self.action, object, event }));
+    }
+
+    /// Tells that `controller` panicked at `object`.
+    pub fn tell_panic(&self, object: ObjectReference, controller: &str, panic: &str) {
+        let message = format!(
+            "A defect of {controller}: {panic}. This object is tried again after pauses that grow; others are \
+             not concerned. Please report it"
+        );
+        let event = Event { warning: true, reason: "ReconcilePanicked", message };
+        drop(self.events.try_send(Told { action: "Reconcile", object, event }));
+    }
+}
+
+/// Writes the Events until nobody leaves any more.
+pub async fn write(recorder: &Recorder, events: &mut mpsc::Receiver<Told>) {
+    while let Some(told) = events.recv().await {
+        told.write(recorder).await;
+    }
+}
+
+impl Told {
+    /// Writes it.
+    pub async fn write(self, recorder: &Recorder) {
+        let Self { action, object, event } = self;
+        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+        recorder.record(&object, severity, action, event.reason, event.message).await;
+    }
+}

@@ -1,0 +1,381 @@
+//! Carries out the actions of a plan.
+//!
+//! What each write returned goes into the stores at once, so that no plan is made on something older. An
+//! answer that did not come leaves open what happened: then the object is read again before the next plan.
+//! What is refused is held up for a while, for longer each time; nothing else is.
+
+use cluster::resource::{CLAIMS, PODS, Path, Resource};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind, deletion};
+use cluster::{ErrorReason, Retry};
+use futures::{StreamExt, stream};
+use planner::pod::observed::ObservedPod;
+use planner::workload::action::{Action, Part, WriteReason};
+use planner::workload::children::Claim;
+use planner::workload::kind::Workload;
+use planner::workload::new_pod::NewClaim;
+use planner::workload::plan::Outcome;
+use planner::workload::seen::Seen;
+
+use super::carry_out::{Carried, carry_out};
+use super::controller::{Controller, Work};
+use super::memory::{CREATIONS, key};
+use super::reading::Holder;
+use super::rehearsal::rehearse;
+use crate::ReconcileError;
+
+/// Writes of one workload that are under way at a time.
+const CONCURRENCY: usize = 8;
+
+/// What came of a step.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// At least one action succeeded, if only in part.
+    pub(super) acted: bool,
+    /// No answer came to at least one, which may have been carried out.
+    pub(super) unanswered: bool,
+    /// Some object had changed: a new plan has to be made.
+    pub(super) outdated: bool,
+    /// At least one action was tried and failed.
+    pub(super) failed: bool,
+    /// The first failure, also of an action that is held up for an earlier one.
+    pub(super) failure: Option<String>,
+}
+
+/// What came of one action.
+enum Attempt {
+    Done,
+    /// Done in part, the rest had changed.
+    Outdated {
+        acted: bool,
+    },
+    Failed {
+        acted: bool,
+        unanswered: bool,
+        error: String,
+    },
+    /// Not tried: it failed a short while ago.
+    Held(String),
+}
+
+impl Done {
+    fn add(&mut self, attempt: Attempt) {
+        match attempt {
+            Attempt::Done => self.acted = true,
+            Attempt::Outdated { acted } => {
+                self.acted |= acted;
+                self.outdated = true;
+            }
+            Attempt::Failed { acted, unanswered, error } => {
+                self.acted |= acted;
+                self.unanswered |= unanswered;
+                self.failed = true;
+                self.failure.get_or_insert(error);
+            }
+            Attempt::Held(error) => drop(self.failure.get_or_insert(error)),
+        }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            acted: self.acted || other.acted,
+            unanswered: self.unanswered || other.unanswered,
+            outdated: self.outdated || other.outdated,
+            failed: self.failed || other.failed,
+            failure: self.failure.or(other.failure),
+        }
+    }
+
+    /// Whether updates may begin after the scale step `self`: they were planned on the Pods as they were before it.
+    pub(super) fn lets_updates_begin(&self) -> bool {
+        !self.acted && !self.unanswered
+    }
+
+    /// The outcome for the status; what could not be planned comes first.
+    pub(super) fn outcome(&self, problem: Option<String>) -> Outcome {
+        match problem.or_else(|| self.failure.clone()) {
+            Some(message) => Outcome::Failed(message),
+            None => Outcome::Succeeded,
+        }
+    }
+}
+
+impl<W: Workload> Controller<W> {
+    /// Carries out all actions, but those that are held up. The creations and the others do not wait for one
+    /// another.
+    pub(super) async fn act<'p>(
+        &self,
+        work: &Work<'_, W>,
+        actions: impl IntoIterator<Item = &'p Action>,
+    ) -> Done {
+        let (creations, others): (Vec<_>, Vec<_>) =
+            actions.into_iter().partition(|action| matches!(action, Action::CreatePod { .. }));
+        let (created, done) = tokio::join!(self.create_all(work, &creations), self.batch(work, &others));
+        created.and(done)
+    }
+
+    /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
+    /// then they pause together.
+    async fn create_all(&self, work: &Work<'_, W>, creations: &[&Action]) -> Done {
+        let mut done = Done::default();
+        if creations.is_empty() {
+            return done;
+        }
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(CREATIONS)) {
+            done.add(Attempt::Held(error));
+            return done;
+        }
+        let (mut rest, mut size) = (creations, 1);
+        while !rest.is_empty() && done.failure.is_none() && !self.namespace_ends(work) {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            done = done.and(self.batch(work, batch).await);
+            (rest, size) = (later, size * 2);
+        }
+        self.memory(work.workload, |memory| match &done.failure {
+            Some(error) => memory.pauses.failed(CREATIONS, error),
+            None => memory.pauses.succeeded(CREATIONS),
+        });
+        done
+    }
+
+    fn namespace_ends(&self, work: &Work<'_, W>) -> bool {
+        self.memory(work.workload, |memory| memory.namespace_ends)
+    }
+
+    async fn batch(&self, work: &Work<'_, W>, actions: &[&Action]) -> Done {
+        let attempts: Vec<_> = actions.iter().map(|action| self.attempt(work, action)).collect();
+        let mut attempts = stream::iter(attempts).buffer_unordered(CONCURRENCY);
+        let mut done = Done::default();
+        while let Some(attempt) = attempts.next().await {
+            done.add(attempt);
+        }
+        done
+    }
+
+    async fn attempt(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
+        // Creations pause together.
+        if matches!(action, Action::CreatePod { .. }) {
+            return self.carry_out_one(work, action).await;
+        }
+        let key = key(action);
+        if let Some(error) = self.memory(work.workload, |memory| memory.pauses.held(&key)) {
+            return Attempt::Held(error);
+        }
+        let attempt = self.carry_out_one(work, action).await;
+        self.memory(work.workload, |memory| match &attempt {
+            Attempt::Failed { error, .. } => memory.pauses.action_failed(action, error),
+            _ => memory.pauses.succeeded(&key),
+        });
+        attempt
+    }
+
+    async fn carry_out_one(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
+        match action {
+            Action::CreatePod { instance_id, json, claims, .. } => {
+                self.create(work, action, instance_id, json, claims).await
+            }
+            Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
+            Action::WritePod { pod, writes, reason, .. } => {
+                let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
+                if *reason == WriteReason::UpdateInPlace
+                    && self.memory(work.workload, |memory| memory.pauses.refuse_updates())
+                    && let Err(error) = rehearse(&self.client, known, writes).await
+                {
+                    return self.failed(work, action, Part::Itself, &error, false);
+                }
+                match carry_out(&self.client, &self.stores.pods, known, writes).await {
+                    Ok(Carried::Written(_)) => self.succeeded(work, action),
+                    Ok(Carried::Outdated) => Attempt::Outdated { acted: false },
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
+            Action::DeleteClaim(claim) => {
+                let done = match self.has_pod(work, claim).await {
+                    Ok(true) => return Attempt::Outdated { acted: false },
+                    Ok(false) => self.delete_claim(work, claim).await,
+                    Err(error) => Err(error),
+                };
+                match done {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
+            Action::HandOverClaim { claim, patch, .. } => {
+                let path = work.of(CLAIMS).name(&claim.name);
+                let text = write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await;
+                match text.map(|text| self.take_in_claim(&text)) {
+                    Ok(()) => Attempt::Done,
+                    Err(error) if error.retry() == Retry::Now => Attempt::Outdated { acted: false },
+                    Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
+                }
+            }
+            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
+                match self.change_child(work, action).await {
+                    Ok(()) => Attempt::Done,
+                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
+                }
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        work: &Work<'_, W>,
+        action: &Action,
+        instance_id: &str,
+        json: &str,
+        claims: &[NewClaim],
+    ) -> Attempt {
+        if !claims.is_empty() {
+            // Until the Pod is there, whatever happens: the claims are for its next try.
+            self.memory(work.workload, |memory| memory.refused.insert(instance_id.to_owned()));
+        }
+        let mut acted = false;
+        for claim in claims {
+            let part = Part::Claim(&claim.name);
+            match write::create(&self.client, &work.of(CLAIMS), claim.json.clone()).await {
+                Ok(text) => {
+                    self.take_in_claim(&text);
+                    acted = true;
+                }
+                // Made by an attempt whose answer did not come; else the name is not ours.
+                Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                    match self.holder_of_claim(work.workload, &claim.name).await {
+                        Ok(Holder::Ours) => {}
+                        Ok(Holder::Nobody) => return Attempt::Outdated { acted },
+                        Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
+                        Err(error) => return self.failed(work, action, part, &error, acted),
+                    }
+                }
+                Err(error) => return self.failed(work, action, part, &error.into(), acted),
+            }
+        }
+        match write::create(&self.client, &work.of(PODS), json.to_owned()).await {
+            Ok(text) => {
+                self.memory(work.workload, |memory| memory.refused.remove(instance_id));
+                match self.stores.pods.written(&text) {
+                    Ok(_) => self.succeeded(work, action),
+                    Err(error) => {
+                        let error = ReconcileError::of_object("Pod")(error);
+                        self.failed(work, action, Part::Itself, &error, true)
+                    }
+                }
+            }
+            Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                match self.holder_of_pod(work.workload, action.object()).await {
+                    Ok(Holder::Ours | Holder::Nobody) => Attempt::Outdated { acted },
+                    Ok(Holder::Other) => self.failed(work, action, Part::Itself, &error.into(), acted),
+                    Err(error) => self.failed(work, action, Part::Itself, &error, acted),
+                }
+            }
+            Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
+        }
+    }
+
+    async fn delete(&self, work: &Work<'_, W>, action: &Action, pod: &Seen, claims: &[Seen]) -> Attempt {
+        let options = deletion(&pod.uid, Some(&pod.resource_version));
+        match write::delete(&self.client, &work.of(PODS).name(&pod.name), options).await {
+            Ok(text) => self.take_in_deleted(work, pod, &text),
+            Err(error) if error.retry() == Retry::Now => {
+                if error.reason() == ErrorReason::NotFound {
+                    self.stores.pods.deleted(&work.key_of(&pod.name), &pod.resource_version);
+                }
+                return Attempt::Outdated { acted: false };
+            }
+            Err(error) => return self.failed(work, action, Part::Itself, &error.into(), false),
+        }
+        for claim in claims {
+            if let Err(error) = self.delete_claim(work, claim).await {
+                self.tell_success(work, action);
+                return self.failed(work, action, Part::Claim(&claim.name), &error, true);
+            }
+        }
+        self.succeeded(work, action)
+    }
+
+    /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
+    async fn delete_claim(&self, work: &Work<'_, W>, claim: &Seen) -> Result<(), ReconcileError> {
+        let path = work.of(CLAIMS).name(&claim.name);
+        match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
+            Ok(text) => {
+                let still_there =
+                    Claim::read(&text).ok().filter(|claim| claim.metadata.deletion_timestamp.is_some());
+                match still_there {
+                    Some(ending) => self.stores.claims.written(ending),
+                    None => self.stores.claims.deleted(&work.key_of(&claim.name), &claim.resource_version),
+                }
+                Ok(())
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
+    fn take_in_deleted(&self, work: &Work<'_, W>, seen: &Seen, text: &str) {
+        let ends = ObservedPod::read(text).is_ok_and(|pod| pod.metadata.deletion_timestamp.is_some());
+        if !ends || self.stores.pods.written(text).is_err() {
+            self.stores.pods.deleted(&work.key_of(&seen.name), &seen.resource_version);
+        }
+    }
+
+    pub(super) fn take_in_claim(&self, text: &str) {
+        if let Ok(claim) = Claim::read(text) {
+            self.stores.claims.written(claim);
+        }
+    }
+
+    fn succeeded(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
+        self.tell_success(work, action);
+        Attempt::Done
+    }
+
+    fn tell_success(&self, work: &Work<'_, W>, action: &Action) {
+        if let Some(event) = action.success() {
+            self.tell(work.workload, event);
+        }
+    }
+
+    fn failed(
+        &self,
+        work: &Work<'_, W>,
+        action: &Action,
+        part: Part<'_>,
+        error: &ReconcileError,
+        acted: bool,
+    ) -> Attempt {
+        if error.retry() == Retry::Never {
+            self.memory(work.workload, |memory| memory.namespace_ends = true);
+            return Attempt::Outdated { acted };
+        }
+        let object = match (part, action) {
+            (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
+            (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
+                Some((CLAIMS, claim.name.clone()))
+            }
+            (_, Action::CreatePod { .. } | Action::DeletePod { .. } | Action::WritePod { .. }) => {
+                Some((PODS, action.object().to_owned()))
+            }
+            // Each of these writes may be repeated.
+            _ => None,
+        };
+        if let Some(object) = object.filter(|_| error.may_have_acted()) {
+            self.memory(work.workload, |memory| memory.uncertain.insert(object));
+        }
+        let message = error.message();
+        if let Some(event) = action.failure(part, &message) {
+            self.tell(work.workload, event);
+        }
+        Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }
+    }
+}
+
+impl<W: Workload> Work<'_, W> {
+    pub(super) fn of(&self, resource: Resource<'_>) -> Path {
+        resource.namespaced(&self.workload.metadata().namespace)
+    }
+
+    pub(super) fn key_of(&self, name: &str) -> Key {
+        (self.workload.metadata().namespace.clone(), name.to_owned())
+    }
+}

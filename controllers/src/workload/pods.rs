@@ -1,0 +1,253 @@
+//! The Pods that some controller needs: all are watched and read once, only those are kept, and of them
+//! only what some rule reads.
+//!
+//! Kept are Pods
+//! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
+//! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
+//! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
+//! - that wait for a condition or for the start of a container, whole, until they do not wait any more
+//!   ([`Pods::waiting`]).
+//!
+//! Of every Pod that has not ended a small record is kept as well, from which the accounts of SidecarSets are
+//! made ([`Pods::ledger`]).
+//!
+//! The invariants are those of [`crate::workload::store`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::conditions::KRUISE_POD_READY;
+use api::environment::CONTAINER_BARRIER;
+use api::kinds::cloneset;
+use cluster::resource::PODS;
+use cluster::watched::{Key, WatchedObject};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::sidecar_terminator;
+use planner::kinds::sidecarset::account::ledger::Ledger;
+use planner::kinds::sidecarset::account::{PodRecord, Uid};
+use planner::kinds::sidecarset::rollout::injected;
+use planner::pod::launch_priority::release::PodFacts;
+use planner::pod::observed::{ObservedPod, Pool};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::workload::created_pods::CreatedPods;
+use crate::workload::store::follow::{Sink, follow, readable};
+use crate::workload::store::{Change, Kept, Store};
+
+mod trim;
+
+/// The Pods.
+pub struct Pods {
+    kept: Store<ObservedPod>,
+    waiting: Store<WatchedObject>,
+    pool: Mutex<Pool>,
+    ledger: Mutex<Ledger>,
+    terminator: bool,
+    created: Arc<CreatedPods>,
+}
+
+/// What Pods are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// The UID of an owner of our own group.
+    Owner(Box<str>),
+    /// The name of a SidecarSet whose sidecars were injected.
+    SidecarSet(Box<str>),
+}
+
+impl Kept for ObservedPod {
+    type Group = Group;
+
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let owners = self.metadata.owner_references.iter();
+        let owners = owners.filter(|owner| owner.group() == api::APPS_GROUP);
+        let owners = owners.map(|owner| Group::Owner(owner.uid.as_str().into()));
+        owners.chain(injected(self).map(|name| Group::SidecarSet(name.into()))).collect()
+    }
+}
+
+impl Pods {
+    /// No Pods yet. `terminator` says whether Pods are kept for the SidecarTerminator.
+    pub fn new(terminator: bool) -> Self {
+        Self {
+            kept: Store::default(),
+            waiting: Store::default(),
+            pool: Mutex::default(),
+            ledger: Mutex::default(),
+            terminator,
+            created: Arc::default(),
+        }
+    }
+
+    /// Tells `created` of every Pod.
+    #[must_use]
+    pub fn telling(self, created: Arc<CreatedPods>) -> Self {
+        Self { created, ..self }
+    }
+
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// A Pod by namespace and name.
+    pub fn get(&self, key: &Key) -> Option<Arc<ObservedPod>> {
+        self.kept.get(key)
+    }
+
+    /// The Pods with this owner, of our own group, among their owners, in no particular order.
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::Owner(uid.into()))
+    }
+
+    /// The Pods that have sidecars of this SidecarSet, in no particular order.
+    pub fn injected_by(&self, sidecar_set: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::SidecarSet(sidecar_set.into()))
+    }
+
+    /// Every change of a kept Pod from now on, after one for each that is there.
+    pub fn subscribe(&self) -> UnboundedReceiver<Change<ObservedPod>> {
+        self.kept.subscribe()
+    }
+
+    /// Waits until all Pods were listed once.
+    pub async fn synced(&self) {
+        self.kept.synced().await;
+    }
+
+    /// Takes in a Pod that a write of our own returned: nobody plans on an older state from now on.
+    ///
+    /// # Errors
+    /// The text is no Pod.
+    pub fn written(&self, json: &str) -> Result<ObservedPod, serde_json::Error> {
+        let mut pod = ObservedPod::read(json)?;
+        // One that is not needed any more goes when the watch tells of it, not before.
+        if self.is_needed(&pod) || self.kept.get(&pod.key()).is_some() {
+            self.slim(&mut pod);
+            self.kept.written(pod.clone());
+        }
+        Ok(pod)
+    }
+
+    /// Takes in that a delete of our own took the Pod away at once: nobody plans on it from now on.
+    pub fn deleted(&self, key: &Key, resource_version: &str) {
+        self.kept.deleted(key, resource_version);
+    }
+
+    /// The Pods that wait for their first condition or for the release of a container, whole.
+    pub fn waiting(&self) -> &Store<WatchedObject> {
+        &self.waiting
+    }
+
+    /// The records of all Pods. Held for single operations only, never over an await.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the record of a Pod.
+    fn note(&self, uid: &str, pod: Option<&ObservedPod>) {
+        let record = pod.and_then(|pod| PodRecord::of(pod, &mut self.pool()));
+        self.ledger().see(Uid::of(uid), record);
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what no rule reads, and keeps what other Pods have too only once.
+    fn slim(&self, pod: &mut ObservedPod) {
+        trim::trim(pod);
+        self.pool().share(pod);
+    }
+
+    fn is_needed(&self, pod: &ObservedPod) -> bool {
+        let mut owners = pod.metadata.owner_references.iter();
+        injected(pod).next().is_some()
+            || owners.any(|owner| owner.group() == api::APPS_GROUP)
+            || (self.terminator && sidecar_terminator::is_due(pod))
+    }
+}
+
+/// Whether the Pod lacks its first condition and no workload writes it, or has containers that wait for their release.
+fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
+    let lacks_condition = pod.metadata.deletion_timestamp.is_none()
+        && pod.has_readiness_gate(KRUISE_POD_READY)
+        && pod.condition(KRUISE_POD_READY).is_none()
+        && !is_left_to_workload(pod);
+    let mut containers = pod.spec.containers.iter();
+    lacks_condition
+        || containers.any(|container| container.variable(CONTAINER_BARRIER).is_some())
+            && PodFacts::read(object.json())
+                .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty())
+}
+
+/// The controller of the Pod's workload writes the first condition `KruisePodReady`, once the Pod is on a node.
+pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
+    let is_clone_set =
+        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
+    pod.controller().is_some_and(is_clone_set)
+}
+
+impl Sink for Pods {
+    fn list_begins(&self) {
+        self.kept.list_begins();
+        self.waiting.list_begins();
+        self.ledger().list_begins();
+    }
+
+    fn see(&self, object: WatchedObject) {
+        let (key, version) = (object.key(), object.resource_version().to_owned());
+        let pod = readable(&object, ObservedPod::read);
+        if let Some(created) = pod.as_ref().and_then(|pod| pod.metadata.creation_timestamp) {
+            self.created.see(&key.0, created);
+        }
+        self.note(object.uid(), pod.as_ref());
+        if pod.as_ref().is_some_and(|pod| waits(pod, &object)) {
+            self.waiting.apply(object);
+        } else {
+            self.waiting.delete(&key, &version);
+        }
+        match pod.filter(|pod| self.is_needed(pod)) {
+            Some(mut pod) => {
+                self.slim(&mut pod);
+                self.kept.apply(pod);
+            }
+            None => self.kept.delete(&key, &version),
+        }
+    }
+
+    fn gone(&self, object: &WatchedObject) {
+        let (key, version) = (object.key(), object.resource_version());
+        self.kept.delete(&key, version);
+        self.waiting.delete(&key, version);
+        self.ledger().gone(Uid::of(object.uid()));
+    }
+
+    fn list_ends(&self) {
+        self.ledger().list_ends();
+        self.kept.list_ends();
+        self.waiting.list_ends();
+    }
+}
+
+/// Keeps `pods` current. Ends never.
+pub async fn watch(client: Client, pods: Arc<Pods>) {
+    let api: Api<WatchedObject> = Api::all_with(client, &PODS.api_resource());
+    follow(api, Config::default(), &*pods).await;
+}

@@ -1,0 +1,149 @@
+//! What several controllers read, each kind of it watched once, however many of them there are.
+
+use std::sync::Arc;
+
+use api::labels::{CLONESET_INSTANCE_ID, SIDECARSET_NAME};
+use cluster::Index;
+use cluster::resource::{CLAIMS, REVISIONS, Resource};
+use cluster::watched::WatchedObject;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::workload::children::Claim;
+use planner::workload::revision::StoredRevision;
+
+use super::nodes::Nodes;
+use super::pods::{self, Pods};
+use super::store::follow::{Readable, Sink, follow};
+use super::store::{Kept, Store};
+use crate::metrics::Metrics;
+
+impl Kept for Claim {
+    /// The UID of an owner.
+    type Group = Box<str>;
+
+    fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        self.metadata.owner_references.iter().map(|owner| owner.uid.as_str().into()).collect()
+    }
+}
+
+impl Readable for Claim {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
+    }
+}
+
+/// Everything that is watched for several controllers.
+pub struct Stores {
+    /// The Pods.
+    pub pods: Arc<Pods>,
+    /// Claims of workloads.
+    pub(crate) claims: Store<Claim>,
+    pub(crate) revisions: Revisions,
+    pub(crate) nodes: Nodes,
+}
+
+/// ControllerRevisions of our own kinds, and those that nobody owns.
+pub(crate) struct Revisions {
+    pub(crate) stored: Store<StoredRevision>,
+    index: Arc<Index>,
+    /// Where the revisions of SidecarSets are.
+    pub(crate) install_namespace: String,
+}
+
+impl Stores {
+    /// Nothing is known yet.
+    pub fn new(pods: Arc<Pods>, index: Arc<Index>, install_namespace: &str) -> Self {
+        let install_namespace = install_namespace.to_owned();
+        Self {
+            pods,
+            claims: Store::default(),
+            revisions: Revisions { stored: Store::default(), index, install_namespace },
+            nodes: Nodes::default(),
+        }
+    }
+
+    /// Keeps them current. Ends never.
+    pub async fn follow(self: Arc<Self>, client: Client) {
+        let everywhere =
+            |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
+        let with_id = Config::default().labels(CLONESET_INSTANCE_ID);
+        tokio::join!(
+            pods::watch(client.clone(), self.pods.clone()),
+            follow(everywhere(CLAIMS), with_id, &self.claims),
+            follow(everywhere(REVISIONS), Config::default(), &self.revisions),
+            self.nodes.follow(&client),
+        );
+    }
+
+    /// Waits until everything was listed once that is always needed.
+    pub async fn synced(&self) {
+        tokio::join!(self.pods.synced(), self.claims.synced(), self.revisions.stored.synced());
+    }
+
+    /// Has what they hold counted.
+    pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
+        let caches = &metrics.caches;
+        caches.count("claims", CLAIMS.kind, self, |all| all.claims.len());
+        caches.count("controller-revisions", REVISIONS.kind, self, |all| all.revisions.stored.len());
+        caches.count("nodes", "Node", self, |all| all.nodes.len());
+    }
+}
+
+impl Revisions {
+    /// Whether some controller of ours reads it.
+    fn is_needed(&self, revision: &StoredRevision) -> bool {
+        let owner = revision.metadata.controller();
+        owner.is_none_or(|owner| owner.group() == api::APPS_GROUP) || self.is_of_sidecar_set(revision)
+    }
+
+    /// Whether it is the record of a SidecarSet.
+    pub(crate) fn is_of_sidecar_set(&self, revision: &StoredRevision) -> bool {
+        let metadata = &revision.metadata;
+        metadata.namespace == self.install_namespace && metadata.labels.contains_key(SIDECARSET_NAME)
+    }
+}
+
+impl Sink for Revisions {
+    fn list_begins(&self) {
+        self.stored.list_begins();
+    }
+
+    fn see(&self, object: WatchedObject) {
+        // Those of other programs need not be such as we can read.
+        let revision = StoredRevision::read(object.json()).ok().filter(|revision| self.is_needed(revision));
+        let Some(mut revision) = revision else { return self.gone(&object) };
+        if self.is_of_sidecar_set(&revision) {
+            // Admission knows these revisions too: their data is kept once for both.
+            let world = self.index.world();
+            let known = world.revision(&revision.metadata.name);
+            if let Some(known) = known.filter(|known| known.data == revision.data) {
+                revision.data = known.data.clone();
+            }
+        }
+        self.stored.apply(revision);
+    }
+
+    fn gone(&self, object: &WatchedObject) {
+        self.stored.delete(&object.key(), object.resource_version());
+    }
+
+    fn list_ends(&self) {
+        self.stored.list_ends();
+    }
+}
