@@ -52,3 +52,26 @@ impl Offline for CloneSet {
         Ok(defaulted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Name;
+
+    impl Task for Name {
+        type Outcome = &'static str;
+
+        fn run<W: Offline>(self) -> &'static str {
+            W::KIND
+        }
+    }
+
+    #[test]
+    fn each_kind_stands_for_its_own_type() {
+        for kind in KINDS {
+            assert_eq!(with_kind(kind, Name), Some(kind));
+        }
+        assert_eq!(with_kind("Deployment", Name), None);
+    }
+}

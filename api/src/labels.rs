@@ -6,6 +6,10 @@ pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 /// Marks the objects and the namespace of the installation.
 pub const CONTROL_PLANE: &str = "control-plane";
 
+/// On all Pods of the installation: admission leaves them alone, so that a server which is down can
+/// come back.
+pub const COMPONENT: &str = "kutter.io/component";
+
 /// The name that Kubernetes itself puts on every Namespace.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 

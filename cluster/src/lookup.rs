@@ -12,7 +12,8 @@ use futures::future::{BoxFuture, Shared};
 use kube::Client;
 use planner::kinds::deletion_protection::CustomResources;
 use planner::pod::observed::ObservedPod;
-use planner::server::world::Namespace;
+use planner::server::world::read_namespace;
+use planner::workload::namespace::Namespace;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -195,7 +196,7 @@ async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namesp
         .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_PATIENCE:?}")))?
         .map_err(|error| LookupError(error.to_string()))?;
     let Some(text) = text else { return Ok(None) };
-    Namespace::read(&text)
+    read_namespace(&text)
         .map(|namespace| Some(Arc::new(namespace)))
         .map_err(|error| LookupError(error.to_string()))
 }

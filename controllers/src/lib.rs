@@ -19,8 +19,6 @@ pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
 
-#[cfg(test)]
-mod fake;
 pub mod metrics;
 
 use std::sync::Arc;
@@ -31,6 +29,8 @@ use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about;
 use k8s_openapi::api::core::v1::ObjectReference;
+#[cfg(test)]
+use kit::double as fake;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

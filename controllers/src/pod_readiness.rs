@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset;
 use cluster::Retry;
 use cluster::resource::PODS;
 use cluster::watched::Key;
@@ -17,7 +16,7 @@ use planner::pod::observed::ObservedPod;
 use planner::pod::readiness_gate;
 use tokio::sync::mpsc;
 
-use crate::workload::pods::Pods;
+use crate::workload::pods::{Pods, is_left_to_workload};
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::{events, triggers};
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -63,13 +62,6 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Next::Done),
     }
-}
-
-/// The controller of the Pod's workload writes the condition, once the Pod is on a node.
-pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
-    let is_clone_set =
-        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
-    pod.controller().is_some_and(is_clone_set)
 }
 
 #[cfg(test)]

@@ -1,5 +1,12 @@
-//! The rules of each kind and feature, a folder each. Kinds don't know each other: what two of them need is
-//! in [`crate::workload`] or [`crate::pod`].
+//! The rules of each kind and feature, a folder each. This floor calls [`crate::workload`], [`crate::pod`] and
+//! [`crate::text`].
+//!
+//! A kind brings its defaulting and validation, its plan (what a controller does about its Pods), its
+//! explanation, and its step of the Pod webhook where it has one. What its rules read of the cluster it owns as
+//! a structure of its own, such as [`sidecarset::inventory::Inventory`]; [`crate::server::world`] is composed
+//! of these.
+//!
+//! Kinds don't know each other: what two of them need is in [`crate::workload`] or [`crate::pod`].
 
 pub mod cloneset;
 pub mod deletion_protection;

@@ -2,20 +2,30 @@
 //!
 //! ```text
 //!   template           defaulting and validation of Pod templates
-//!   review             a new Pod under review, and the edits made to it
+//!   review             a Pod under review in admission: what is read of it, and the edits made to it
 //!   observed, write    a Pod as controllers remember it, and what they change in it
-//!   inplace            updates of running Pods         lifecycle         hooks of their life
-//!   kruise_pod_ready, readiness_gate                   the shared readiness gate
-//!   launch_priority, enhanced_liveness                 annotations that change how containers start and are probed
+//!   selector           which Pods the selector of an object means
+//!   revision_labels    how a Pod says at which revision it is
+//!   lifecycle          the states of a Pod's life and the hooks that hold it; lifecycle_state: the states alone
+//!   inplace            updates of running Pods
+//!   kruise_pod_ready, readiness_gate, ready_condition   the shared readiness gate, and `Ready` itself
+//!   launch_priority, enhanced_liveness                  annotations that change how containers start and are probed
 //! ```
+//!
+//! A module belongs here if it needs one Pod, or one template, and no other object of the cluster. How several
+//! Pods are counted, ordered or chosen belongs to [`crate::workload`].
 
 pub mod enhanced_liveness;
 pub mod inplace;
 pub mod kruise_pod_ready;
 pub mod launch_priority;
 pub mod lifecycle;
+mod lifecycle_state;
 pub mod observed;
 pub mod readiness_gate;
+mod ready_condition;
 pub mod review;
+pub mod revision_labels;
+pub(crate) mod selector;
 pub mod template;
 pub mod write;

@@ -3,12 +3,17 @@
 //!
 //! ```text
 //!   world                    what is known of the cluster, indexed; filled by watches, by files or by tests
+//!   pod_review               the steps of the Pod webhook in their order, each with its part of the world
 //!   registration, silence    the webhook entries, and whether anybody calls them
 //!   rotation                 certificates: when they are made anew
 //!   election                 who leads among the replicas
 //! ```
+//!
+//! What needs several kinds at once belongs here, and so does what concerns the product itself rather than
+//! users' objects.
 
 pub mod election;
+pub mod pod_review;
 pub mod registration;
 pub mod rotation;
 pub mod silence;

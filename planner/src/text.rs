@@ -1,5 +1,18 @@
-//! Values and texts that know no object of the cluster: JSON and patches, the bytes and hashes that
-//! OpenKruise makes, quantities, percentages, selectors, field paths, times. This floor calls no other.
+//! Values and texts that know no object of the cluster. This floor calls no other.
+//!
+//! ```text
+//!   json, field                JSON that keeps what it does not know, and paths of fields for errors
+//!   json_patch                 patches, made and applied
+//!   canonical, hash            the bytes and hashes that OpenKruise makes of the same objects
+//!   quantity, percent          amounts and shares as Kubernetes writes them
+//!   selector, image_reference  label selectors and image names, parsed
+//!   moment, backoff            time and chance of a decision, delays between attempts
+//!   verdict                    the answer of an admission review
+//!   server_version             what the API server can do
+//! ```
+//!
+//! What belongs here could serve any program that talks to Kubernetes. What needs a Pod, or any other object,
+//! belongs to a higher floor.
 
 pub mod backoff;
 pub mod canonical;

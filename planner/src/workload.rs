@@ -1,28 +1,57 @@
-//! What all kinds of workloads share. This floor calls [`crate::pod`] and [`crate::text`].
+//! What several kinds share. This floor calls [`crate::pod`] and [`crate::text`].
 //!
 //! ```text
 //!   kind           what a kind of workload brings: the trait Workload, whose plan(Snapshot) gives a Plan
 //!   snapshot       what a plan is made from              plan      what to do, and how it is carried out
 //!   action         one thing to do, and its Events       seen      the precondition of a write
-//!   revision       ControllerRevisions: their data, names, history and labels on Pods
+//!   outcome        what came of a step of the plan
+//!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
-//!   status         the patch of the status               conditions
-//!   explanation    what stands in the way                told      what a status tells of refusals
-//!   update_order   which Pods are updated first          trigger   which workloads to look at
-//!   pre_download   ImagePullJobs ahead of an update
+//!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
+//!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
+//!   status         the patch of the status               conditions, progress   what is in it for all kinds
+//!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
+//!   told           what a status tells of refusals       trigger   which workloads to look at
+//!   compared_template   templates as updates in place compare them
+//!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //! ```
+//!
+//! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
+//! argument.
+//!
+//! # The next kind
+//! A kind's folder under [`crate::kinds`] holds only its rules: how many Pods it wants and where, which of them
+//! it creates, deletes and updates now, and what its status counts. CloneSet is the example:
+//! 1. Implement [`kind::Workload`] and [`kind::WorkloadStatus`] for the types of [`api::kinds`].
+//! 2. In `plan`, find the revision by [`revision::choose`]; where it has to be written, return that alone.
+//! 3. Take the Pods by [`member::own_pods`], release the others, and look at each by [`member::Member::new`].
+//! 4. Count. Create Pods by [`new_pod::pod`], choose those to delete; these are [`plan::Plan::scale`].
+//! 5. Choose the Pods to update, sort them by [`update_order`], and let [`in_place::Updates`] go on with the
+//!    others and update them; these are [`plan::Plan::update`].
+//! 6. Fill in the status, [`progress::Watched`] included, and explain with [`blocked_pod::BlockedPods`] what
+//!    waits. What is not a Pod or a claim is created and deleted by the actions for children.
+//!
+//! The controller, the simulation and `kutter explain` then take the kind as it is.
 
 pub mod action;
+pub mod blocked_pod;
 pub mod children;
+pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
+pub mod in_place;
 pub mod kind;
+pub mod member;
+pub mod namespace;
+pub(crate) mod namespaced;
 pub mod new_pod;
+pub mod outcome;
 pub mod owner;
 pub mod plan;
 pub mod pre_download;
+pub mod progress;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;

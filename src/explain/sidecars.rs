@@ -18,7 +18,8 @@ use planner::kinds::sidecarset::account::{
 use planner::kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
 use planner::server::registration::ConfigurationKind;
-use planner::server::world::{Namespace, Watched, World};
+use planner::server::world::{Watched, World};
+use planner::workload::namespace::Namespace;
 use planner::workload::revision::StoredRevision;
 use serde::Deserialize;
 use serde_json::json;
@@ -104,7 +105,7 @@ impl Cluster {
 
     fn case(&self, name: &str) -> Option<Case<'_>> {
         let (entry, set) = (self.world.sidecar_sets().get(name)?, self.sets.get(name)?);
-        Some(Case::new(entry, &set.subject, &self.world, &self.scope, self.now))
+        Some(Case::new(entry, &set.subject, self.world.inventory(), &self.scope, self.now))
     }
 
     /// What the controller would do for a SidecarSet now; gives the Pods that belong to it too.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster::files::{Object, Objects};
-use planner::pod::review::explanation::Explanation;
-use planner::pod::review::{self, Outcome, PodReview};
+use planner::pod::review::{Operation, PodReview};
+use planner::server::pod_review::explanation::Explanation;
+use planner::server::pod_review::{self, Outcome};
 use planner::server::registration::{self, ConfigurationKind};
-use planner::server::world::Namespace;
 use planner::text::json_patch::{self, Patch};
 use planner::text::verdict::{Denial, Verdict};
+use planner::workload::namespace::Namespace;
 use webhooks::{Admission, Deadline, Endpoint};
 
 use super::ReviewedOperation;
@@ -117,7 +118,7 @@ async fn answer(
 
 fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation> {
     let review = PodReview {
-        operation: review::Operation::Create,
+        operation: Operation::Create,
         dry_run: true,
         subresource: "",
         resource: "pods",
@@ -125,8 +126,13 @@ fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation
         object: pod,
     };
     let world = admission.index.world();
-    let (outcome, explanations) =
-        review::explain(&review, &world, Some(&Namespace::missing()), &admission.gates, (admission.clock)());
+    let (outcome, explanations) = pod_review::explain(
+        &review,
+        &world,
+        Some(&Namespace::missing()),
+        &admission.gates,
+        (admission.clock)(),
+    );
     if outcome == Outcome::NeedsNamespace { Vec::new() } else { explanations }
 }
 

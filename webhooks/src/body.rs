@@ -198,13 +198,13 @@ impl<'a> Hold<'a> {
 
 /// Reads the `body` of a request of `peer` to its end, at most `limit` bytes, until `deadline` or until the caller took
 /// too long to send it. A body that arrives in one piece is not copied.
-pub(crate) async fn collect<B>(
+pub(crate) async fn collect<'r, B>(
     body: &mut B,
     limit: usize,
-    room: &Room,
+    room: &'r Room,
     peer: IpAddr,
     deadline: Deadline,
-) -> Result<Collected<'_>, BodyError>
+) -> Result<Collected<'r>, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
 {

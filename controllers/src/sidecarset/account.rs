@@ -231,10 +231,10 @@ impl<'c> Keeper<'c> {
         let mut touched = BTreeSet::new();
         if !std::ptr::eq(self.world.as_ptr(), Arc::as_ptr(world)) && self.next_pass <= now {
             self.world = Arc::downgrade(world);
-            touched = ledger.pass(world);
+            touched = ledger.pass(world.inventory());
             self.next_pass = now + ROUND.max(now.elapsed().saturating_mul(REST_FACTOR));
         }
-        touched.append(&mut ledger.follow(world));
+        touched.append(&mut ledger.follow(world.inventory()));
         drop(ledger);
         touched.iter().for_each(|name| self.wake(name));
         self.controller.rollouts.changed().iter().for_each(|name| self.wake(name));
@@ -309,7 +309,7 @@ impl<'c> Keeper<'c> {
         let known = known.filter(|(uid, _)| *uid == set.uid).map(|(_, since)| since);
         let registered = self.controller.reviewed.get(&reviewed::key());
         let now = now().now;
-        Case::new(entry, &set.subject, world, scope, now)
+        Case::new(entry, &set.subject, world.inventory(), scope, now)
             .remembering(known, &set.subject, now)
             .registered(registered.is_some_and(|registered| registered.scope.is_some()))
     }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
+use api::kinds::cloneset;
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
@@ -29,7 +30,6 @@ use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::pod_readiness::is_left_to_workload;
 use crate::workload::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
 use crate::workload::store::{Change, Identity, Kept, Store};
@@ -188,6 +188,13 @@ fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
         || containers.any(|container| container.variable(CONTAINER_BARRIER).is_some())
             && PodFacts::read(object.json())
                 .is_ok_and(|facts| !facts.completed && !facts.containers_ready && !facts.waiting.is_empty())
+}
+
+/// The controller of the Pod's workload writes the first condition `KruisePodReady`, once the Pod is on a node.
+pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
+    let is_clone_set =
+        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
+    pod.controller().is_some_and(is_clone_set)
 }
 
 impl Sink for Pods {

@@ -5,13 +5,10 @@
 //!
 //!   Snapshot --plan--> Plan      one look at everything, one list of what to do
 //!     members      each Pod, looked at once          counting  how many Pods to create, delete, update
-//!     scale        creates and deletes               update    goes on with updates, starts others
-//!     ranking      which Pods go first               pod       the Pods and claims that are created
-//!     claims       whose claim is whose              status, progress   what the status says
-//!     explanation  what stands in the way, and what would clear it
-//!     told         what a status tells of refusals to others than the controller
-//!
-//!   trigger      which CloneSet to look at when something has changed
+//!     scale        creates and deletes               update    which Pods are updated, and to what
+//!     ranking      which Pods go first               pod       names and labels of Pods and claims
+//!     claims       whose claim is whose              status    what the status says
+//!     explanation  what stands in the way            working   what these steps share
 //! ```
 //!
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
@@ -19,7 +16,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotations::CLONESET_CLAIMS_HASH;
@@ -42,9 +38,10 @@ use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
+use crate::workload::member::{Member, own_pods};
 use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, RevisionData, RevisionLabels, StoredRevision, Wanted};
+use crate::workload::revision::{self, Choice, Limit, RevisionData, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::status::StatusPlan;
@@ -58,7 +55,6 @@ mod fixture;
 mod members;
 mod pod;
 mod pre_download;
-mod progress;
 mod ranking;
 mod scale;
 mod status;
@@ -66,13 +62,11 @@ mod status;
 mod tests;
 mod update;
 pub mod validation;
+mod working;
 
 use claims::{Claims, TakenIds};
-use counting::{Difference, Limits, Question};
-use members::Member;
-
-/// How Pods are found to be at a revision, whatever form their label has.
-const REVISION_LABELS: RevisionLabels = RevisionLabels::CloneSet { short: false };
+use counting::Limits;
+use working::Working;
 
 /// Non-live revisions that are kept where the CloneSet does not say.
 const HISTORY_LIMIT: i32 = 10;
@@ -144,42 +138,6 @@ impl WorkloadStatus for Status {
     }
 }
 
-/// What the steps of one plan share.
-struct Working<'a> {
-    snapshot: &'a Snapshot<'a, CloneSet>,
-    now: Timestamp,
-    rules: Rules,
-    limits: Limits,
-    history: Vec<&'a StoredRevision>,
-    current: &'a StoredRevision,
-    update: &'a StoredRevision,
-    members: Vec<Member<'a>>,
-    claims: Claims<'a>,
-    taken: TakenIds<'a>,
-    /// Gate `PreparingUpdateAsUpdate`.
-    prepared_is_new: bool,
-}
-
-impl<'a> Working<'a> {
-    fn set(&self) -> &'a CloneSet {
-        self.snapshot.workload
-    }
-
-    /// The arithmetic, with one of the two classifiers (spec 31 §6.2).
-    fn difference(&self, prepared_is_new: bool) -> Difference {
-        let Snapshot { workload: set, gates, environment, .. } = self.snapshot;
-        let question = Question {
-            limits: self.limits,
-            rollback: self.current.name() != self.update.name()
-                && gates.enabled(Feature::CloneSetPartitionRollback),
-            exclude_preparing_delete: set.spec.scale_strategy.exclude_preparing_delete
-                || environment.exclude_preparing_delete,
-        };
-        let (old, new) = members::groups(&self.members, prepared_is_new);
-        question.answer(old, new)
-    }
-}
-
 /// Decides what to do about a CloneSet.
 ///
 /// # Guarantees
@@ -214,7 +172,7 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
     // Without any revision nothing was ever created.
     let Some(update) = update else { return Plan::default() };
     let current = revision::current(&history, &set.status.current_revision).unwrap_or(update);
-    let (members, strangers) = own_pods(snapshot, &selector, update.name(), moment.now);
+    let (own, strangers) = own_pods(snapshot.pods, &set.metadata.uid, &selector);
     let working = Working {
         snapshot,
         now: moment.now,
@@ -223,7 +181,7 @@ pub fn plan(snapshot: &Snapshot<'_, CloneSet>, moment: Moment) -> Plan<Status> {
         history,
         current,
         update,
-        members,
+        members: members::members(&own, set, update.name(), moment.now),
         claims: Claims::of(snapshot),
         taken: TakenIds::of(snapshot),
         prepared_is_new: snapshot.gates.enabled(Feature::PreparingUpdateAsUpdate),
@@ -261,13 +219,13 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let available = working.members.iter().filter_map(|member| member.available_at).min();
     let times = [available, deadline, standing].into_iter().flatten();
-    let delays = times.map(|time| delay(working.now, time)).chain(update.requeue);
+    let delays = times.map(|time| delay(working.now, time)).chain(update.step.requeue);
     Plan {
         revision: None,
         release: Vec::new(),
-        problems: Problems { scale: scale.problem, update: update.problem },
+        problems: Problems { scale: scale.problem, update: update.step.problem },
         scale: scale.actions,
-        update: update.actions,
+        update: update.step.actions,
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: remaining_names(working),
@@ -335,24 +293,6 @@ fn choose<'a>(
         must_be_owned: true,
     };
     Ok(revision::choose(wanted, history))
-}
-
-/// The active Pods that the CloneSet controls: those that its selector matches, sorted by name, and the
-/// others.
-fn own_pods<'a>(
-    snapshot: &Snapshot<'a, CloneSet>,
-    selector: &Selector,
-    update_revision: &str,
-    now: Timestamp,
-) -> (Vec<Member<'a>>, Vec<&'a Arc<ObservedPod>>) {
-    let uid = &snapshot.workload.metadata.uid;
-    let controlled =
-        |pod: &&Arc<ObservedPod>| pod.is_active() && pod.controller().is_some_and(|owner| owner.uid == *uid);
-    let mut pods: Vec<&Arc<ObservedPod>> = snapshot.pods.iter().filter(controlled).collect();
-    pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-    let (own, strangers): (Vec<_>, Vec<_>) =
-        pods.into_iter().partition(|pod| selector.matches(&pod.metadata.labels));
-    (members::members(&own, snapshot.workload, update_revision, now), strangers)
 }
 
 /// The Pod was taken out of the CloneSet by its labels: it lives on without an owner. Its claims go with it,

@@ -11,13 +11,12 @@ use api::features::Feature;
 use api::kinds::podprobemarker::{ContainerProbe, PodProbeMarker};
 use serde::de::Error as _;
 
-use crate::kinds::sidecarset::index::PodSelector;
-use crate::pod::review::explanation::Explanation;
-use crate::pod::review::{Context, Draft, Halt};
-use crate::server::world::namespaced::Entry;
+use crate::pod::review::{Draft, Reasons, ReviewContext};
+use crate::pod::selector::PodSelector;
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
 use crate::text::json_patch::string;
 use crate::text::selector::SelectorError;
+use crate::workload::namespaced::{Entry, Namespaced};
 
 /// A PodProbeMarker as far as new Pods need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,13 +140,18 @@ impl Probe {
 }
 
 /// Writes the probes of the markers that are meant for the Pod, the first of each condition and name.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+pub(crate) fn mutate(
+    draft: &mut Draft<'_>,
+    context: &ReviewContext<'_>,
+    markers: &Namespaced<Marker>,
+    reasons: &mut Reasons<Reason>,
+) {
     if !context.gates.enabled(Feature::EnablePodProbeMarkerOnServerless) {
-        return Ok(());
+        return;
     }
-    let markers = context.world.markers(&draft.namespace);
+    let markers = markers.of(&draft.namespace);
     if markers.is_empty() {
-        return Ok(());
+        return;
     }
     let named = draft.annotation(POD_PROBE_MARKER_LIST).filter(|list| !list.is_empty());
     let named: Option<BTreeSet<&str>> = named.map(|list| list.split(',').map(str::trim).collect());
@@ -177,24 +181,21 @@ pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result
             contributing.push(&*marker.name);
             Reason::Probes(taken)
         });
-        if let Some(explanations) = &mut context.explanations {
-            explanations.push(Explanation::PodProbeMarker { name: marker.name.to_string(), reason });
-        }
+        reasons.note(&marker.name, || reason);
     }
     if !texts.is_empty() {
         let (probes, list) = (format!("[{}]", texts.join(",")), contributing.join(","));
         draft.set_annotation(POD_PROBE, probes);
         draft.set_annotation(POD_PROBE_MARKER_LIST, list);
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::pod::review::explain;
-    use crate::pod::review::fixture::{Cluster, create, pod};
+    use crate::server::pod_review::explain;
+    use crate::server::pod_review::fixture::{Cluster, create, pod};
     use crate::server::world::Watched;
 
     fn on() -> Cluster {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::pod::review::lens::{Object, Text, text_or_empty};
-use crate::pod::review::{Context, Draft, Halt};
+use crate::pod::review::{Draft, Halt, ReviewContext};
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
 use crate::text::json_patch::{Pointer, write_string};
 
@@ -34,7 +34,7 @@ struct Spec<'a> {
 }
 
 /// Moves the probes of Pods that ask for it. Only those pay for reading their containers a second time.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+pub(crate) fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Halt> {
     if !context.gates.enabled(Feature::EnhancedLivenessProbe)
         || !draft.is_of_kruise_workload()
         || draft.annotation(USING_ENHANCED_LIVENESS) != Some("true")
@@ -92,7 +92,7 @@ fn push(list: &mut String, name: &str, probe: &str) {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::pod::review::fixture::{Cluster, pod};
+    use crate::server::pod_review::fixture::{Cluster, pod};
 
     const CONTEXT: &str = "apps.kruise.io/container-probe-context";
 

@@ -20,26 +20,23 @@
 
 use std::time::Duration;
 
-use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::conditions::IN_PLACE_UPDATE_READY;
-use api::features::{Feature, FeatureGates};
 use api::labels::LIFECYCLE_STATE;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Deserializer};
 
+use crate::pod::lifecycle_state::State as LifecycleState;
 use crate::pod::observed::{Container, ObservedPod, Resources};
 use crate::pod::write::{PodWrite, Target};
-use crate::text::moment::rfc3339;
-use crate::text::server_version::ServerVersion;
-use crate::workload::revision::RevisionLabels;
 
 mod batch;
 mod completion;
 mod decision;
 mod environment;
+mod go_json;
 mod qos;
 pub mod readiness;
 mod restarts;
+mod rules;
 mod spec;
 mod state;
 mod template;
@@ -49,80 +46,12 @@ mod unfinished;
 
 pub use completion::{Incomplete, completed};
 pub use decision::{Options, Reason, decide};
+pub use go_json::Seconds;
 pub use qos::QosClass;
+pub use rules::{Rules, SetsUpdating};
 pub use spec::{MetadataPatch, ReferencedMetadata, UpdateSpec};
-pub use state::{Batch, LastStatus, PreCheck, Seconds, State, StateError, in_grace};
+pub use state::{Batch, LastStatus, PreCheck, State, StateError, in_grace};
 pub use template::{Operation, Template};
-
-/// When the start of an update sets lifecycle state `Updating`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetsUpdating {
-    /// CloneSet.
-    Always,
-    /// StatefulSet: on Pods that have a state.
-    IfPresent,
-    /// DaemonSet.
-    Never,
-}
-
-/// How a kind of workload updates its Pods in place (spec 30 §1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// How Pods carry their revision.
-    pub labels: RevisionLabels,
-    /// When lifecycle state `Updating` is set.
-    pub sets_updating: SetsUpdating,
-    /// Gate `InPlaceUpdateEnvFromMetadata`.
-    pub env_from_metadata: bool,
-    /// Gate `InPlaceWorkloadVerticalScaling`.
-    pub vertical_scaling: bool,
-    /// The API server takes changes of resources through `pods/resize`.
-    pub resize: bool,
-}
-
-impl Rules {
-    /// The rules of CloneSet.
-    pub fn clone_set(gates: &FeatureGates, server: ServerVersion) -> Self {
-        let short = gates.enabled(Feature::CloneSetShortHash);
-        Self::new(RevisionLabels::CloneSet { short }, SetsUpdating::Always, gates, server)
-    }
-
-    /// The rules of Advanced StatefulSet.
-    pub fn stateful_set(gates: &FeatureGates, server: ServerVersion) -> Self {
-        Self::new(RevisionLabels::Exact, SetsUpdating::IfPresent, gates, server)
-    }
-
-    /// The rules of Advanced DaemonSet, which updates in place only Pods with the readiness gate.
-    pub fn daemon_set(gates: &FeatureGates, server: ServerVersion) -> Self {
-        Self::new(RevisionLabels::Exact, SetsUpdating::Never, gates, server)
-    }
-
-    fn new(
-        labels: RevisionLabels,
-        sets_updating: SetsUpdating,
-        gates: &FeatureGates,
-        server: ServerVersion,
-    ) -> Self {
-        Self {
-            labels,
-            sets_updating,
-            env_from_metadata: gates.enabled(Feature::InPlaceUpdateEnvFromMetadata),
-            vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
-            resize: server.has_resize(),
-        }
-    }
-
-    /// The options of a decision about a change to `revision`.
-    pub fn options<'a>(&self, revision: &'a str, grace_seconds: i32, claims_differ: bool) -> Options<'a> {
-        Options {
-            revision,
-            grace_seconds,
-            claims_differ,
-            env_from_metadata: self.env_from_metadata,
-            vertical_scaling: self.vertical_scaling,
-        }
-    }
-}
 
 /// The first step of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -194,8 +123,7 @@ pub fn start(pod: &ObservedPod, spec: &UpdateSpec, rules: &Rules, now: Timestamp
         SetsUpdating::Never => false,
     };
     if sets_updating {
-        write.set_label(LIFECYCLE_STATE, crate::pod::lifecycle::State::Updating.as_str());
-        write.set_annotation(LIFECYCLE_TIMESTAMP, rfc3339(now));
+        LifecycleState::Updating.record(&mut write, now);
     }
     writes.push(write);
     Started { writes, requeue: grace.map(Duration::from_secs) }
@@ -287,7 +215,7 @@ fn end_grace(
         let requeue = Some(Duration::from_secs(seconds.unsigned_abs()));
         return Ok(Refresh { requeue, ..Refresh::waiting(Incomplete::Grace) });
     }
-    state.restart_counts = restarts::recorded(pod, &state);
+    state.restart_counts = state.recorded_restarts(pod);
     let mut writes: Vec<PodWrite> =
         batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();
     state.record(pod, &mut write);
@@ -302,7 +230,7 @@ fn next_batch(pod: &ObservedPod, mut state: State, rules: &Rules, now: Timestamp
         return Refresh::waiting(Incomplete::NotReady(name.clone()));
     }
     let spec = state.take_next();
-    state.restart_counts = restarts::recorded(pod, &state);
+    state.restart_counts = state.recorded_restarts(pod);
     let mut write = PodWrite::default();
     let mut writes: Vec<PodWrite> =
         batch::apply(pod, spec, &mut state, rules, now, &mut write).into_iter().collect();
@@ -315,11 +243,4 @@ fn next_batch(pod: &ObservedPod, mut state: State, rules: &Rules, now: Timestamp
 fn whole_second_after(time: Timestamp) -> Timestamp {
     let seconds = time.as_second() + i64::from(time.subsec_nanosecond() > 0);
     Timestamp::from_second(seconds).unwrap_or(time)
-}
-
-/// Go's decoder leaves a field at its zero value where the document says `null`.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -8,8 +8,8 @@ use api::conditions::KRUISE_POD_READY;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::pod::inplace::readiness::recomputed_ready;
 use crate::pod::observed::{ObservedPod, PodCondition};
+use crate::pod::ready_condition::recomputed_ready;
 use crate::pod::write::{PodWrite, Target, condition};
 
 /// Who holds the gate shut, and for what.

@@ -11,7 +11,7 @@ use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
 
 use crate::pod::review::draft::Container;
 use crate::pod::review::lens::{Named, named};
-use crate::pod::review::{Context, Draft, Halt};
+use crate::pod::review::{Draft, Halt, ReviewContext};
 use crate::text::json_patch::string;
 
 pub mod release;
@@ -32,7 +32,7 @@ pub fn barrier_key(priority: i64) -> String {
 }
 
 /// Gives every container of the Pod its variable, where the containers differ in priority.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut ReviewContext<'_>) -> Result<(), Halt> {
     if draft.containers.len() <= 1 {
         return Ok(());
     }

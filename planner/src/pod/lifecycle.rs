@@ -9,7 +9,6 @@
 //! A hook is a set of labels and finalizers. It blocks a delete, and the start of an update, while any of
 //! them is on the Pod; it blocks a new Pod, and the end of an update, until all of them are.
 
-use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::kinds::shared::{Lifecycle, LifecycleHook};
 use api::labels::{LIFECYCLE_STATE, SPECIFIED_DELETE};
 use jiff::Timestamp;
@@ -18,7 +17,8 @@ use crate::pod::inplace::{self, Progress, Refresh, Rules, StateError};
 use crate::pod::kruise_pod_ready::{self, NotReadyKey};
 use crate::pod::observed::{ObservedPod, PodMetadata};
 use crate::pod::write::{PodWrite, Target};
-use crate::text::moment::rfc3339;
+
+pub use crate::pod::lifecycle_state::State;
 
 #[cfg(test)]
 mod tests;
@@ -27,54 +27,6 @@ mod tests;
 const USER_AGENT: &str = "Lifecycle";
 const PRE_DELETE_KEY: &str = "preDeleteHook";
 const PRE_UPDATE_KEY: &str = "preUpdateHook";
-
-/// Where a Pod is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is new; hook `preNormal` may hold it.
-    PreparingNormal,
-    /// It serves.
-    Normal,
-    /// It is chosen for an update in place; hook `inPlaceUpdate` holds it.
-    PreparingUpdate,
-    /// Its containers change.
-    Updating,
-    /// Its containers have changed; hook `inPlaceUpdate` has to come back.
-    Updated,
-    /// It is chosen for deletion; hook `preDelete` holds it.
-    PreparingDelete,
-    /// The label has a value that nobody of us writes.
-    Unknown,
-}
-
-impl State {
-    /// The label's value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PreparingNormal => "PreparingNormal",
-            Self::Normal => "Normal",
-            Self::PreparingUpdate => "PreparingUpdate",
-            Self::Updating => "Updating",
-            Self::Updated => "Updated",
-            Self::PreparingDelete => "PreparingDelete",
-            Self::Unknown => "",
-        }
-    }
-
-    /// The state of the Pod; `None` where it has no label.
-    pub fn of(pod: &ObservedPod) -> Option<Self> {
-        const ALL: [State; 6] = [
-            State::PreparingNormal,
-            State::Normal,
-            State::PreparingUpdate,
-            State::Updating,
-            State::Updated,
-            State::PreparingDelete,
-        ];
-        let label = pod.label(LIFECYCLE_STATE).filter(|label| !label.is_empty())?;
-        Some(ALL.into_iter().find(|state| state.as_str() == label).unwrap_or(Self::Unknown))
-    }
-}
 
 /// The state lets the Pod count as available: there is none, or it is `Normal`.
 pub fn is_normal(pod: &ObservedPod) -> bool {
@@ -231,8 +183,7 @@ pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timesta
         State::Updating | State::PreparingUpdate | State::PreparingDelete | State::Unknown => Vec::new(),
     };
     if State::of(pod) != Some(state) {
-        write.set_label(LIFECYCLE_STATE, state.as_str());
-        write.set_annotation(LIFECYCLE_TIMESTAMP, rfc3339(now));
+        state.record(&mut write, now);
     }
     if !write.conditions.is_empty() {
         // Labels and annotations can be written there too, so that one write does it all.

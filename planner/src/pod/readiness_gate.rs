@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use crate::pod::kruise_pod_ready;
 use crate::pod::observed::ObservedPod;
 use crate::pod::review::lens::condition_types;
-use crate::pod::review::{Context, Draft, Halt};
+use crate::pod::review::{Draft, Halt, ReviewContext};
 use crate::text::json_patch::string;
 use crate::text::moment::Moment;
 
 /// Appends the gate to Pods of our own workloads, or to all with gate `KruisePodReadinessGate`.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+pub(crate) fn mutate(draft: &mut Draft<'_>, context: &ReviewContext<'_>) -> Result<(), Halt> {
     if !draft.is_of_kruise_workload() && !context.gates.enabled(Feature::KruisePodReadinessGate) {
         return Ok(());
     }

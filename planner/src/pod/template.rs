@@ -3,11 +3,14 @@
 //!
 //! ```text
 //!   defaulting   what is missing, as a patch of the raw object
+//!   comparison   whether two templates say the same
 //!   pod_spec     the checks of a Pod spec, and through it
 //!     containers, environment, probes, resources, security   per container
 //!     volumes, projected, claims                             per volume
 //!     scheduling                                             where Pods may run
 //!   metadata, names   labels, annotations, selectors and the syntax of names
+//!   pod_annotations   annotations that Kubernetes itself reads
+//!   node, limits, pod_context   what the checks share: reading values, ranges and paths, the Pod around them
 //! ```
 
 use std::collections::BTreeMap;
@@ -19,14 +22,18 @@ use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::Selector;
 
 mod claims;
+pub(crate) mod comparison;
 mod containers;
 pub(crate) mod defaulting;
 pub(crate) mod environment;
 pub(crate) mod image;
+mod limits;
 pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod node;
 pub(crate) mod place;
+mod pod_annotations;
+mod pod_context;
 mod pod_spec;
 mod probes;
 mod projected;
@@ -105,7 +112,7 @@ pub fn validate_template(template: &Value, rules: &TemplateRules<'_>) -> Vec<Fie
     );
     let annotations = metadata::text_entries(&metadata, "annotations");
     metadata::validate_annotations(annotations, &template.at("annotations"), &mut errors);
-    metadata::validate_pod_annotations(&template, &spec, &mut errors);
+    pod_annotations::validate_pod_annotations(&template, &spec, &mut errors);
     if rules.depth == Depth::Full {
         pod_spec::validate_pod_spec(&spec, rules.allow_privileged, &mut errors);
         security::validate_profile_annotations(&template, &spec, &mut errors);

@@ -38,10 +38,6 @@ use conversion::guarded;
 use entry::{ClientConfig, Lens, Webhook, json};
 pub use table::{Entry, Purpose, entries};
 
-/// On all Pods of the installation: admission leaves them alone, so that a server which is down can
-/// come back.
-pub const COMPONENT: &str = "kutter.io/component";
-
 /// The entry that new Pods come by.
 const POD_ENTRY: &str = "mpod.kb.io";
 

@@ -8,39 +8,29 @@
 //!
 //! Invariants:
 //! 1. A clone is cheap and never changes: parts are shared, and copied when they are written to.
+//!    Each kind owns the part that its rules read, such as the [`Inventory`] of SidecarSets.
 //! 2. An object that can't be read never hides another. It becomes a value with its problem.
 //! 3. The contents depend on the objects applied, not on their order.
 //! 4. Only what some rule reads is kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use api::CONFIGURATION_CONFIG_MAP;
-use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_PODS};
-use api::meta::LabelSelector;
-use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
 
 use crate::kinds::podprobemarker::Marker;
 use crate::kinds::podunavailablebudget::budget::Budget;
-use crate::kinds::sidecarset::defaulting::default;
-use crate::kinds::sidecarset::index::{Entry, Index};
+use crate::kinds::sidecarset::index::Index;
+use crate::kinds::sidecarset::inventory::Inventory;
+use crate::kinds::sidecarset::recorded::RecordedRevision;
 use crate::pod::review::lens::Object;
-use crate::text::json_patch;
 use crate::text::selector::SelectorError;
-
-pub(crate) mod namespaced;
-pub mod revision;
-
-use namespaced::Namespaced;
-pub use revision::Revision;
-use revision::Revisions;
-
-/// Where kubectl keeps a second copy of an object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+use crate::workload::namespace::Namespace;
+use crate::workload::namespaced::Namespaced;
 
 /// The kinds that the world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,63 +74,19 @@ pub struct WorldError {
     pub source: serde_json::Error,
 }
 
-/// A Namespace: its labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Namespace {
-    /// `None` for a Namespace that does not exist; no selector matches it.
-    labels: Option<BTreeMap<String, String>>,
-}
-
-impl Namespace {
-    /// A Namespace with these labels.
-    pub fn new(labels: BTreeMap<String, String>) -> Self {
-        Self { labels: Some(labels) }
-    }
-
-    /// Stands for a Namespace that does not exist.
-    pub fn missing() -> Self {
-        Self::default()
-    }
-
-    /// Reads a Namespace object.
-    ///
-    /// # Errors
-    /// Where `object` is not one.
-    pub fn read(object: &str) -> Result<Self, WorldError> {
-        let header = Header::read(Watched::Namespace, object)?;
-        Ok(Self::new(header.metadata.labels.unwrap_or_default()))
-    }
-
-    /// The labels; `None` where the Namespace does not exist.
-    pub fn labels(&self) -> Option<&BTreeMap<String, String>> {
-        self.labels.as_ref()
-    }
-}
-
 /// The cluster as far as it is known.
 #[derive(Clone, Debug)]
 pub struct World {
-    install_namespace: Arc<str>,
-    sidecar_sets: Arc<Index>,
-    /// SidecarSets of which not even the selectors can be read, and why.
-    unreadable: Arc<BTreeMap<String, String>>,
-    namespaces: Arc<HashMap<String, Arc<Namespace>>>,
-    revisions: Arc<Revisions>,
-    configuration: Arc<BTreeMap<String, String>>,
+    inventory: Inventory,
     budgets: Arc<Namespaced<Budget>>,
     markers: Arc<Namespaced<Marker>>,
 }
 
 impl World {
-    /// An empty world. `install_namespace` is the one that Kutter runs in (spec 00 §3.4).
+    /// An empty world. `install_namespace` is the namespace that Kutter runs in.
     pub fn new(install_namespace: &str) -> Self {
         Self {
-            install_namespace: install_namespace.into(),
-            sidecar_sets: Arc::default(),
-            unreadable: Arc::default(),
-            namespaces: Arc::default(),
-            revisions: Arc::default(),
-            configuration: Arc::default(),
+            inventory: Inventory::new(install_namespace),
             budgets: Arc::default(),
             markers: Arc::default(),
         }
@@ -155,23 +101,21 @@ impl World {
         let header = Header::read(kind, object)?;
         let (namespace, name) = (header.metadata.namespace.as_str(), header.metadata.name.as_str());
         let applied = match kind {
-            Watched::SidecarSet => self.apply_sidecar_set(name, object),
+            Watched::SidecarSet => self.inventory.apply_sidecar_set(name, object),
             Watched::Namespace => {
                 let labels = header.metadata.labels.clone().unwrap_or_default();
-                Arc::make_mut(&mut self.namespaces).insert(name.to_owned(), Arc::new(Namespace::new(labels)));
+                self.inventory.apply_namespace(name, Namespace::new(labels));
                 Ok(())
             }
-            Watched::ControllerRevision if namespace == &*self.install_namespace => {
-                let revisions = Arc::make_mut(&mut self.revisions);
-                revisions.remove(name);
-                Revision::read(object)
-                    .map(|revision| revision.into_iter().for_each(|found| revisions.insert(found)))
+            Watched::ControllerRevision if namespace == self.install_namespace() => {
+                self.inventory.apply_revision(name, object)
             }
             Watched::ConfigMap if self.is_configuration(namespace, name) => {
-                self.configuration = Arc::default();
-                serde_json::from_str(object).map(|ConfigMap { data }| {
-                    self.configuration = Arc::new(data.unwrap_or_default());
-                })
+                let read = serde_json::from_str(object).map(|ConfigMap { data }| data.unwrap_or_default());
+                let (data, problem) =
+                    read.map_or_else(|error| (BTreeMap::new(), Err(error)), |data| (data, Ok(())));
+                self.inventory.configure(data);
+                problem
             }
             Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
             Watched::PodUnavailableBudget => {
@@ -191,16 +135,13 @@ impl World {
     /// Forgets an object. `namespace` is empty for kinds that have none.
     pub fn remove(&mut self, kind: Watched, namespace: &str, name: &str) {
         match kind {
-            Watched::SidecarSet => {
-                Arc::make_mut(&mut self.sidecar_sets).remove(name);
-                Arc::make_mut(&mut self.unreadable).remove(name);
-            }
-            Watched::Namespace => drop(Arc::make_mut(&mut self.namespaces).remove(name)),
-            Watched::ControllerRevision if namespace == &*self.install_namespace => {
-                Arc::make_mut(&mut self.revisions).remove(name);
+            Watched::SidecarSet => self.inventory.remove_sidecar_set(name),
+            Watched::Namespace => self.inventory.remove_namespace(name),
+            Watched::ControllerRevision if namespace == self.install_namespace() => {
+                self.inventory.remove_revision(name);
             }
             Watched::ConfigMap if self.is_configuration(namespace, name) => {
-                self.configuration = Arc::default();
+                self.inventory.configure(BTreeMap::new());
             }
             Watched::ControllerRevision | Watched::ConfigMap => {}
             Watched::PodUnavailableBudget => Arc::make_mut(&mut self.budgets).remove(namespace, name),
@@ -208,110 +149,71 @@ impl World {
         }
     }
 
+    /// What SidecarSets need of the cluster.
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
     /// The namespace that Kutter runs in.
     pub fn install_namespace(&self) -> &str {
-        &self.install_namespace
+        self.inventory.install_namespace()
     }
 
     /// All SidecarSets that can be read.
     pub fn sidecar_sets(&self) -> &Index {
-        &self.sidecar_sets
+        self.inventory.sidecar_sets()
     }
 
     /// SidecarSets of which not even the selectors can be read: name and problem. They concern no Pod.
     pub fn unreadable_sidecar_sets(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.unreadable.iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
+        self.inventory.unreadable().iter().map(|(name, problem)| (name.as_str(), problem.as_str()))
     }
 
     /// A Namespace by name.
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
-        self.namespaces.get(name).map(Arc::as_ref)
-    }
-
-    /// All Namespaces that are known, in no particular order.
-    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &Namespace)> {
-        self.namespaces.iter().map(|(name, namespace)| (name.as_str(), &**namespace))
+        self.inventory.namespace(name)
     }
 
     /// How many objects of a kind are known.
     pub fn count(&self, kind: Watched) -> usize {
         match kind {
-            Watched::SidecarSet => self.sidecar_sets.len() + self.unreadable.len(),
-            Watched::Namespace => self.namespaces.len(),
-            Watched::ControllerRevision => self.revisions.len(),
-            Watched::ConfigMap => usize::from(!self.configuration.is_empty()),
+            Watched::SidecarSet => self.sidecar_sets().len() + self.inventory.unreadable().len(),
+            Watched::Namespace => self.inventory.namespaces().len(),
+            Watched::ControllerRevision => self.inventory.revisions().len(),
+            Watched::ConfigMap => usize::from(!self.inventory.configuration().is_empty()),
             Watched::PodUnavailableBudget => self.budgets.len(),
             Watched::PodProbeMarker => self.markers.len(),
         }
     }
 
     /// A ControllerRevision of some SidecarSet by its name.
-    pub fn revision(&self, name: &str) -> Option<&Revision> {
-        self.revisions.get(name)
+    pub fn revision(&self, name: &str) -> Option<&RecordedRevision> {
+        self.inventory.revisions().get(name)
     }
 
     /// The ControllerRevisions of a SidecarSet, those of one custom version where one is given, from the
     /// oldest to the newest.
-    pub fn revisions_of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&Revision> {
-        self.revisions.of(sidecar_set, custom_version)
+    pub fn revisions_of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&RecordedRevision> {
+        self.inventory.revisions().of(sidecar_set, custom_version)
     }
 
     /// A value of the ConfigMap `kruise-configuration`.
     pub fn configuration(&self, key: &str) -> Option<&str> {
-        self.configuration.get(key).map(String::as_str)
+        self.inventory.configuration().get(key).map(String::as_str)
     }
 
-    /// The PodUnavailableBudgets of a namespace; the first that matches a Pod protects it.
-    pub fn budgets(&self, namespace: &str) -> &[Budget] {
-        self.budgets.of(namespace)
+    /// The PodUnavailableBudgets; the first of its namespace that matches a Pod protects it.
+    pub(crate) fn budgets(&self) -> &Namespaced<Budget> {
+        &self.budgets
     }
 
-    /// The PodProbeMarkers of a namespace by name.
-    pub fn markers(&self, namespace: &str) -> &[Marker] {
-        self.markers.of(namespace)
+    /// The PodProbeMarkers, those of a namespace by name.
+    pub(crate) fn markers(&self) -> &Namespaced<Marker> {
+        &self.markers
     }
 
     fn is_configuration(&self, namespace: &str, name: &str) -> bool {
-        namespace == &*self.install_namespace && name == CONFIGURATION_CONFIG_MAP
-    }
-
-    fn apply_sidecar_set(&mut self, name: &str, object: &str) -> Result<(), serde_json::Error> {
-        let index = Arc::make_mut(&mut self.sidecar_sets);
-        let unreadable = Arc::make_mut(&mut self.unreadable);
-        unreadable.remove(name);
-        let (mut set, problem) = match serde_json::from_str::<SidecarSet>(object) {
-            Ok(set) => (completed(set, object), None),
-            Err(problem) => match serde_json::from_str::<Selectors>(object) {
-                Ok(selectors) => (selectors.into_sidecar_set(), Some(problem.to_string())),
-                Err(_) => {
-                    index.remove(name);
-                    unreadable.insert(name.to_owned(), problem.to_string());
-                    return Err(problem);
-                }
-            },
-        };
-        // No rule of admission reads them, and they may be long.
-        for annotation in [LAST_APPLIED, SIDECARSET_PODS] {
-            set.metadata.annotations.remove(annotation);
-        }
-        index.insert(Entry::new(set, problem));
-        Ok(())
-    }
-}
-
-/// The set with its defaults and hashes, which it lacks where it was stored while no webhook of ours ran.
-/// Hashes that it has are kept. Where its sidecars can't be hashed, it stays as it is.
-fn completed(set: SidecarSet, object: &str) -> SidecarSet {
-    if [SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE].iter().all(|key| set.annotation(key).is_some()) {
-        return set;
-    }
-    let completed = default(object, "v1beta1").ok().and_then(|patch| json_patch::apply(object, &patch).ok());
-    match completed.and_then(|completed| serde_json::from_str::<SidecarSet>(&completed).ok()) {
-        Some(mut completed) => {
-            completed.metadata.annotations.extend(set.metadata.annotations);
-            completed
-        }
-        None => set,
+        namespace == self.install_namespace() && name == CONFIGURATION_CONFIG_MAP
     }
 }
 
@@ -319,6 +221,15 @@ fn completed(set: SidecarSet, object: &str) -> SidecarSet {
 fn unusable(problem: Option<&SelectorError>) -> Result<(), serde_json::Error> {
     let told = |problem| serde_json::Error::custom(format_args!("spec.selector: {problem}"));
     problem.map_or(Ok(()), |problem| Err(told(problem)))
+}
+
+/// Reads a Namespace object.
+///
+/// # Errors
+/// Where `object` is not one.
+pub fn read_namespace(object: &str) -> Result<Namespace, WorldError> {
+    let header = Header::read(Watched::Namespace, object)?;
+    Ok(Namespace::new(header.metadata.labels.unwrap_or_default()))
 }
 
 /// What says which object it is.
@@ -349,40 +260,6 @@ impl Header {
 #[derive(Deserialize)]
 struct ConfigMap {
     data: Option<BTreeMap<String, String>>,
-}
-
-/// The part of a SidecarSet that tells which Pods it concerns.
-#[derive(Deserialize)]
-struct Selectors {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default)]
-    spec: SelectorsSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SelectorsSpec {
-    selector: Option<LabelSelector>,
-    namespace_selector: Option<LabelSelector>,
-    injection_strategy: Option<Pause>,
-}
-
-#[derive(Deserialize)]
-struct Pause {
-    #[serde(default)]
-    paused: bool,
-}
-
-impl Selectors {
-    fn into_sidecar_set(self) -> SidecarSet {
-        let mut set = SidecarSet { metadata: self.metadata, ..SidecarSet::default() };
-        set.spec.selector = self.spec.selector;
-        set.spec.namespace_selector = self.spec.namespace_selector;
-        set.spec.injection_strategy.paused =
-            self.spec.injection_strategy.is_some_and(|strategy| strategy.paused);
-        set
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SPECIFIED_DELETE};
 
 use super::agenda::Milliseconds;
 use crate::pod::observed::ObservedPod;
-use crate::workload::revision::short_hash;
+use crate::pod::revision_labels::short_hash;
 
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

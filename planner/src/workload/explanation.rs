@@ -7,15 +7,13 @@
 
 use std::fmt;
 
-use api::annotations::LIFECYCLE_TIMESTAMP;
-use api::kinds::shared::{ConditionStatus, LifecycleHook};
+use api::kinds::shared::ConditionStatus;
 use jiff::{SignedDuration, Timestamp};
 
 use super::conditions::{self, Condition};
 use super::kind::WorkloadStatus;
 use super::revision::RevisionStep;
 use super::status::StatusPlan;
-use crate::pod::observed::ObservedPod;
 
 /// The type of the condition.
 pub const BLOCKED: &str = "kutter.io/Blocked";
@@ -154,85 +152,4 @@ impl Explanation {
         parts.extend(self.limits.iter().cloned());
         parts.join("; ")
     }
-}
-
-/// When the Pod entered its lifecycle state.
-pub(crate) fn entered(pod: &ObservedPod) -> Option<Timestamp> {
-    pod.annotation(LIFECYCLE_TIMESTAMP).and_then(|time| time.parse().ok())
-}
-
-pub(crate) fn not_ready_since(pod: &ObservedPod) -> Option<Timestamp> {
-    let ready = pod.condition("Ready").and_then(|ready| ready.last_transition_time);
-    ready.or(pod.metadata.creation_timestamp)
-}
-
-/// The hook's labels and finalizers that hold the Pod.
-pub(crate) fn held_by(hook: Option<&LifecycleHook>, pod: &ObservedPod, name: &str) -> (String, String) {
-    let parts = parts(hook, pod, true);
-    let message = format!("is held by hook {name}");
-    if parts.is_empty() {
-        return (message, "it goes on with the next look at it".to_owned());
-    }
-    (message, format!("remove {} from it", parts.join(", ")))
-}
-
-/// The hook's labels and finalizers that the Pod waits for.
-pub(crate) fn lacks(hook: Option<&LifecycleHook>, pod: &ObservedPod, name: &str) -> (String, String) {
-    let parts = parts(hook, pod, false);
-    let message = format!("waits for hook {name}");
-    if parts.is_empty() {
-        return (message, "it goes on with the next look at it".to_owned());
-    }
-    (message, format!("put {} on it", parts.join(", ")))
-}
-
-fn parts(hook: Option<&LifecycleHook>, pod: &ObservedPod, present: bool) -> Vec<String> {
-    let Some(hook) = hook else { return Vec::new() };
-    let labels = hook.labels_handler.iter();
-    let labels = labels.filter(|(key, value)| (pod.label(key) == Some(value)) == present);
-    let labels = labels.map(|(key, value)| format!("label {key}={value}"));
-    let finalizers = hook.finalizers_handler.iter();
-    let has = |name: &str| pod.metadata.finalizers.iter().any(|known| **known == *name);
-    let finalizers = finalizers.filter(|name| has(name) == present).map(|name| format!("finalizer {name}"));
-    labels.chain(finalizers).collect()
-}
-
-/// Why the Pod is not ready.
-pub(crate) fn not_ready(pod: &ObservedPod) -> (&'static str, String, String) {
-    if pod.spec.node_name.is_empty() {
-        let scheduled = pod.condition("PodScheduled");
-        let why = scheduled.map_or("", |condition| &condition.message);
-        let message =
-            if why.is_empty() { "has no node yet".to_owned() } else { format!("has no node: {why}") };
-        return ("Unschedulable", message, "see the Events of the Pod".to_owned());
-    }
-    let (state, remedy) = containers(pod);
-    let gates: Vec<&str> = pod
-        .spec
-        .readiness_gates
-        .iter()
-        .map(|gate| &*gate.condition_type)
-        .filter(|gate| !pod.condition_is_true(gate))
-        .collect();
-    if state.is_empty() && !gates.is_empty() && pod.condition_is_true("ContainersReady") {
-        let message = format!("is not ready: its readiness gates {} are not true", gates.join(", "));
-        return ("ReadinessGates", message, "see the conditions of the Pod".to_owned());
-    }
-    ("NotReady", format!("is not ready{state}"), remedy)
-}
-
-/// What the first container does that is not ready, and where to look.
-pub(crate) fn containers(pod: &ObservedPod) -> (String, String) {
-    let remedy = "see the Events and logs of the Pod".to_owned();
-    let unready = pod.status.container_statuses.iter().find(|status| !status.ready);
-    let Some(status) = unready else { return (String::new(), remedy) };
-    let name = &status.name;
-    let state = match (&status.state.waiting, &status.state.terminated) {
-        (Some(waiting), _) if !waiting.reason.is_empty() => {
-            format!("; container {name} waits: {}", waiting.reason)
-        }
-        (_, Some(terminated)) => format!("; container {name} ended with exit code {}", terminated.exit_code),
-        _ => format!("; container {name} is not ready"),
-    };
-    (state, remedy)
 }

@@ -1,4 +1,23 @@
-//! The Pods and claims that a workload creates.
+//! The Pods and claims that a workload creates, made from the raw templates: fields that nobody here knows are
+//! in them too.
+
+use api::Raw;
+use api::conditions::IN_PLACE_UPDATE_READY;
+use api::raw_object::{RawNode, RawObject};
+use thiserror::Error;
+
+use super::owner::Owner;
+
+/// A Pod cannot be made from the template.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{part} is not a JSON object")]
+pub struct TemplateError {
+    part: String,
+}
+
+fn no_object(part: impl Into<String>) -> TemplateError {
+    TemplateError { part: part.into() }
+}
 
 /// A claim to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,4 +26,150 @@ pub struct NewClaim {
     pub name: String,
     /// Its JSON.
     pub json: String,
+}
+
+/// What a new Pod or claim gets beside what its template says.
+#[derive(Clone, Debug)]
+pub struct NewMetadata<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `generateName`, for a Pod.
+    pub generate_name: Option<&'a str>,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Labels, which take the place of those of the template.
+    pub labels: Vec<(&'a str, &'a str)>,
+    /// Annotations, likewise.
+    pub annotations: Vec<(&'a str, &'a str)>,
+    /// The workload.
+    pub owner: Owner<'a>,
+}
+
+impl NewMetadata<'_> {
+    /// The metadata, with labels, annotations and finalizers of the template.
+    fn over<'n>(&self, template: &mut RawObject<'n>) -> RawObject<'n> {
+        let mut given = template.remove("metadata").and_then(RawNode::into_object).unwrap_or_default();
+        let mut metadata = RawObject::default();
+        metadata.insert("name", RawNode::string(self.name));
+        if let Some(name) = self.generate_name {
+            metadata.insert("generateName", RawNode::string(name));
+        }
+        metadata.insert("namespace", RawNode::string(self.namespace));
+        for (field, pairs) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            let known = given.remove(field);
+            if known.is_none() && pairs.is_empty() {
+                continue;
+            }
+            let mut all = known.and_then(RawNode::into_object).unwrap_or_default();
+            for (key, value) in pairs {
+                all.insert(key, RawNode::string(value));
+            }
+            metadata.insert(field, all.into());
+        }
+        if let Some(finalizers) = given.remove("finalizers") {
+            metadata.insert("finalizers", finalizers);
+        }
+        metadata.insert("ownerReferences", self.owner.references());
+        metadata
+    }
+}
+
+/// `spec.volumeClaimTemplates`, taken apart: name and template.
+///
+/// # Errors
+/// A template that is no object.
+pub fn claim_templates(raw: Option<&Raw>) -> Result<Vec<(String, RawObject<'_>)>, TemplateError> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    let templates = RawNode::from_raw(raw.as_raw_value()).into_array().unwrap_or_default();
+    templates
+        .into_iter()
+        .enumerate()
+        .map(|(index, template)| {
+            let mut template = template
+                .into_object()
+                .ok_or_else(|| no_object(format!("spec.volumeClaimTemplates[{index}]")))?;
+            let name = template.object_mut("metadata").and_then(|metadata| metadata.string("name"));
+            Ok((name.unwrap_or_default(), template))
+        })
+        .collect()
+}
+
+/// The claim of one template.
+pub fn claim(mut template: RawObject<'_>, metadata: &NewMetadata<'_>) -> NewClaim {
+    let wanted = metadata.over(&mut template);
+    let mut claim = RawObject::default();
+    claim.insert("apiVersion", RawNode::string("v1"));
+    claim.insert("kind", RawNode::string("PersistentVolumeClaim"));
+    claim.insert("metadata", wanted.into());
+    for name in ["apiVersion", "kind", "status"] {
+        template.remove(name);
+    }
+    for (name, value) in template.iter_mut() {
+        claim.insert(name, value.clone());
+    }
+    NewClaim { name: metadata.name.to_owned(), json: claim.to_string() }
+}
+
+/// The Pod of a template, with the readiness gate of updates in place, and with one volume for each of
+/// `claims`: the volume's name, and the claim's.
+///
+/// # Errors
+/// A template that is no object, or has no `spec`.
+pub fn pod(
+    template: &str,
+    metadata: &NewMetadata<'_>,
+    claims: &[(String, String)],
+) -> Result<String, TemplateError> {
+    let mut template = RawObject::parse(template).map_err(|_| no_object("spec.template"))?;
+    let wanted = metadata.over(&mut template);
+    let mut spec = template
+        .remove("spec")
+        .and_then(RawNode::into_object)
+        .ok_or_else(|| no_object("spec.template.spec"))?;
+    add_volumes(&mut spec, claims);
+    add_readiness_gate(&mut spec);
+    let mut pod = RawObject::default();
+    pod.insert("apiVersion", RawNode::string("v1"));
+    pod.insert("kind", RawNode::string("Pod"));
+    pod.insert("metadata", wanted.into());
+    pod.insert("spec", spec.into());
+    Ok(pod.to_string())
+}
+
+/// One volume for each claim; a volume of the template with its name gives way.
+fn add_volumes(spec: &mut RawObject<'_>, claims: &[(String, String)]) {
+    if claims.is_empty() {
+        return;
+    }
+    let mut given = spec.remove("volumes").and_then(RawNode::into_array).unwrap_or_default();
+    let mut volumes = Vec::with_capacity(claims.len() + given.len());
+    for (name, claim) in claims {
+        let mut source = RawObject::default();
+        source.insert("claimName", RawNode::string(claim));
+        let mut volume = RawObject::default();
+        volume.insert("name", RawNode::string(name));
+        volume.insert("persistentVolumeClaim", source.into());
+        volumes.push(volume.into());
+    }
+    given.retain_mut(|volume| {
+        let name = volume.as_object_mut().and_then(|volume| volume.string("name"));
+        !name.is_some_and(|name| claims.iter().any(|(known, _)| *known == name))
+    });
+    volumes.append(&mut given);
+    spec.insert("volumes", RawNode::array(volumes));
+}
+
+/// The gate by which a Pod leaves its service while it is updated in place.
+fn add_readiness_gate(spec: &mut RawObject<'_>) {
+    let mut gates = spec.remove("readinessGates").and_then(RawNode::into_array).unwrap_or_default();
+    let known = gates.iter_mut().any(|gate| {
+        let kind = gate.as_object_mut().and_then(|gate| gate.string("conditionType"));
+        kind.as_deref() == Some(IN_PLACE_UPDATE_READY)
+    });
+    if !known {
+        let mut gate = RawObject::default();
+        gate.insert("conditionType", RawNode::string(IN_PLACE_UPDATE_READY));
+        gates.push(gate.into());
+    }
+    spec.insert("readinessGates", RawNode::array(gates));
 }

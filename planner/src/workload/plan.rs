@@ -1,5 +1,6 @@
 //! A plan: everything to do about one workload now, and how it is carried out.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use super::revision::RevisionStep;
 use super::seen::Seen;
 use super::status::StatusPlan;
 
+pub use super::outcome::Outcome;
+
 /// What to do.
 ///
 /// # How it is carried out
@@ -22,9 +25,9 @@ use super::status::StatusPlan;
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
 ///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
-/// 4. [`Plan::update`]. If an action of `scale` succeeded, if only in part, or was left without an answer, only
-///    what is under way goes on ([`Action::goes_on`]): updates that begin were planned on the Pods as they are in
-///    the snapshot. No failure stops another action.
+/// 4. [`Plan::update`], in two parts ([`Plan::split_update`]): one goes on beside `scale`; the other comes after it,
+///    and only if not one action of `scale` succeeded, not even in part, nor was left without an answer, for it
+///    was planned on the Pods as they are in the snapshot. No failure stops another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], one action after another, whatever came of the one before; [`Plan::owner_patch`];
@@ -89,6 +92,18 @@ pub struct Problems {
     pub update: Option<String>,
 }
 
+impl<S> Plan<S> {
+    /// The update step in two parts: what goes on beside the scale step, and what comes after it. What is under
+    /// way goes on ([`Action::goes_on`]), except at Pods that the scale step deletes or keeps. Where there is no
+    /// scale step, nothing waits.
+    pub fn split_update(&self) -> (Vec<&Action>, Vec<&Action>) {
+        let scaled: HashSet<&str> = self.scale.iter().map(Action::object).collect();
+        let is_beside =
+            |action: &&Action| scaled.is_empty() || (action.goes_on() && !scaled.contains(action.object()));
+        self.update.iter().partition(is_beside)
+    }
+}
+
 impl<S: WorkloadStatus> Plan<S> {
     /// Nothing can be planned. The status keeps what it says, for nothing was done about this generation, and
     /// tells why.
@@ -144,17 +159,4 @@ impl<S> fmt::Display for Plan<S> {
         }
         write!(formatter, "{}", self.explanation)
     }
-}
-
-/// How carrying out a step of a plan went.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was not tried.
-    #[default]
-    Skipped,
-    /// All of it was done, or there was nothing to do. Conflicts, after which the next plan tries again,
-    /// count as success.
-    Succeeded,
-    /// It failed with this message.
-    Failed(String),
 }

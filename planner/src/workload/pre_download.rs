@@ -8,7 +8,6 @@ use api::annotations::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
     IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
-use api::kinds::ObjectMeta;
 use api::kinds::imagepulljob::{API_VERSION, KIND, Spec};
 use api::kinds::shared::{
     CompletionPolicy, CompletionPolicyType, InPlaceUpdateStrategy, IntOrString, PullPolicy, SandboxConfig,
@@ -17,13 +16,14 @@ use api::labels::{CONTROLLER_REVISION_HASH, IMAGE_PREDOWNLOAD_IGNORED, PRE_PREDO
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
+use crate::pod::revision_labels::short_hash;
 use crate::text::canonical::CanonicalError;
 use crate::text::percent::{Rounding, scaled};
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
 use crate::workload::event::normal;
 use crate::workload::owner::Owner;
-use crate::workload::revision::{RevisionData, StoredRevision, short_hash};
+use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::seen::Seen;
 
 #[cfg(test)]
@@ -80,12 +80,10 @@ impl PreDownloadSettings {
 /// The rollout of a revision.
 #[derive(Clone, Debug)]
 pub struct Rollout<'a> {
-    /// Group and version of the owner reference, `apps.kruise.io/v1beta1`.
-    pub api_version: &'a str,
-    /// The workload's kind.
-    pub kind: &'a str,
-    /// Its name, namespace and UID.
-    pub metadata: &'a ObjectMeta,
+    /// The workload.
+    pub owner: Owner<'a>,
+    /// Its namespace.
+    pub namespace: &'a str,
     /// Its selector.
     pub selector: &'a LabelSelector,
     /// The label that holds the short hash on revisions and jobs.
@@ -200,9 +198,9 @@ fn job(rollout: &Rollout<'_>, template: &TemplateLens, container: &ContainerLens
     };
     let metadata = Metadata {
         name: &name,
-        namespace: &rollout.metadata.namespace,
+        namespace: rollout.namespace,
         labels: &labels,
-        owner_references: [Owner::of(rollout.api_version, rollout.kind, rollout.metadata)],
+        owner_references: [rollout.owner],
     };
     let job = Job { api_version: API_VERSION, kind: KIND, metadata, spec };
     // Texts and numbers in maps with text keys only: writing them as JSON cannot fail.

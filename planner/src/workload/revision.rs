@@ -4,12 +4,11 @@
 //! ```text
 //!   data       what a revision records, its hash and name    template  a Pod template as such data
 //!   stored     a revision as the API server has it            step      what to write: create, or patch
-//!   history    those of one owner, and those that can go      label     how Pods name their revision
+//!   history    those of one owner, and those that can go
 //! ```
 
 mod data;
 mod history;
-mod label;
 mod step;
 mod stored;
 mod template;
@@ -18,7 +17,6 @@ mod tests;
 
 pub use data::RevisionData;
 pub use history::{Limit, current, history, obsolete, sorted};
-pub use label::{RevisionLabels, short_hash};
 pub use step::{Choice, NewRevision, RevisionStep, Wanted, choose};
-pub use stored::{Author, StoredRevision};
-pub use template::{claims_hash, restored_template};
+pub use stored::{Author, StoredRevision, restored_template};
+pub use template::claims_hash;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Condition};
 use super::kind::{Workload, WorkloadStatus};
-use super::plan::Outcome;
+use super::outcome::Outcome;
 
 #[cfg(test)]
 mod tests;

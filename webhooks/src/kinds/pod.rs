@@ -2,10 +2,12 @@
 
 use api::features::Feature;
 use cluster::index::CacheState;
-use planner::pod::review::{self, Operation, Outcome, Pod, PodReview};
-use planner::server::world::{Namespace, Watched};
+use planner::pod::review::{Operation, Pod, PodReview};
+use planner::server::pod_review::{self, Outcome};
+use planner::server::world::Watched;
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
+use planner::workload::namespace::Namespace;
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;
@@ -78,7 +80,7 @@ fn decide(
     namespace: Option<&Namespace>,
     moment: Moment,
 ) -> Outcome {
-    review::decide(review, &admission.index.world(), namespace, &admission.gates, moment)
+    pod_review::decide(review, &admission.index.world(), namespace, &admission.gates, moment)
 }
 
 fn operation(name: &str) -> Option<Operation> {

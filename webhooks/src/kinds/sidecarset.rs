@@ -49,7 +49,7 @@ fn validate(write: &Write<'_>) -> Verdict {
 /// Why the SidecarSet can match no Pod, as far as it is known here: selectors and Namespaces, but no Pods.
 fn warnings_of(object: &str, world: &World) -> Vec<String> {
     let scope = Scope::of_installation(world.install_namespace());
-    let reasons = Submitted::read(object).map(|set| hints::of(&set.object, world, &scope));
+    let reasons = Submitted::read(object).map(|set| hints::of(&set.object, world.inventory(), &scope));
     reasons.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 

@@ -7,13 +7,12 @@ use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
 use serde_json::json;
 
-use super::members::Member;
-use super::pod::TemplateError;
 use crate::pod::observed::{ObservedPod, PodMetadata};
 use crate::text::moment::Random;
 use crate::workload::action::Action;
 use crate::workload::children::Claim;
-use crate::workload::new_pod::NewClaim;
+use crate::workload::member::Member;
+use crate::workload::new_pod::{NewClaim, TemplateError};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 

@@ -7,19 +7,17 @@
 
 use std::collections::BTreeSet;
 
-use api::kinds::Time;
+use api::kinds::cloneset::KIND;
 
-use super::Working;
 use super::counting::{Difference, is_on_delete};
-use super::members::Member;
 use super::scale::Scale;
 use super::update::Update;
-use crate::pod::lifecycle::State;
+use super::working::Working;
+use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
 use crate::workload::conditions::condition;
-use crate::workload::explanation::{
-    Blocker, Explanation, NAMED, containers, entered, held_by, lacks, not_ready, not_ready_since,
-};
+use crate::workload::explanation::{Blocker, Explanation, NAMED};
 use crate::workload::kind::WorkloadStatus;
+use crate::workload::member::Member;
 use crate::workload::status::{FAILED_SCALE, FAILED_UPDATE};
 
 #[cfg(test)]
@@ -41,10 +39,10 @@ pub(super) fn explain(working: &Working<'_>, scale: &Scale, update: &Update) -> 
         && available == total
         && enough(updated, expected);
     let conditions = working.set().status.conditions();
-    let problems = [(&scale.problem, FAILED_SCALE), (&update.problem, FAILED_UPDATE)];
+    let problems = [(&scale.problem, FAILED_SCALE), (&update.step.problem, FAILED_UPDATE)];
     let mut blockers: Vec<Blocker> = problems
         .into_iter()
-        .filter(|_| update.impossible.is_empty())
+        .filter(|_| update.step.impossible.is_empty())
         .filter_map(|(problem, kind)| {
             Some(Blocker {
                 pod: String::new(),
@@ -67,7 +65,7 @@ pub(super) fn explain(working: &Working<'_>, scale: &Scale, update: &Update) -> 
             working.update.name(),
         ),
         is_complete,
-        is_moving: !scale.actions.is_empty() || !update.actions.is_empty(),
+        is_moving: !scale.actions.is_empty() || !update.step.actions.is_empty(),
         limits: held_back(working, scale.difference, update),
         blockers,
     }
@@ -116,7 +114,7 @@ fn held_back(working: &Working<'_>, scale: Difference, update: &Update) -> Vec<S
             held.push(format!("paused: {behind} Pods are not updated"));
         } else if update.difference.update == 0 && limits.partition > 0 {
             held.push(format!("partition {}: {behind} Pods stay at older revisions", limits.partition));
-        } else if update.difference.update != 0 && update.actions.is_empty() && scale.up == 0 {
+        } else if update.difference.update != 0 && update.step.actions.is_empty() && scale.up == 0 {
             held.push(format!(
                 "maxUnavailable {} of {} Pods and {} surge Pods is used up; {}",
                 limits.max_unavailable,
@@ -149,61 +147,25 @@ fn held_back(working: &Working<'_>, scale: Difference, update: &Update) -> Vec<S
 
 /// Why this Pod is not where it belongs.
 fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &Update) -> Option<Blocker> {
-    let pod = member.pod;
-    let hooks = &working.set().spec.lifecycle;
-    let since = entered(pod);
-    let blocked = |reason, message: String, remedy: String, since| {
-        Some(Blocker { pod: member.name().to_owned(), reason, message, remedy, since })
+    let pods = BlockedPods {
+        kind: KIND,
+        hooks: &working.set().spec.lifecycle,
+        step: &update.step,
+        held: working.snapshot.held,
+        target: working.update,
     };
-    if let Some(reason) = update.impossible.get(member.name()) {
-        let message = format!("can't be updated in place: {reason}");
-        let remedy = "take the change back, delete the Pod, or allow podUpdatePolicy InPlaceIfPossible";
-        let since = working.update.metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
-        return blocked("InPlaceImpossible", message, remedy.to_owned(), since);
-    }
-    if let Some(refusal) = working.snapshot.held.get(&pod.metadata.uid) {
-        let message = format!("is not updated: the API server refuses it: {}", refusal.message);
-        let remedy = "correct the CloneSet or what refuses it; it is tried again every few minutes";
-        return blocked("Refused", message, remedy.to_owned(), Some(refusal.since));
-    }
-    match member.state {
-        Some(State::PreparingDelete) => {
-            let (message, remedy) = held_by(hooks.pre_delete.as_ref(), pod, "preDelete");
-            return blocked("PreDeleteHook", message, remedy, since);
-        }
-        Some(State::PreparingUpdate) => {
-            let (message, remedy) = held_by(hooks.in_place_update.as_ref(), pod, "inPlaceUpdate");
-            return blocked("InPlaceUpdateHook", message, remedy, since);
-        }
-        Some(State::Updated) => {
-            let (message, remedy) = lacks(hooks.in_place_update.as_ref(), pod, "inPlaceUpdate");
-            return blocked("InPlaceUpdateHook", message, remedy, since);
-        }
-        Some(State::Updating) => {
-            let incomplete = update.incomplete.get(member.name())?;
-            let (state, remedy) = containers(pod);
-            return blocked("Updating", format!("is being updated: {incomplete}{state}"), remedy, since);
-        }
-        Some(State::PreparingNormal) if hooks.pre_normal.is_some() && member.is_ready => {
-            let (message, remedy) = lacks(hooks.pre_normal.as_ref(), pod, "preNormal");
-            return blocked("PreNormalHook", message, remedy, since);
-        }
-        _ => {}
-    }
-    if !member.is_ready {
-        let (reason, message, remedy) = not_ready(pod);
-        return blocked(reason, message, remedy, not_ready_since(pod));
-    }
     let Difference { ready_limit, serving_limit, .. } = scale.difference;
     let limit = if member.is_available { ready_limit } else { serving_limit };
-    if member.is_specified && limit == 0 {
-        let message = "is to be deleted, but maxUnavailable is used up".to_owned();
-        let remedy = "it goes when the others are available, or when maxUnavailable is raised".to_owned();
-        let unavailable = working.members.iter().filter(|member| !member.is_available);
-        let since = unavailable.filter_map(|member| not_ready_since(member.pod)).max();
-        return blocked("MaxUnavailable", message, remedy, since);
-    }
-    let available_at = member.available_at?;
-    let message = format!("is ready, and available from {}", crate::text::moment::rfc3339(available_at));
-    blocked("MinReadySeconds", message, "it needs minReadySeconds".to_owned(), Some(available_at))
+    pods.blocker(member, || {
+        (member.is_specified && limit == 0).then(|| {
+            let unavailable = working.members.iter().filter(|member| !member.is_available);
+            Blocker {
+                pod: member.name().to_owned(),
+                reason: "MaxUnavailable",
+                message: "is to be deleted, but maxUnavailable is used up".to_owned(),
+                remedy: "it goes when the others are available, or when maxUnavailable is raised".to_owned(),
+                since: unavailable.filter_map(|member| not_ready_since(member.pod)).max(),
+            }
+        })
+    })
 }

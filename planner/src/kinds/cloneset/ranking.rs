@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::members::Member;
 use crate::pod::observed::{ObservedPod, Pairs};
+use crate::workload::member::Member;
 
 #[cfg(test)]
 mod tests;

@@ -4,18 +4,20 @@
 //! Where Pods are missing, Pods that are let go by their preDelete hook and named Pods that serve nobody
 //! are deleted all the same: they would otherwise wait as long as creation is held up (sharp edge 7).
 
+use api::labels::CLONESET_INSTANCE_ID;
 use serde::Deserialize;
 
-use super::Working;
 use super::claims::{instance_ids, missing};
 use super::counting::Difference;
-use super::members::{Member, counts_as_new};
+use super::members::counts_as_new;
 use super::pod::{self, Blueprint};
 use super::ranking::{Topology, rank};
+use super::working::Working;
 use crate::pod::lifecycle::{self, State};
 use crate::text::moment::Random;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::event::{Event, warning};
+use crate::workload::member::Member;
 use crate::workload::seen::Seen;
 
 /// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the
@@ -172,7 +174,7 @@ fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> V
             if !marks.is_empty() {
                 return marks;
             }
-            let claims = working.claims.of_pod(member.instance_id());
+            let claims = working.claims.of_pod(member.pod.label(CLONESET_INSTANCE_ID));
             vec![Action::DeletePod { pod, claims, reason }]
         }
         Some(writes) if writes.is_empty() => Vec::new(),

@@ -1,10 +1,12 @@
-//! The status of a CloneSet (spec 31 §10).
+//! The status of a CloneSet.
 
-use api::kinds::cloneset::{CloneSet, Status};
+use api::kinds::cloneset::{CloneSet, KIND, Status};
 use jiff::Timestamp;
 
-use super::members::Member;
-use super::progress;
+use super::counting::replicas;
+use crate::workload::kind::WorkloadStatus;
+use crate::workload::member::Member;
+use crate::workload::progress::{Reached, Rest, Watched};
 use crate::workload::status::{StatusPlan, selector_text};
 
 /// The names that the status gives.
@@ -30,7 +32,7 @@ pub(super) fn observe(
     let positive = |number: i32| Some(number).filter(|number| *number != 0);
     let total = count(&|_| true);
     let updated = count(&|member| member.is_updated);
-    let finished = updated == total && total == super::counting::replicas(&set.spec);
+    let finished = updated == total && total == replicas(&set.spec);
     let current = if finished { revisions.update } else { revisions.current };
     let mut new = Status {
         observed_generation: set.metadata.generation,
@@ -47,6 +49,58 @@ pub(super) fn observe(
         label_selector: selector_text(&set.spec.selector),
         conditions: set.status.conditions.clone(),
     };
-    let deadline = progress::update(set, &set.status, &mut new, now);
+    let deadline = record_progress(set, &set.status, &mut new, now);
     (StatusPlan::new(set, new, now), deadline)
+}
+
+/// Brings condition `Progressing` up to date in `new`, whose counters are final. Gives the time at which the
+/// deadline passes, if nothing happens until then.
+pub(super) fn record_progress(
+    set: &CloneSet,
+    old: &Status,
+    new: &mut Status,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let watched = Watched {
+        kind: KIND,
+        deadline_seconds: set.spec.progress_deadline_seconds,
+        rest: rest(set, new),
+        before: reached(old),
+        now: reached(new),
+    };
+    let mut conditions = new.conditions();
+    let deadline = watched.record(&mut conditions, now);
+    new.set_conditions(conditions);
+    deadline
+}
+
+fn reached(status: &Status) -> Reached<'_> {
+    Reached {
+        update_revision: &status.update_revision,
+        counts: [
+            status.updated_replicas,
+            status.updated_ready_replicas,
+            status.updated_available_replicas.unwrap_or(0),
+            status.ready_replicas,
+            status.available_replicas,
+        ],
+    }
+}
+
+/// Why no progress is expected.
+fn rest(set: &CloneSet, new: &Status) -> Option<Rest> {
+    let wanted = replicas(&set.spec);
+    let available = new.updated_available_replicas.unwrap_or(0);
+    let expected = new.expected_updated_replicas.unwrap_or(0);
+    if new.current_revision == new.update_revision
+        && [new.replicas, new.updated_replicas, available].iter().all(|count| *count == wanted)
+    {
+        Some(Rest::Available)
+    } else if set.spec.update_strategy.rolling_update.paused {
+        Some(Rest::Paused)
+    } else if expected < wanted && expected <= available {
+        Some(Rest::PartitionAvailable)
+    } else {
+        None
+    }
 }

@@ -11,6 +11,7 @@ mod claims;
 mod courses;
 mod documented;
 mod limits;
+mod progress;
 mod rollouts;
 mod scaling;
 mod status;

@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, TargetReference};
 use jiff::Timestamp;
 
-use crate::kinds::sidecarset::index::PodSelector;
-use crate::server::world::namespaced::Entry;
+use crate::pod::selector::PodSelector;
 use crate::text::selector::SelectorError;
+use crate::workload::namespaced::Entry;
 
 /// A budget as far as the mark needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use api::features::Feature;
 use api::labels::POD_TEMPLATE_HASH;
 
 use super::budget::{Budget, Workload};
-use crate::kinds::sidecarset::index::PodSelector;
 use crate::pod::review::draft::Controller;
-use crate::pod::review::explanation::Explanation;
-use crate::pod::review::{Context, Draft, Halt};
+use crate::pod::review::{Draft, Reasons, ReviewContext};
+use crate::pod::selector::PodSelector;
 use crate::text::selector::Labels;
+use crate::workload::namespaced::Namespaced;
 
 /// What a budget is to a new Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +61,19 @@ impl fmt::Display for Reason {
 
 /// Marks the Pod with the first budget of its namespace that matches. Without a match, marks that the
 /// user gave stay.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
+pub(crate) fn mutate(
+    draft: &mut Draft<'_>,
+    context: &ReviewContext<'_>,
+    budgets: &Namespaced<Budget>,
+    reasons: &mut Reasons<Reason>,
+) {
     let gates = [Feature::PodUnavailableBudgetDeleteGate, Feature::PodUnavailableBudgetUpdateGate];
     if !gates.into_iter().any(|gate| context.gates.enabled(gate)) {
-        return Ok(());
+        return;
     }
-    let budgets = context.world.budgets(&draft.namespace);
+    let budgets = budgets.of(&draft.namespace);
     if budgets.is_empty() {
-        return Ok(());
+        return;
     }
     let workload = draft.controller.as_ref().map(|controller| workload(controller, draft.labels.as_slice()));
     let mut first = None;
@@ -81,13 +86,10 @@ pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result
                 Reason::Protects
             }
         };
-        match &mut context.explanations {
-            Some(explanations) => {
-                explanations
-                    .push(Explanation::PodUnavailableBudget { name: budget.name.to_string(), reason });
-            }
-            None if first.is_some() => break,
-            None => {}
+        if reasons.are_wanted() {
+            reasons.note(&budget.name, || reason);
+        } else if first.is_some() {
+            break;
         }
     }
     if let Some(name) = first {
@@ -95,7 +97,6 @@ pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result
             draft.set_annotation(annotation, name);
         }
     }
-    Ok(())
 }
 
 /// Why a budget does not match the Pod; `None` where it does.
@@ -132,8 +133,8 @@ fn workload<'p>(controller: &'p Controller<'_>, labels: &'p (impl Labels + ?Size
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::pod::review::explain;
-    use crate::pod::review::fixture::{Cluster, create, pod};
+    use crate::server::pod_review::explain;
+    use crate::server::pod_review::fixture::{Cluster, create, pod};
     use crate::server::world::Watched;
 
     fn budget(cluster: Cluster, name: &str, created: &str, spec: Value) -> Cluster {

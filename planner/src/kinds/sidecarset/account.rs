@@ -4,7 +4,7 @@
 //! ```text
 //!   Pods --record--> ledger: the Pods, and for each SidecarSet those that it may be meant for
 //!                       |
-//!   World, scope --> Case::judge --> Account --> annotation kutter.io/sidecarset-pods, metrics
+//!   Inventory, scope --> Case::judge --> Account --> annotation kutter.io/sidecarset-pods, metrics
 //!                       |    ^           ^
 //!                 eviction   |           '--- findings of the rollout: who is not updated, and why
 //!                            '--- matching::unselected, which admission asks too
@@ -19,17 +19,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::annotations::{EVICT_MISSED_PODS, SIDECARSET_PODS};
-use api::sidecarset::{Metadata, Spec};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::explanation;
 use super::index::Entry;
+use super::inventory::Inventory;
 use super::matching::{Open, unselected};
 use super::rollout::{Apart, Hold, Plan, RolloutSet};
+use super::subject::{digest, selection};
 use crate::pod::observed::ObservedPod;
-use crate::server::world::World;
 use crate::text::moment::rfc3339;
 
 pub mod eviction;
@@ -45,6 +44,8 @@ pub use reason::Reason;
 pub use record::{PodRecord, Uid};
 pub use scope::Scope;
 
+pub use super::subject::Subject;
+
 /// How many Pods are named for each reason.
 const NAMED: usize = 20;
 /// How many reasons are told.
@@ -55,71 +56,6 @@ const NAMES: usize = 8192;
 const NAME: usize = 230;
 /// How much is told of a reason, in bytes.
 const MESSAGE: usize = 1000;
-/// The most Pods that may be away for evictions.
-const MOST_AWAY: u32 = 1000;
-
-/// What a SidecarSet says about its account.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
-    /// When it was created, in seconds since 1970.
-    created: i64,
-    published: Option<Published>,
-    /// The digest of the annotation.
-    digest: u64,
-    /// How many Pods may be away for evictions; `None` where none is evicted.
-    pub evict: Option<u32>,
-}
-
-/// What is read of the annotation again.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Published {
-    since: Timestamp,
-    selection: Box<str>,
-}
-
-impl Subject {
-    /// Reads annotations and the time of creation.
-    pub fn of(metadata: &Metadata) -> Self {
-        let annotation = |key: &str| metadata.annotations.get(key).map(String::as_str);
-        let published = annotation(SIDECARSET_PODS);
-        let created = metadata.creation_timestamp.as_deref().and_then(|time| time.parse().ok());
-        Self {
-            created: created.map_or(0, Timestamp::as_second),
-            published: published.and_then(|text| serde_json::from_str(text).ok()),
-            digest: published.map_or(0, digest),
-            evict: annotation(EVICT_MISSED_PODS).and_then(|text| eviction_limit(text).ok()),
-        }
-    }
-
-    /// True if the annotation says this.
-    pub fn says(&self, annotation: &str) -> bool {
-        self.digest == digest(annotation)
-    }
-
-    /// Since when Pods should be injected: since the SidecarSet was created, or selected other Pods than
-    /// before, in seconds since 1970.
-    pub fn since(&self, entry: &Entry, now: Timestamp) -> i64 {
-        match &self.published {
-            None => self.created,
-            Some(published) if *published.selection == *selection(&entry.object.spec) => {
-                published.since.as_second().max(self.created)
-            }
-            Some(_) => now.as_second(),
-        }
-    }
-}
-
-/// How many Pods may be away, from the annotation's text.
-///
-/// # Errors
-/// Why it is no such number.
-pub(crate) fn eviction_limit(text: &str) -> Result<u32, String> {
-    let limit = text.parse().ok().filter(|limit| (1..=MOST_AWAY).contains(limit));
-    limit.filter(|_| text.bytes().all(|byte| byte.is_ascii_digit())).ok_or_else(|| {
-        format!("must be a whole number from 1 to {MOST_AWAY}: how many Pods may be away at a time")
-    })
-}
-
 /// Since when a SidecarSet selects the Pods that it does, as an account found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
@@ -132,20 +68,6 @@ pub struct Since {
 pub fn event_name(pod: &str, uid: Uid, sidecar_set: &str) -> String {
     let end = pod.floor_char_boundary(NAME);
     format!("{}.{:016x}", pod.get(..end).unwrap_or_default(), digest(&format!("{uid}/{sidecar_set}")))
-}
-
-/// FNV-1a: the same in every version of the program.
-fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
-/// Stands for what decides which new Pods are injected.
-fn selection(spec: &Spec) -> String {
-    let parts = (&spec.selector, &spec.namespace_selector, spec.injection_strategy.paused);
-    // Selectors are maps and lists of texts: writing them as JSON cannot fail.
-    format!("{:016x}", digest(&serde_json::to_string(&parts).unwrap_or_default()))
 }
 
 /// What a SidecarSet is to a Pod.
@@ -171,7 +93,7 @@ impl Relation {
 pub struct Case<'a> {
     entry: &'a Entry,
     canaries: Vec<&'a Entry>,
-    world: &'a World,
+    inventory: &'a Inventory,
     scope: &'a Scope,
     since: i64,
     selection: String,
@@ -180,22 +102,22 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// The case of a SidecarSet of the world.
+    /// The case of a SidecarSet of the inventory.
     pub fn new(
         entry: &'a Entry,
         subject: &Subject,
-        world: &'a World,
+        inventory: &'a Inventory,
         scope: &'a Scope,
         now: Timestamp,
     ) -> Self {
-        let mut canaries = world.sidecar_sets().all();
+        let mut canaries = inventory.sidecar_sets().all();
         canaries.retain(|other| other.object.canary_base() == Some(entry.name()));
         Self {
             canaries,
             since: subject.since(entry, now),
             selection: selection(&entry.object.spec),
             entry,
-            world,
+            inventory,
             scope,
             registered: true,
         }
@@ -230,7 +152,7 @@ impl<'a> Case<'a> {
 
     /// What the SidecarSet is to a Pod.
     pub fn judge(&self, pod: &PodRecord) -> Relation {
-        let namespace = self.world.namespace(&pod.namespace);
+        let namespace = self.inventory.namespace(&pod.namespace);
         match unselected(self.entry, &pod.labels, || namespace) {
             Ok(None) => {}
             Ok(Some(reason)) => return Relation::Unselected(Reason::Admission(reason)),
@@ -264,7 +186,7 @@ impl<'a> Case<'a> {
         if self.entry.contribution.as_ref().is_ok_and(|contribution| contribution.has_no_containers()) {
             return Some(explanation::Reason::OnlyAnnotations);
         }
-        let namespace = || self.world.namespace(&pod.namespace);
+        let namespace = || self.inventory.namespace(&pod.namespace);
         // Of several the last one counts, as in admission.
         let canary = self.canaries.iter().rfind(|canary| {
             !canary.object.spec.injection_strategy.paused
@@ -305,7 +227,7 @@ impl Account {
         let mut account = Self {
             since: case.since,
             selection: case.selection.clone(),
-            findings: hints::of(&case.entry.object, case.world, case.scope).into_iter().collect(),
+            findings: hints::of(&case.entry.object, case.inventory, case.scope).into_iter().collect(),
             ..Self::default()
         };
         let mut elsewhere = Findings::default();

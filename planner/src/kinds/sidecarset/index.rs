@@ -13,7 +13,8 @@ use foldhash::HashMap;
 use serde_json::value::RawValue;
 
 use super::contribution::Contribution;
-use crate::text::selector::{Labels, Requirement, Selector, SelectorError};
+use crate::pod::selector::PodSelector;
+use crate::text::selector::{Requirement, Selector};
 
 /// A SidecarSet, read and prepared once.
 #[derive(Clone, Debug)]
@@ -27,19 +28,6 @@ pub struct Entry {
     pub(crate) namespaces: NamespaceSelector,
     /// Namespaces that its selector names; empty for one that is cluster-wide (spec 10 §5.1).
     scope: Vec<String>,
-}
-
-/// `spec.selector`, compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PodSelector {
-    /// Unset or empty: matches no Pod.
-    Nothing,
-    Matching(Selector),
-    /// Not usable. A Pod that meets the sound part might be meant.
-    Broken {
-        error: SelectorError,
-        sound: Selector,
-    },
 }
 
 /// `spec.namespaceSelector`, compiled.
@@ -73,34 +61,6 @@ impl Entry {
     /// True where its namespace selector names namespaces.
     pub(crate) fn is_scoped(&self) -> bool {
         !self.scope.is_empty()
-    }
-}
-
-impl PodSelector {
-    pub(crate) fn compile(selector: Option<&LabelSelector>) -> Self {
-        let Some(selector) = selector else { return Self::Nothing };
-        match Selector::compile(selector) {
-            Ok(selector) if selector.is_empty() => Self::Nothing,
-            Ok(selector) => Self::Matching(selector),
-            Err(error) => {
-                let sound =
-                    LabelSelector { match_labels: selector.match_labels.clone(), match_expressions: None };
-                Self::Broken { error, sound: Selector::compile(&sound).unwrap_or_default() }
-            }
-        }
-    }
-
-    /// Why it can't be used, if so.
-    pub(crate) fn problem(&self) -> Option<&SelectorError> {
-        if let Self::Broken { error, .. } = self { Some(error) } else { None }
-    }
-
-    /// What a Pod must meet in any case.
-    fn required(&self) -> Option<&Selector> {
-        match self {
-            Self::Nothing => None,
-            Self::Matching(selector) | Self::Broken { sound: selector, .. } => Some(selector),
-        }
     }
 }
 
@@ -314,17 +274,5 @@ impl Bucket {
             found.extend(list.into_iter().flatten().map(Arc::as_ref));
         }
         found.extend(self.unlabelled.iter().map(Arc::as_ref));
-    }
-}
-
-impl PodSelector {
-    /// Whether a Pod with `labels` is selected; an error where that can't be told.
-    pub(crate) fn matches(&self, labels: &(impl Labels + ?Sized)) -> Result<bool, &SelectorError> {
-        match self {
-            Self::Nothing => Ok(false),
-            Self::Matching(selector) => Ok(selector.matches(labels)),
-            Self::Broken { error, sound } if sound.matches(labels) => Err(error),
-            Self::Broken { .. } => Ok(false),
-        }
     }
 }

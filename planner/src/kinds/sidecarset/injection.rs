@@ -20,13 +20,15 @@ use foldhash::{HashSet, HashSetExt as _};
 use super::build::Builder;
 use super::contribution::PreparedVolume;
 use super::explanation::Reason;
-use super::matching::{Chosen, choose, explain};
+use super::inventory::Inventory;
+use super::matching::{Chosen, choose};
 use super::records::{Record, patch_annotations, record};
 use super::sources::{Sources, is_marked, may_be_injected};
 use crate::pod::review::draft::{Addition, Container, ContainerList, Placed};
 use crate::pod::review::lens::named;
-use crate::pod::review::{Context, Draft, Halt};
+use crate::pod::review::{Draft, Halt, Reasons, ReviewContext};
 use crate::text::json_patch::string;
+use crate::workload::namespace::Namespace;
 
 /// A container to merge, and whose it is.
 struct Owned<'w> {
@@ -45,12 +47,19 @@ struct Built<'w> {
     hot: Vec<&'w str>,
 }
 
-/// Injects what matches the Pod.
-pub(crate) fn mutate(draft: &mut Draft<'_>, context: &mut Context<'_>) -> Result<(), Halt> {
-    let chosen = choose(draft, context)?;
+/// Injects what matches the Pod. `namespace` is its Namespace as the caller read it, for when the inventory
+/// does not have it.
+pub(crate) fn mutate(
+    draft: &mut Draft<'_>,
+    context: &mut ReviewContext<'_>,
+    inventory: &Inventory,
+    namespace: Option<&Namespace>,
+    reasons: &mut Reasons<Reason>,
+) -> Result<(), Halt> {
+    let chosen = choose(draft, context, inventory, namespace, reasons)?;
     patch_annotations(draft, &chosen)?;
     for choice in &chosen {
-        explain(context, choice.entry, || reason(choice));
+        reasons.note(choice.entry.name(), || reason(choice));
     }
     let mut built = build(draft, &chosen)?;
     if built.records.is_empty() {

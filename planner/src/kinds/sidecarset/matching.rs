@@ -6,11 +6,14 @@ use api::sidecarset::{InjectionRevision, IntOrString};
 
 use super::contribution::Contribution;
 use super::explanation::Reason;
-use super::index::{Entry, NamespaceSelector, PodSelector};
-use crate::pod::review::explanation::Explanation;
-use crate::pod::review::{Context, Draft, Halt};
-use crate::server::world::{Namespace, Revision, World};
+use super::index::{Entry, NamespaceSelector};
+use super::inventory::Inventory;
+use super::recorded::RecordedRevision;
+use crate::pod::review::{Draft, Halt, Reasons, ReviewContext};
+use crate::pod::selector::PodSelector;
+use crate::text::moment::Random;
 use crate::text::selector::{Labels, Selector, SelectorError};
+use crate::workload::namespace::Namespace;
 
 /// A SidecarSet to inject, in the state to inject.
 #[derive(Clone, Copy, Debug)]
@@ -23,24 +26,33 @@ pub(crate) struct Chosen<'w> {
     pub(crate) revision: &'w str,
 }
 
-/// The SidecarSets to inject, in the order of injection.
-pub(crate) fn choose<'w>(draft: &Draft<'_>, context: &mut Context<'w>) -> Result<Vec<Chosen<'w>>, Halt> {
-    let world = context.world;
-    let candidates = match context.explanations {
-        Some(_) => world.sidecar_sets().all(),
-        None => world.sidecar_sets().candidates(&draft.namespace, &draft.labels),
+/// The SidecarSets to inject, in the order of injection. `namespace` is the Pod's Namespace as the caller
+/// read it, for when the inventory does not have it.
+pub(crate) fn choose<'w>(
+    draft: &Draft<'_>,
+    context: &mut ReviewContext<'_>,
+    inventory: &'w Inventory,
+    namespace: Option<&Namespace>,
+    reasons: &mut Reasons<Reason>,
+) -> Result<Vec<Chosen<'w>>, Halt> {
+    let candidates = if reasons.are_wanted() {
+        inventory.sidecar_sets().all()
+    } else {
+        inventory.sidecar_sets().candidates(&draft.namespace, &draft.labels)
     };
+    let namespace = || inventory.namespace(&draft.namespace).or(namespace);
     let mut chosen = Vec::new();
     for entry in candidates {
-        match mismatch(entry, draft, context)? {
-            Some(reason) => explain(context, entry, || reason),
-            None => chosen.push(revision_to_inject(entry, draft, context)?),
+        match mismatch(entry, draft, namespace)? {
+            Some(reason) => reasons.note(entry.name(), || reason),
+            None => chosen.push(revision_to_inject(entry, draft, &mut context.random, inventory)?),
         }
     }
     let canaries = canaries(&chosen);
     chosen.retain(|choice| match canaries.get(choice.entry.name()) {
         Some(canary) => {
-            explain(context, choice.entry, || Reason::ReplacedByCanary { canary: (*canary).to_owned() });
+            let replaced = || Reason::ReplacedByCanary { canary: (*canary).to_owned() };
+            reasons.note(choice.entry.name(), replaced);
             false
         }
         None => true,
@@ -48,19 +60,15 @@ pub(crate) fn choose<'w>(draft: &Draft<'_>, context: &mut Context<'w>) -> Result
     Ok(chosen)
 }
 
-/// Notes a reason, where somebody asked.
-pub(crate) fn explain(context: &mut Context<'_>, entry: &Entry, reason: impl FnOnce() -> Reason) {
-    if let Some(explanations) = &mut context.explanations {
-        explanations.push(Explanation::SidecarSet { name: entry.name().to_owned(), reason: reason() });
-    }
-}
-
 /// Why a SidecarSet does not match the Pod; `None` where it does.
-fn mismatch(entry: &Entry, draft: &Draft<'_>, context: &Context<'_>) -> Result<Option<Reason>, Halt> {
+fn mismatch<'n>(
+    entry: &Entry,
+    draft: &Draft<'_>,
+    namespace: impl FnOnce() -> Option<&'n Namespace>,
+) -> Result<Option<Reason>, Halt> {
     if entry.object.spec.injection_strategy.paused {
         return Ok(Some(Reason::Paused));
     }
-    let namespace = || context.world.namespace(&draft.namespace).or(context.namespace);
     unselected(entry, draft.labels.as_slice(), namespace).map_err(|open| match open {
         Open::Namespace => Halt::NeedsNamespace,
         Open::Selector(error) => Halt::failed(format!(
@@ -117,13 +125,14 @@ fn canaries<'w>(chosen: &[Chosen<'w>]) -> BTreeMap<&'w str, &'w str> {
 fn revision_to_inject<'w>(
     entry: &'w Entry,
     draft: &Draft<'_>,
-    context: &mut Context<'w>,
+    random: &mut Random,
+    inventory: &'w Inventory,
 ) -> Result<Chosen<'w>, Halt> {
     let spec = &entry.object.spec;
     let pin = spec.injection_strategy.revision.as_ref().and_then(Pin::of);
     let Some(pin) = pin else { return live(entry) };
     // Loaded first in any case: a revision that is gone denies, however the choice falls.
-    let history = history(entry, &pin, context.world)?;
+    let history = history(entry, &pin, inventory)?;
     if pin.policy != "Partial" || spec.update_strategy.paused {
         return Ok(history);
     }
@@ -146,7 +155,7 @@ fn revision_to_inject<'w>(
                     entry.name()
                 ))
             })?;
-            if context.random.next_fraction() <= share / 100.0 { Ok(history) } else { live(entry) }
+            if random.next_fraction() <= share / 100.0 { Ok(history) } else { live(entry) }
         }
         None | Some(IntOrString::Int(_)) => live(entry),
     }
@@ -197,13 +206,13 @@ fn live(entry: &Entry) -> Result<Chosen<'_>, Halt> {
     })
 }
 
-fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, world: &'w World) -> Result<Chosen<'w>, Halt> {
-    let found: Option<&Revision> = match pin.target {
-        // Any ControllerRevision of the namespace would do, if its owner were not looked at (spec 10 §13.8).
+fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, inventory: &'w Inventory) -> Result<Chosen<'w>, Halt> {
+    let found: Option<&RecordedRevision> = match pin.target {
+        // Any ControllerRevision of the namespace would do, if its owner were not looked at.
         Target::Revision(name) => {
-            world.revision(name).filter(|revision| revision.sidecar_set == entry.name())
+            inventory.revisions().get(name).filter(|revision| revision.sidecar_set == entry.name())
         }
-        Target::CustomVersion(version) => world.revisions_of(entry.name(), Some(version)).pop(),
+        Target::CustomVersion(version) => inventory.revisions().of(entry.name(), Some(version)).pop(),
     };
     let named = || match pin.target {
         Target::Revision(name) => format!("revisionName {name}"),
@@ -215,7 +224,7 @@ fn history<'w>(entry: &'w Entry, pin: &Pin<'_>, world: &'w World) -> Result<Chos
              restore the revision or change spec.injectionStrategy.revision",
             entry.name(),
             named(),
-            world.install_namespace()
+            inventory.install_namespace()
         ))
     })?;
     let restored = revision.restored().map_err(|problem| {

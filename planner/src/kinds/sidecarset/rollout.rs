@@ -40,6 +40,7 @@ use crate::workload::event::Event;
 use crate::workload::revision::StoredRevision;
 
 mod condition;
+mod consistency;
 mod difference;
 mod draft;
 mod hot;
@@ -51,6 +52,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod trigger;
+mod upgrade;
 
 pub(in crate::kinds::sidecarset) use set::injected_names;
 pub use set::{Apart, RolloutSet, injected};
@@ -325,7 +327,7 @@ fn upgrade(
     let mut newly = false;
     // A Pod is written to once in a plan, for a second write would be planned on a state that has passed.
     for (_, standing) in (0..).zip(standings).filter(|(position, _)| !written.contains(position)) {
-        let Some(upgradable) = condition::wanted(standing) else { continue };
+        let Some(upgradable) = standing.view.wanted_condition() else { continue };
         newly |= !upgradable;
         let writes: Vec<PodWrite> =
             condition::write(set, &standing.pod, upgradable, now).into_iter().collect();

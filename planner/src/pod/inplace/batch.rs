@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::environment::CONTAINER_BARRIER;
 use jiff::Timestamp;
 
-use super::Rules;
+use super::go_json::Seconds;
+use super::rules::Rules;
 use super::spec::{MetadataPatch, ReferencedMetadata, UpdateSpec};
-use super::state::{Batch, LastStatus, PreCheck, Seconds, State};
+use super::state::{Batch, LastStatus, PreCheck, State};
 use crate::pod::observed::{Container, ObservedPod, Pairs, Resources};
 use crate::pod::write::{PodWrite, Target};
 use crate::text::quantity::Quantity;

@@ -6,8 +6,9 @@ use api::annotations::RUNTIME_CONTAINERS_META;
 use serde::Deserialize;
 
 use super::environment::{expected_hash, go_string};
+use super::go_json::null_is_default;
+use super::rules::Rules;
 use super::state::{LastStatus, State, StateError, in_grace};
-use super::{Rules, null_is_default, restarts};
 use crate::pod::observed::{Container, ContainerStatus, ObservedPod, Pairs};
 use crate::text::hash::deep_hash;
 use crate::text::quantity::Quantity;
@@ -108,7 +109,7 @@ fn runs_new_image(pod: &ObservedPod, state: &State, status: &ContainerStatus, la
         return true;
     }
     let restarted = || {
-        let before = restarts::recorded(pod, state).get(&*status.name).copied();
+        let before = state.recorded_restarts(pod).get(&*status.name).copied();
         status.ready && before.is_some_and(|before| before != status.restart_count)
     };
     pod.spec_is_observed() && (*status.image_id != *last.image_id || restarted())

@@ -8,7 +8,7 @@ use super::environment::{self, Source};
 use super::qos::{QosClass, qos_class};
 use super::spec::{MetadataPatch, UpdateSpec};
 use super::template::{Difference, Operation, Template, differences, text};
-use crate::pod::observed::{Pairs, Resources};
+use crate::pod::observed::Pairs;
 use crate::text::quantity::Quantity;
 
 /// What the decision hangs on beside the templates.
@@ -197,14 +197,4 @@ fn changed_pairs(old: &Template, new: &Template, field: &str) -> BTreeMap<String
     let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| ((*key).to_owned(), None));
     let set = new.iter().filter(|(key, value)| old.get(*key) != Some(value));
     gone.chain(set.map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned())))).collect()
-}
-
-/// The limits and requests of a container of a template.
-pub(super) fn resources(container: &serde_json::Value) -> Resources {
-    let pairs = |list: &str| -> Pairs {
-        let pairs = container.get("resources").and_then(|resources| resources.get(list));
-        let pairs = pairs.and_then(serde_json::Value::as_object).into_iter().flatten();
-        pairs.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default())).collect()
-    };
-    Resources { limits: pairs("limits"), requests: pairs("requests") }
 }

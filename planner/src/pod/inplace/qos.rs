@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::decision::resources;
-use super::template::Template;
+use super::template::{Template, resources};
 use crate::pod::observed::Pairs;
 use crate::text::quantity::Quantity;
 

@@ -1,10 +1,10 @@
-//! The readiness gate `InPlaceUpdateReady`, and `Ready` recomputed when a gate turns false, so that
-//! endpoints need not wait for the kubelet (spec 30 §9).
+//! The readiness gate `InPlaceUpdateReady`: it is false while the containers of a Pod change.
 
 use api::conditions::IN_PLACE_UPDATE_READY;
 use jiff::Timestamp;
 
 use crate::pod::observed::{ObservedPod, PodCondition};
+use crate::pod::ready_condition::recomputed_ready;
 use crate::pod::write::condition;
 
 /// The conditions to write so that the Pod is not ready while its containers change; none where it says
@@ -47,45 +47,4 @@ pub fn ready(pod: &ObservedPod, now: Timestamp) -> Option<PodCondition> {
 /// The gate `InPlaceUpdateReady` does not hold the Pod back.
 pub fn gate_is_open(pod: &ObservedPod) -> bool {
     pod.condition(IN_PLACE_UPDATE_READY).is_none_or(|condition| &*condition.status == "True")
-}
-
-/// `Ready` as the kubelet will find it once the condition `changed` is written; `None` where it stays.
-pub(crate) fn recomputed_ready(
-    pod: &ObservedPod,
-    changed: &PodCondition,
-    now: Timestamp,
-) -> Option<PodCondition> {
-    let known = pod.condition("Ready")?;
-    if !pod.condition_is_true("ContainersReady") {
-        return None;
-    }
-    let problems: Vec<String> = pod
-        .spec
-        .readiness_gates
-        .iter()
-        .filter_map(|gate| {
-            let kind = &*gate.condition_type;
-            let found = if *changed.kind == *kind { Some(changed) } else { pod.condition(kind) };
-            match found.map(|condition| &*condition.status) {
-                None => {
-                    Some(format!("corresponding condition of pod readiness gate {kind:?} does not exist."))
-                }
-                Some("True") => None,
-                Some(status) => {
-                    Some(format!("the status of pod readiness gate {kind:?} is not \"True\", but {status}"))
-                }
-            }
-        })
-        .collect();
-    let (status, reason) =
-        if problems.is_empty() { ("True", "") } else { ("False", "ReadinessGatesNotReady") };
-    let message = problems.join(", ");
-    if &*known.status == status && &*known.reason == reason && *known.message == *message {
-        return None;
-    }
-    let mut ready = condition("Ready", status, reason, &message, now);
-    if &*known.status == status && known.last_transition_time.is_some() {
-        ready.last_transition_time = known.last_transition_time;
-    }
-    Some(ready)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{Seconds, State};
+use super::go_json::Seconds;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 
@@ -22,22 +22,28 @@ struct Restarts {
     restart_counts: BTreeMap<String, i32>,
 }
 
-/// What was recorded by the update of `state`: what an earlier one left says nothing about it.
-pub(super) fn recorded(pod: &ObservedPod, state: &State) -> BTreeMap<String, i32> {
+/// What was recorded by the update to `revision` that began at `began`: what an earlier one left says nothing
+/// about it.
+pub(super) fn recorded(pod: &ObservedPod, revision: &str, began: Seconds) -> BTreeMap<String, i32> {
     let text = pod.annotation(ANNOTATION);
     let restarts: Restarts = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let is_of_this =
-        restarts.revision == state.revision && restarts.update_timestamp == state.update_timestamp;
+    let is_of_this = restarts.revision == revision && restarts.update_timestamp == began;
     if is_of_this { restarts.restart_counts } else { BTreeMap::new() }
 }
 
-/// Writes what the state has of it.
-pub(super) fn record(pod: &ObservedPod, state: &State, write: &mut PodWrite) {
-    if !state.restart_counts.is_empty() {
+/// Writes the restarts that the update to `revision` counted, which began at `began`.
+pub(super) fn record(
+    pod: &ObservedPod,
+    revision: &str,
+    began: Seconds,
+    restart_counts: &BTreeMap<String, i32>,
+    write: &mut PodWrite,
+) {
+    if !restart_counts.is_empty() {
         let restarts = Restarts {
-            revision: state.revision.clone(),
-            update_timestamp: state.update_timestamp,
-            restart_counts: state.restart_counts.clone(),
+            revision: revision.to_owned(),
+            update_timestamp: began,
+            restart_counts: restart_counts.clone(),
         };
         // Texts and numbers in a map with text keys only: writing them as JSON cannot fail.
         write.set_annotation(ANNOTATION, serde_json::to_string(&restarts).unwrap_or_default());

@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::null_is_default;
+use super::go_json::null_is_default;
 use crate::pod::observed::Resources;
 
 /// What is to change in a Pod.

@@ -6,15 +6,13 @@ use std::collections::BTreeMap;
 use api::annotations::{
     IN_PLACE_UPDATE_GRACE, IN_PLACE_UPDATE_GRACE_OLDER, IN_PLACE_UPDATE_STATE, IN_PLACE_UPDATE_STATE_OLDER,
 };
-use jiff::Timestamp;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
+use super::go_json::{Seconds, null_is_default};
+use super::restarts;
 use super::spec::{ReferencedMetadata, UpdateSpec};
-use super::{null_is_default, restarts};
 use crate::pod::observed::{ObservedPod, Resources};
 use crate::pod::write::PodWrite;
-use crate::text::moment::rfc3339;
 
 /// Why the progress of an update can't be told: an annotation that nobody of us wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +67,7 @@ pub struct State {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub container_batches_record: Vec<Batch>,
     /// How often containers had restarted when their images changed, which is recorded beside the state;
-    /// of a state that was read it has to be asked for ([`restarts::recorded`]).
+    /// of a state that was read it has to be asked for ([`State::recorded_restarts`]).
     #[serde(skip)]
     pub(super) restart_counts: BTreeMap<String, i32>,
 }
@@ -101,23 +99,6 @@ pub struct Batch {
     /// Their names, sorted; none where only metadata changed.
     #[serde(deserialize_with = "null_is_default")]
     pub containers: Vec<String>,
-}
-
-/// A time in whole seconds; Go's zero time, which is written as `null`, is the epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seconds(pub Timestamp);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&rfc3339(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map_or(Ok(Timestamp::UNIX_EPOCH), |text| text.parse()).map(Self).map_err(D::Error::custom)
-    }
 }
 
 fn null_if_empty<S: Serializer>(
@@ -154,6 +135,11 @@ impl State {
         }
     }
 
+    /// How often containers had restarted when the update of this state changed them.
+    pub(super) fn recorded_restarts(&self, pod: &ObservedPod) -> BTreeMap<String, i32> {
+        restarts::recorded(pod, &self.revision, self.update_timestamp)
+    }
+
     /// Writes the state, and removes it under its older key.
     pub(super) fn record(&self, pod: &ObservedPod, write: &mut PodWrite) {
         // Texts and times in maps with text keys only: writing them as JSON cannot fail.
@@ -161,7 +147,7 @@ impl State {
         if pod.annotation(IN_PLACE_UPDATE_STATE_OLDER).is_some() {
             write.remove_annotation(IN_PLACE_UPDATE_STATE_OLDER);
         }
-        restarts::record(pod, self, write);
+        restarts::record(pod, &self.revision, self.update_timestamp, &self.restart_counts, write);
     }
 }
 

@@ -5,9 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::text::canonical::CanonicalError;
-use crate::workload::revision::Author;
-use crate::workload::revision::{RevisionData, StoredRevision};
+use crate::pod::observed::{Pairs, Resources};
 
 /// A Pod template, read for comparison. Nothing is written from it.
 #[derive(Clone, Debug)]
@@ -19,28 +17,13 @@ pub struct Template {
 }
 
 impl Template {
-    /// The template of a workload.
+    /// The template inside the data of a revision: `known` has the fields that OpenKruise knows, and `whole`
+    /// every field, where they were recorded.
     ///
     /// # Errors
-    /// The path and the problem, where a field does not decode into its Go type.
-    pub fn read(template: &str) -> Result<Self, CanonicalError> {
-        Self::of(&RevisionData::of_template(template)?, Author::Kutter)
-    }
-
-    /// The template that a revision recorded.
-    ///
-    /// # Errors
-    /// Where the data is not a patch of a template.
-    pub fn of_revision(revision: &StoredRevision) -> Result<Self, CanonicalError> {
-        Self::of(&RevisionData::of_data(revision.data.get())?, revision.author())
-    }
-
-    fn of(revision: &RevisionData, author: Author) -> Result<Self, CanonicalError> {
-        let whole = match author {
-            Author::Kutter => Some(template_of(revision.data())?),
-            Author::OpenKruise => None,
-        };
-        Ok(Self { whole, known: template_of(revision.projection())? })
+    /// Data that is no JSON.
+    pub fn of_data(whole: Option<&str>, known: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self { whole: whole.map(template_of).transpose()?, known: template_of(known)? })
     }
 
     /// The two as they can be compared: with every field if both have them.
@@ -72,7 +55,7 @@ impl Template {
     }
 }
 
-fn template_of(data: &str) -> Result<Value, CanonicalError> {
+fn template_of(data: &str) -> Result<Value, serde_json::Error> {
     let mut data: Value = serde_json::from_str(data)?;
     Ok(data.pointer_mut("/spec/template").map(Value::take).unwrap_or_default())
 }
@@ -80,6 +63,16 @@ fn template_of(data: &str) -> Result<Value, CanonicalError> {
 /// The text member `name` of an object.
 pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The limits and requests of a container of a template.
+pub(super) fn resources(container: &Value) -> Resources {
+    let pairs = |list: &str| -> Pairs {
+        let pairs = container.get("resources").and_then(|resources| resources.get(list));
+        let pairs = pairs.and_then(Value::as_object).into_iter().flatten();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default())).collect()
+    };
+    Resources { limits: pairs("limits"), requests: pairs("requests") }
 }
 
 /// What is done to one place of the template (RFC 6902).

@@ -1,7 +1,12 @@
 use std::sync::Arc;
 
 use super::*;
+use api::features::FeatureGates;
 use serde_json::{Value, json};
+
+use crate::pod::revision_labels::RevisionLabels;
+use crate::text::server_version::ServerVersion;
+use crate::workload::compared_template;
 
 mod annotations;
 mod cases;
@@ -25,7 +30,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 pub(super) fn template(template: &Value) -> Template {
-    Template::read(&template.to_string()).unwrap()
+    compared_template::of_workload(&template.to_string()).unwrap()
 }
 
 /// A ready Pod of one container `main`, `nginx:1.25`.

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use super::completion;
+use super::rules::Rules;
 use super::spec::{ReferencedMetadata, UpdateSpec};
 use super::state::State;
-use super::{Rules, completion, restarts};
 use crate::pod::observed::{ObservedPod, Pairs, Resources};
 
 /// Adds to `spec` and `state`, which begin a newer update, what the last one has not come to.
@@ -21,7 +22,7 @@ pub(super) fn take_over(pod: &ObservedPod, rules: &Rules, spec: &mut UpdateSpec,
     state.update_env_from_metadata |= last.update_env_from_metadata;
     // An image that changes again is compared with what runs now.
     let is_kept = |name: &String| !spec.container_images.contains_key(name);
-    let counts = restarts::recorded(pod, &last);
+    let counts = last.recorded_restarts(pod);
     state.restart_counts = counts.into_iter().filter(|(name, _)| is_kept(name)).collect();
     let statuses = std::mem::take(&mut last.last_container_statuses).into_iter();
     state.last_container_statuses = statuses.filter(|(name, _)| is_kept(name)).collect();

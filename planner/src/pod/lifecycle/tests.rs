@@ -1,7 +1,8 @@
 use super::*;
 use crate::pod::observed::PodCondition;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::pod::write::condition;
-use crate::workload::revision::RevisionLabels;
+use api::annotations::LIFECYCLE_TIMESTAMP;
 use serde_json::{Value, json};
 
 const RULES: Rules = Rules {

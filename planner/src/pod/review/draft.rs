@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::PodText;
-use super::lens::{ContainerLens, Object, Text, text_or_empty};
+use super::lens::{ContainerLens, Object, PodText, Text, text_or_empty};
 use crate::text::json::Spanned;
 use crate::text::json_patch::{self, ApplyError, Patch, Pointer, write_string};
 use crate::text::verdict::{Denial, Verdict};

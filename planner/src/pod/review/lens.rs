@@ -85,6 +85,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
+/// A Pod beside its text.
+pub(crate) type PodText<'a> = Spanned<'a, Object<PodLens<'a>>>;
+
 /// A Pod.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,34 +1,16 @@
 //! Containers and init containers: names, images, ports, mounts and devices.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use super::limits::{validate_range, validate_relative_path};
 use super::node::{Node, invalid, require_one_of, require_text};
-use super::volumes::{VolumeUse, validate_relative_path};
+use super::pod_context::{PodContext, VolumeUse};
 use super::{environment, names, probes, resources, security};
 use crate::text::field::{FieldError, FieldPath};
 
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PORTS: std::ops::RangeInclusive<i64> = 1..=65535;
-
-/// What the checks of one container need to know of its Pod.
-pub(super) struct PodContext<'a> {
-    /// The volumes without errors.
-    pub(super) volumes: HashMap<&'a str, VolumeUse>,
-    /// Names of `resourceClaims`.
-    pub(super) resource_claims: BTreeSet<&'a str>,
-    /// Bound of sleeps in hooks, seconds; unset where the Pod is not known.
-    pub(super) grace_period: Option<i64>,
-    pub(super) restart_policy: &'a str,
-    /// False where the Pod runs in a user namespace of its own.
-    pub(super) host_users: bool,
-    pub(super) allow_privileged: bool,
-}
-
-/// The containers of a Pod spec: init, ordinary and ephemeral ones.
-pub(super) fn every_container<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
-    spec.list("initContainers").chain(spec.list("containers")).chain(spec.list("ephemeralContainers"))
-}
 
 /// True for an init container that keeps running beside the others.
 fn is_restartable(container: &Node<'_>) -> bool {
@@ -166,18 +148,6 @@ fn validate_ports(container: &Node<'_>, errors: &mut Vec<FieldError>) {
             number => validate_range(number, PORTS, &port.at("hostPort"), errors),
         }
         require_one_of(&port, "protocol", PROTOCOLS, errors);
-    }
-}
-
-/// Reports a number outside `range`.
-pub(super) fn validate_range(
-    number: i64,
-    range: std::ops::RangeInclusive<i64>,
-    path: &FieldPath,
-    errors: &mut Vec<FieldError>,
-) {
-    if !range.contains(&number) {
-        errors.push(FieldError::invalid_value(path.clone(), number, names::range_message(&range)));
     }
 }
 

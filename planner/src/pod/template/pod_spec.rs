@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::containers::{
-    PodContext, validate_containers, validate_host_network_ports, validate_init_containers, validate_range,
-};
+use super::containers::{validate_containers, validate_host_network_ports, validate_init_containers};
+use super::limits::validate_range;
 use super::metadata::{text_entries, validate_labels};
 use super::names;
 use super::node::{Node, invalid, quantity, require_one_of, require_text};
+use super::pod_context::PodContext;
 use super::resources::{validate_quantity, validate_resource_name};
 use super::volumes::validate_volumes;
 use super::{scheduling, security};

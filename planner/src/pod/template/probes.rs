@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::limits::validate_range;
 use super::names;
 use super::node::{Node, invalid};
 use crate::text::field::{FieldError, FieldPath};
@@ -108,12 +109,7 @@ fn validate_port(handler: &Node<'_>, errors: &mut Vec<FieldError>) {
     match handler.get("port") {
         Some(Value::String(name)) => invalid(&handler.at("port"), name, names::port_name(name), errors),
         _ => {
-            super::containers::validate_range(
-                handler.integer("port"),
-                1..=65535,
-                &handler.at("port"),
-                errors,
-            );
+            validate_range(handler.integer("port"), 1..=65535, &handler.at("port"), errors);
         }
     }
 }

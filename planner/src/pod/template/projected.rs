@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::environment::{validate_field_reference, validate_resource_reference};
+use super::limits::validate_relative_path;
 use super::metadata::validate_label_selector;
 use super::names;
 use super::node::{Node, invalid, require_text};
-use super::volumes::validate_relative_path;
 use crate::text::field::{FieldError, FieldPath};
 
 const FIELD_PATHS: &[&str] =

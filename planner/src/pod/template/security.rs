@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::containers::{PodContext, every_container, validate_range};
+use super::limits::{validate_range, validate_relative_path};
 use super::names;
 use super::node::{Node, invalid};
-use super::volumes::validate_relative_path;
+use super::pod_context::{PodContext, every_container};
 use crate::text::field::{FieldError, FieldPath};
 
 pub(super) const SECCOMP_POD_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";

@@ -5,19 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::containers::validate_range;
+use super::limits::{validate_no_backsteps, validate_range, validate_relative_path};
 use super::node::{Node, invalid, require_one_of, require_text};
+use super::pod_context::VolumeUse;
 use super::{claims, names, projected};
 use crate::text::field::{FieldError, FieldPath};
-
-/// How containers may use a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VolumeUse {
-    /// A claim: as a mount or as a block device.
-    Block,
-    /// Only as a mount.
-    Files,
-}
 
 /// Every source in the order in which Kubernetes looks at them.
 const SOURCES: &[&str] = &[
@@ -194,20 +186,6 @@ fn require_list(source: &Node<'_>, name: &str, errors: &mut Vec<FieldError>) {
 fn require_secret_name(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     if let Some(reference) = source.child("secretRef") {
         require_text(&reference, "name", errors);
-    }
-}
-
-/// A path that stays below where it starts.
-pub(super) fn validate_relative_path(path: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
-    if path.starts_with('/') {
-        errors.push(FieldError::invalid(at.clone(), path, "must be a relative path"));
-    }
-    validate_no_backsteps(path, at, errors);
-}
-
-fn validate_no_backsteps(path: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
-    if path.split('/').any(|part| part == "..") {
-        errors.push(FieldError::invalid(at.clone(), path, "must not contain '..'"));
     }
 }
 

@@ -2,12 +2,12 @@
 //! out, so that an entry that was only filled in counts as equal.
 
 use api::Raw;
-use api::labels::{CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
+use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
 use super::table::{Entry, Purpose};
-use super::{COMPONENT, ConfigurationKind, Endpoint, Settings};
+use super::{ConfigurationKind, Endpoint, Settings};
 use crate::text::json_patch::{Patch, Pointer};
 use crate::text::selector::Selector;
 

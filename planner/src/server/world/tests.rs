@@ -140,8 +140,9 @@ fn revisions_are_found_by_set_and_custom_version() {
     ] {
         world.apply(Watched::ControllerRevision, &object).unwrap();
     }
-    let names =
-        |found: Vec<&Revision>| found.into_iter().map(|revision| revision.name.clone()).collect::<Vec<_>>();
+    let names = |found: Vec<&RecordedRevision>| {
+        found.into_iter().map(|revision| revision.name.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(names(world.revisions_of("s", None)), ["s-c", "s-b", "s-a"]);
     assert_eq!(names(world.revisions_of("s", Some("v1"))), ["s-b", "s-a"]);
     world.remove(Watched::ControllerRevision, "kruise-system", "s-a");

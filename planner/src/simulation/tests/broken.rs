@@ -7,9 +7,10 @@ use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
 use super::*;
+use crate::pod::revision_labels::short_hash;
 use crate::pod::write::PodWrite;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
-use crate::workload::revision::{Author, short_hash};
+use crate::workload::revision::Author;
 use crate::workload::seen::Seen;
 
 /// Histories within which a broken planner must be noticed.

@@ -16,18 +16,11 @@ fn planned(
     settings: &PreDownloadSettings,
     worthwhile: bool,
 ) -> Vec<Action> {
-    let metadata = ObjectMeta {
-        name: "demo".to_owned(),
-        namespace: "shop".to_owned(),
-        uid: "u".to_owned(),
-        ..ObjectMeta::default()
-    };
     let selector: LabelSelector = serde_json::from_str(r#"{"matchLabels":{"app":"demo"}}"#).unwrap();
     let old = revision("demo-1", "app:1", &json!({}));
     plan(&Rollout {
-        api_version: "apps.kruise.io/v1beta1",
-        kind: "CloneSet",
-        metadata: &metadata,
+        owner: Owner::new("apps.kruise.io/v1beta1", "CloneSet", "demo", "u"),
+        namespace: "shop",
         selector: &selector,
         hash_label: api::labels::CONTROLLER_HASH,
         old: &[&old],

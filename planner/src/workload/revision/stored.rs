@@ -1,12 +1,15 @@
 //! A ControllerRevision as it is stored.
 
+use std::collections::BTreeMap;
+
 use api::Raw;
 use api::annotations::{CLONESET_CLAIMS_HASH, WHOLE_TEMPLATE};
 use api::kinds::{ObjectMeta, Time};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::template::restored_template;
+use crate::pod::template::comparison::DIRECTIVE;
 use crate::text::canonical::CanonicalError;
 
 /// Who wrote a stored revision: ours carry a marker.
@@ -78,4 +81,24 @@ impl StoredRevision {
         let created = self.metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
         (self.revision, created, &self.metadata.name)
     }
+}
+
+/// The template that stored data restores, without the directive that it replaces the present one.
+///
+/// # Errors
+/// Where the data is not a patch of a template.
+pub fn restored_template(data: &str) -> Result<Raw, CanonicalError> {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        template: BTreeMap<String, &'a RawValue>,
+    }
+    let mut template = serde_json::from_str::<Data<'_>>(data)?.spec.template;
+    template.remove(DIRECTIVE);
+    Ok(Raw::parse(serde_json::to_string(&template)?)?)
 }

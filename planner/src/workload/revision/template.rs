@@ -3,19 +3,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use api::Raw;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::data::RevisionData;
+use super::stored::restored_template;
+use crate::pod::template::comparison::{DIRECTIVE, canonical};
 use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::text::hash::deep_hash;
 use crate::text::recent::Recent;
-
-const TEMPLATE: Kind = Kind::Struct(&table::POD_TEMPLATE_SPEC);
-/// The directive in stored data that is no part of the template. `kubectl kruise rollout undo` copies it
-/// into templates.
-const DIRECTIVE: &str = "$patch";
 
 thread_local! {
     // Canonical bytes are most of the cost of a plan.
@@ -33,11 +29,8 @@ impl RevisionData {
     }
 
     fn made_of_template(template: &str) -> Result<Self, CanonicalError> {
-        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(template)?;
-        members.remove(DIRECTIVE);
-        let template = serde_json::to_string(&members)?;
         let patch = |unknown, numbers| {
-            let template = canonical_json(&template, &TEMPLATE, unknown)?;
+            let template = canonical(template, unknown)?;
             let members = template.strip_prefix('{').unwrap_or(&template);
             let data = format!(r#"{{"spec":{{"template":{{"{DIRECTIVE}":"replace",{members}}}}}"#);
             sorted_json(&data, numbers)
@@ -54,26 +47,6 @@ impl RevisionData {
     pub fn of_data(data: &str) -> Result<Self, CanonicalError> {
         Self::of_template(restored_template(data)?.get())
     }
-}
-
-/// The template that stored data restores, without the directive that it replaces the present one.
-///
-/// # Errors
-/// Where the data is not a patch of a template.
-pub fn restored_template(data: &str) -> Result<Raw, CanonicalError> {
-    #[derive(Deserialize)]
-    struct Data<'a> {
-        #[serde(borrow)]
-        spec: Spec<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        template: BTreeMap<String, &'a RawValue>,
-    }
-    let mut template = serde_json::from_str::<Data<'_>>(data)?.spec.template;
-    template.remove(DIRECTIVE);
-    Ok(Raw::parse(serde_json::to_string(&template)?)?)
 }
 
 /// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where

@@ -6,6 +6,7 @@ use api::kinds::ObjectMeta;
 use api::labels::CONTROLLER_HASH;
 
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::text::selector::Selector;
 use crate::workload::owner::Owner;
 use proptest::prelude::*;

@@ -5,11 +5,12 @@ use api::features::{Feature, FeatureGates};
 use serde_json::{Value, json};
 
 use super::{Context, Submitted};
-use crate::pod::inplace::{Options, Reason, Template, decide};
+use crate::pod::inplace::{Options, Reason, decide};
 use crate::pod::template::{Depth, RestartPolicy, TemplateRules, default_template, validate_template};
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch::{self, Pointer};
 use crate::text::selector::Selector;
+use crate::workload::compared_template;
 
 const PATH: &str = "spec.template";
 
@@ -80,7 +81,7 @@ pub(super) fn validate_in_place(
         let value: Value = serde_json::from_str(raw.get()).ok()?;
         let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
         let patch = default_template(&value, &Pointer::root(), host_ports);
-        Template::read(&json_patch::apply(raw.get(), &patch).ok()?).ok()
+        compared_template::of_workload(&json_patch::apply(raw.get(), &patch).ok()?).ok()
     };
     let options = Options {
         vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),

@@ -6,30 +6,31 @@ use api::sidecarset::SidecarSet;
 use super::reason::Reason;
 use super::scope::Scope;
 use crate::kinds::sidecarset::index;
+use crate::kinds::sidecarset::inventory::Inventory;
 use crate::kinds::sidecarset::validation::unsatisfiable;
-use crate::server::world::World;
 use crate::text::selector::{Labels, Selector};
 
 /// Why a SidecarSet matches no Pod, or fewer than it says, as far as its selectors and the Namespaces tell.
-pub fn of(set: &SidecarSet, world: &World, scope: &Scope) -> Vec<Reason> {
+pub fn of(set: &SidecarSet, inventory: &Inventory, scope: &Scope) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if let Some(key) = set.spec.selector.as_ref().and_then(|selector| unsatisfiable(&[selector])) {
         reasons.push(Reason::NeverMatches(key.to_owned()));
     }
     if let Some(selector) = &set.spec.namespace_selector {
-        of_namespaces(selector, world, scope, &mut reasons);
+        of_namespaces(selector, inventory, scope, &mut reasons);
     }
     reasons
 }
 
-fn of_namespaces(selector: &LabelSelector, world: &World, scope: &Scope, reasons: &mut Vec<Reason>) {
+fn of_namespaces(selector: &LabelSelector, inventory: &Inventory, scope: &Scope, reasons: &mut Vec<Reason>) {
     let named = index::scope(Some(selector));
-    let missing = named.iter().filter(|name| world.namespace(name).is_none());
+    let missing = named.iter().filter(|name| inventory.namespace(name).is_none());
     reasons.extend(missing.cloned().map(Reason::NoSuchNamespace));
     // One that can't be used is told of elsewhere.
     let Ok(compiled) = Selector::compile(selector) else { return };
-    let mut matched = world
+    let mut matched = inventory
         .namespaces()
+        .iter()
         .filter_map(|(_, namespace)| namespace.labels())
         .filter(|labels| compiled.matches(*labels))
         .peekable();

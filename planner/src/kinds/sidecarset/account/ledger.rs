@@ -10,11 +10,12 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 
 use super::record::{PodRecord, Uid};
-use super::{Account, Case, digest, selection};
+use super::{Account, Case};
 use crate::kinds::sidecarset::explanation::Reason;
 use crate::kinds::sidecarset::index::Entry;
+use crate::kinds::sidecarset::inventory::Inventory;
 use crate::kinds::sidecarset::matching::{Open, unselected};
-use crate::server::world::World;
+use crate::kinds::sidecarset::subject::{digest, selection};
 
 /// The Pods, and where they belong.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub struct Ledger {
 /// where each tenant has a SidecarSet, those would be all Pods for each of them.
 type Members = HashMap<Arc<str>, BTreeSet<Uid>>;
 
-/// What of the world decides which Pods a SidecarSet is meant for, in short.
+/// What of the inventory decides which Pods a SidecarSet is meant for, in short.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     sidecar_sets: BTreeMap<Arc<str>, u64>,
@@ -40,13 +41,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(world: &World) -> Self {
-        let sidecar_sets = world.sidecar_sets().iter().map(|entry| {
+    fn of(inventory: &Inventory) -> Self {
+        let sidecar_sets = inventory.sidecar_sets().iter().map(|entry| {
             let object = &entry.object;
             let (uid, canary) = (&object.metadata.uid, object.canary_base());
             (entry.name().into(), digest(&format!("{uid} {} {canary:?}", selection(&object.spec))))
         });
-        let namespaces = world.namespaces().map(|(name, namespace)| {
+        let namespaces = inventory.namespaces().iter().map(|(name, namespace)| {
             // A map of texts: writing it as JSON cannot fail.
             (name.into(), digest(&serde_json::to_string(&namespace.labels()).unwrap_or_default()))
         });
@@ -130,10 +131,10 @@ impl Ledger {
     }
 
     /// Brings it up to date with changes of Pods; gives the SidecarSets whose account may change.
-    pub fn follow(&mut self, world: &World) -> BTreeSet<Arc<str>> {
+    pub fn follow(&mut self, inventory: &Inventory) -> BTreeSet<Arc<str>> {
         let mut touched = BTreeSet::new();
         for (uid, old) in take(&mut self.changed) {
-            for (entry, _) in old.iter().flat_map(|old| meant_for(world, old)) {
+            for (entry, _) in old.iter().flat_map(|old| meant_for(inventory, old)) {
                 let (name, members) = self.members_of(entry);
                 // One that has no Pods tells of those in other Namespaces.
                 if members.remove(&uid) || members.is_empty() {
@@ -141,7 +142,7 @@ impl Ledger {
                 }
             }
             let Some(pod) = self.pods.get(&uid) else { continue };
-            for (entry, selected) in meant_for(world, pod) {
+            for (entry, selected) in meant_for(inventory, pod) {
                 let (name, members) = self.members_of(entry);
                 if selected || members.is_empty() {
                     touched.insert(name);
@@ -164,8 +165,8 @@ impl Ledger {
 
     /// Brings it up to date with all changes, by a pass over the Pods, where SidecarSets or Namespaces have
     /// changed in what matters since the last one; gives the SidecarSets whose account may change.
-    pub fn pass(&mut self, world: &World) -> BTreeSet<Arc<str>> {
-        let seen = Seen::of(world);
+    pub fn pass(&mut self, inventory: &Inventory) -> BTreeSet<Arc<str>> {
+        let seen = Seen::of(inventory);
         if self.seen == seen {
             return BTreeSet::new();
         }
@@ -173,7 +174,7 @@ impl Ledger {
         let mut members: Members =
             seen.sidecar_sets.keys().map(|name| (name.clone(), BTreeSet::new())).collect();
         for (uid, pod) in &self.pods {
-            for (entry, _) in meant_for(world, pod).into_iter().filter(|(_, selected)| *selected) {
+            for (entry, _) in meant_for(inventory, pod).into_iter().filter(|(_, selected)| *selected) {
                 if let Some(members) = members.get_mut(entry.name()) {
                     members.insert(*uid);
                 }
@@ -189,7 +190,7 @@ impl Ledger {
         });
         let mut touched: BTreeSet<Arc<str>> = touched.map(|(name, _)| name.clone()).collect();
         for pod in changed.iter().filter_map(|uid| self.get(*uid)) {
-            touched.extend(meant_for(world, pod).into_iter().map(|(entry, _)| entry.name().into()));
+            touched.extend(meant_for(inventory, pod).into_iter().map(|(entry, _)| entry.name().into()));
         }
         (self.members, self.seen) = (members, seen);
         touched
@@ -198,10 +199,10 @@ impl Ledger {
 
 /// The SidecarSets that select the labels of a Pod, and whether they select its Namespace too: of those that
 /// name namespaces, the ones that name its own; of the others all.
-fn meant_for<'w>(world: &'w World, pod: &PodRecord) -> Vec<(&'w Entry, bool)> {
+fn meant_for<'w>(inventory: &'w Inventory, pod: &PodRecord) -> Vec<(&'w Entry, bool)> {
     let labels: Vec<(&str, &str)> = pod.labels.iter().collect();
-    let namespace = world.namespace(&pod.namespace);
-    let candidates = world.sidecar_sets().candidates(&pod.namespace, &labels).into_iter();
+    let namespace = inventory.namespace(&pod.namespace);
+    let candidates = inventory.sidecar_sets().candidates(&pod.namespace, &labels).into_iter();
     let decided = candidates.filter_map(|entry| match unselected(entry, &pod.labels, || namespace) {
         Ok(Some(Reason::OtherLabels | Reason::EmptySelector)) => None,
         Ok(Some(Reason::OtherNamespace)) | Err(Open::Namespace) => Some((entry, false)),

@@ -1,14 +1,13 @@
 //! Which Pods the API server asks admission about, as the registration says.
 
-use api::labels::{CONTROL_PLANE, NAMESPACE_NAME};
+use api::labels::{COMPONENT, CONTROL_PLANE, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::Deserialize;
 
 use super::reason::Reason;
 use super::record::PodRecord;
-use crate::server::registration::COMPONENT;
-use crate::server::world::Namespace;
 use crate::text::selector::{Labels, Selector};
+use crate::workload::namespace::Namespace;
 
 /// The name of the entry that new Pods come by.
 const ENTRY: &str = "mpod.kb.io";

@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 use super::eviction::Evictions;
 use super::ledger::Ledger;
 use super::*;
+use crate::kinds::sidecarset::subject::{Published, eviction_limit};
 use crate::pod::observed::Pool;
-use crate::pod::review::explanation::Explanation;
-use crate::pod::review::fixture::{Cluster, create};
+use crate::server::pod_review::explanation::Explanation;
+use crate::server::pod_review::fixture::{Cluster, create};
 use crate::server::world::Watched;
+use api::annotations::SIDECARSET_PODS;
+use api::sidecarset::Metadata;
 
 mod evictions;
 
@@ -69,13 +72,13 @@ fn scope() -> Scope {
 
 fn judge(cluster: &Cluster, set: &str, pod: &ObservedPod) -> Relation {
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get(set).unwrap());
-    Case::new(entry, &subject(), &cluster.world, &scope, at(5_000)).judge(&record(pod))
+    Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(5_000)).judge(&record(pod))
 }
 
 fn account(cluster: &Cluster, pods: &[ObservedPod]) -> Account {
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
     let records: Vec<PodRecord> = pods.iter().map(record).collect();
-    Account::of(&Case::new(entry, &subject(), &cluster.world, &scope, at(5_000)), &records)
+    Account::of(&Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(5_000)), &records)
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn pods_count_since_the_selectors_are_what_they_are() {
         };
         let (subject, scope) = (Subject::of(&metadata), scope());
         let annotation =
-            Account::of(&Case::new(&set(cluster), &subject, &cluster.world, &scope, at(now)), [])
+            Account::of(&Case::new(&set(cluster), &subject, cluster.world.inventory(), &scope, at(now)), [])
                 .annotation();
         (subject.says(&annotation), annotation)
     };
@@ -198,9 +201,9 @@ fn pods_count_since_the_selectors_are_what_they_are() {
     // Somebody takes the annotation away, and changes the selectors at the same time or later.
     let remembered = |cluster: &Cluster, known: &Cluster, now: i64| {
         let (scope, entry, known) = (scope(), set(cluster), set(known));
-        let earlier = Case::new(&known, &subject(), &cluster.world, &scope, at(2_500));
+        let earlier = Case::new(&known, &subject(), cluster.world.inventory(), &scope, at(2_500));
         let known = Account { since: 2_000, ..Account::of(&earlier, []) }.since();
-        let case = Case::new(&entry, &subject(), &cluster.world, &scope, at(now));
+        let case = Case::new(&entry, &subject(), cluster.world.inventory(), &scope, at(now));
         Account::of(&case.remembering(Some(&known), &subject(), at(now)), []).since
     };
     assert_eq!(remembered(&wide, &wide, 3_000), 2_000);
@@ -225,8 +228,8 @@ fn pods_of_other_namespaces_are_told_of_only_where_there_are_no_others() {
     let see = |ledger: &mut Ledger, name: &str, namespace: &str| {
         let pod = pod(name, CREATED + 9, |pod| pod["metadata"]["namespace"] = json!(namespace));
         ledger.see(uid(name), Some(record(&pod)));
-        let mut touched = ledger.pass(&cluster.world);
-        touched.append(&mut ledger.follow(&cluster.world));
+        let mut touched = ledger.pass(cluster.world.inventory());
+        touched.append(&mut ledger.follow(cluster.world.inventory()));
         touched.iter().map(ToString::to_string).collect::<String>()
     };
     assert_eq!(see(&mut ledger, "first", "a"), "abc");
@@ -237,7 +240,8 @@ fn pods_of_other_namespaces_are_told_of_only_where_there_are_no_others() {
     let scope = scope();
     let words = |name: &str| {
         let entry = cluster.world.sidecar_sets().get(name).unwrap();
-        let account = ledger.account(&Case::new(entry, &subject(), &cluster.world, &scope, at(5_000)));
+        let account =
+            ledger.account(&Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(5_000)));
         account
             .findings
             .sorted()
@@ -304,7 +308,7 @@ fn selectors_that_match_nothing_are_noticed() {
     for (spec, expected) in cases {
         let cluster = cluster(spec);
         let set = &cluster.world.sidecar_sets().get("log").unwrap().object;
-        assert_eq!(hints::of(set, &cluster.world, &scope()), expected, "{:?}", set.spec);
+        assert_eq!(hints::of(set, cluster.world.inventory(), &scope()), expected, "{:?}", set.spec);
     }
     let set = &cluster(json!({})).world.sidecar_sets().get("log").unwrap().object.clone();
     let labels = |value: &str| BTreeMap::from([("app".to_owned(), value.to_owned())]);
@@ -388,9 +392,9 @@ proptest! {
         let object = json!({"metadata": {"name": "p", "namespace": &*metadata.namespace, "labels": labels},
             "spec": {"containers": [{"name": "main"}]}}).to_string();
         let review = crate::pod::review::PodReview { namespace: &metadata.namespace, ..create(&object) };
-        let nowhere = crate::server::world::Namespace::missing();
+        let nowhere = crate::workload::namespace::Namespace::missing();
         let (_, explained) =
-            crate::pod::review::explain(&review, &cluster.world, Some(&nowhere), &cluster.gates, cluster.moment());
+            crate::server::pod_review::explain(&review, &cluster.world, Some(&nowhere), &cluster.gates, cluster.moment());
         for explanation in explained {
             let Explanation::SidecarSet { name, reason } = explanation else { continue };
             match judge(&cluster, &name, &pod) {
@@ -446,11 +450,11 @@ proptest! {
                 continue;
             }
             let world = &cluster.world;
-            let mut touched = ledger.pass(world);
-            touched.append(&mut ledger.follow(world));
+            let mut touched = ledger.pass(world.inventory());
+            touched.append(&mut ledger.follow(world.inventory()));
             let scope = scope();
             for entry in world.sidecar_sets().iter() {
-                let case = Case::new(entry, &subject(), world, &scope, at(5_000));
+                let case = Case::new(entry, &subject(), world.inventory(), &scope, at(5_000));
                 let found = ledger.account(&case);
                 let all: Vec<PodRecord> = pods.values().map(record).collect();
                 let expected = Account::of(&case, &all);
@@ -494,7 +498,7 @@ proptest! {
                     })));
                 }
             }
-            let case = Case::new(entry, &subject(), &cluster.world, &scope, at(now));
+            let case = Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(now));
             let members: Vec<(Uid, PodRecord)> = pods.iter().map(|(uid, pod)| (*uid, pod.clone())).collect();
             let decision = evictions.decide(limit, &case, members.iter().map(|(uid, pod)| (*uid, pod)), at(now));
             for evicted in decision.evict {

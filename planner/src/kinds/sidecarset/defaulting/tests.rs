@@ -138,6 +138,7 @@ fn what_is_no_sidecarset_is_refused() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test measures")]
 fn ten_thousand_containers_are_completed_quickly() {
     let containers: Vec<Value> = (0..10_000)
         .map(|number| json!({"name": format!("c{number}"), "image": "a:1", "env": [{"name": "A"}]}))

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::pod::review::fixture::{Cluster, NOW, names, pod};
+use crate::server::pod_review::fixture::{Cluster, NOW, names, pod};
 use crate::server::world::Watched;
 
 mod examples;
@@ -475,14 +475,15 @@ fn a_second_review_keeps_the_time_of_the_first() {
     let first = cluster.admit(&main_only());
     let later = crate::text::moment::Moment { now: "2030-01-01T00:00:00Z".parse().unwrap(), seed: 9 };
     let text = first.to_string();
-    let outcome = crate::pod::review::mutate(
-        &crate::pod::review::fixture::create(&text),
+    let outcome = crate::server::pod_review::mutate(
+        &crate::server::pod_review::fixture::create(&text),
         &cluster.world,
         None,
         &cluster.gates,
         later,
     );
-    let crate::pod::review::Outcome::Decided(crate::text::verdict::Verdict::Allow { edits, .. }) = outcome
+    let crate::server::pod_review::Outcome::Decided(crate::text::verdict::Verdict::Allow { edits, .. }) =
+        outcome
     else {
         panic!()
     };

@@ -7,7 +7,6 @@ use api::conditions::SIDECARSET_UPGRADABLE;
 use jiff::Timestamp;
 
 use super::set::RolloutSet;
-use super::standing::Standing;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::{self, PodWrite, Target};
 
@@ -19,21 +18,6 @@ pub(super) fn of(pod: &ObservedPod, set: &str) -> Option<bool> {
 fn said(pod: &ObservedPod) -> BTreeMap<String, bool> {
     let message = pod.condition(SIDECARSET_UPGRADABLE).map_or("", |condition| &condition.message);
     serde_json::from_str(message).unwrap_or_default()
-}
-
-/// What the condition must say of the SidecarSet from now on, where that is something else. It is cleared
-/// as soon as the Pod is updated or can be (spec 20 §12.5).
-pub(super) fn wanted(standing: &Standing) -> Option<bool> {
-    let view = &standing.view;
-    let wanted = if view.is_not_upgradable() {
-        Some(false)
-    } else if view.condition == Some(false) && (view.updated || view.upgradable) {
-        Some(true)
-    } else {
-        // The update itself was made, and the write behind it was not.
-        (view.updated && view.updated_in_place).then_some(true)
-    };
-    wanted.filter(|wanted| view.condition != Some(*wanted))
 }
 
 /// The write that makes the condition say so; `None` where it does already.

@@ -1,4 +1,4 @@
-//! The write that updates one Pod in place (spec 20 §8.1).
+//! A write to one Pod while it is put together: images, and the annotations that record them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use api::annotations::{
 };
 use jiff::Timestamp;
 
-use super::hot;
 use super::record::{self, InPlaceState, LastStatus, Replaced};
 use super::set::RolloutSet;
 use crate::kinds::sidecarset::records;
@@ -23,29 +22,6 @@ pub(super) struct Draft<'d> {
     pub(super) pod: &'d ObservedPod,
     now: Timestamp,
     write: PodWrite,
-}
-
-/// The write that gives a Pod the present sidecars.
-///
-/// # Errors
-/// Why an annotation can't be patched.
-pub(super) fn upgrade(
-    set: &RolloutSet,
-    pod: &ObservedPod,
-    latest_revision: &str,
-    now: Timestamp,
-) -> Result<PodWrite, String> {
-    let pod = &*pod.whole();
-    let mut draft = Draft::new(set, pod, now);
-    for sidecar in &set.sidecars {
-        match &sidecar.empty_image {
-            None => draft.set_image(&sidecar.name, &sidecar.image),
-            Some(empty_image) => hot::upgrade(&mut draft, sidecar, empty_image),
-        }
-    }
-    draft.set_hash(latest_revision);
-    draft.patch_annotations()?;
-    Ok(draft.finish())
 }
 
 impl<'d> Draft<'d> {
@@ -86,7 +62,8 @@ impl<'d> Draft<'d> {
         self.write
     }
 
-    fn set_hash(&mut self, latest_revision: &str) {
+    /// Notes that the Pod has the present sidecars.
+    pub(super) fn set_hash(&mut self, latest_revision: &str) {
         let time = rfc3339(self.now);
         for key in [SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE] {
             let present = self.pod.annotation(key).unwrap_or_default();
@@ -159,7 +136,11 @@ impl<'d> Draft<'d> {
         self.set_annotation(SIDECARSET_REPLACED_CONTAINERS, text);
     }
 
-    fn patch_annotations(&mut self) -> Result<(), String> {
+    /// Patches the annotations as `spec.patchPodMetadata` says.
+    ///
+    /// # Errors
+    /// Why an annotation can't be patched.
+    pub(super) fn patch_annotations(&mut self) -> Result<(), String> {
         let set = self.set;
         for patch in &set.patches {
             for (key, value) in &patch.annotations {

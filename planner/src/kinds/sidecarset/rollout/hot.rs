@@ -7,9 +7,10 @@ use api::annotations::{
     SIDECARSET_VERSION_ALT_PREFIX, SIDECARSET_VERSION_PREFIX, SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER,
 };
 
+use super::consistency::{Consistency, is_running_and_ready};
 use super::draft::Draft;
+use super::record;
 use super::set::{RolloutSet, Sidecar};
-use super::standing::{Consistency, is_running_and_ready};
 use crate::kinds::sidecarset::records;
 use crate::pod::observed::ObservedPod;
 use crate::text::json_patch::string;
@@ -28,7 +29,7 @@ impl Twins {
     /// As the Pod's annotation says.
     fn of(pod: &ObservedPod, sidecar: &Sidecar) -> Self {
         let [one, two] = sidecar.twins();
-        match working(pod).get(&*sidecar.name) {
+        match record::working_twins(pod).get(&*sidecar.name) {
             Some(working) if *working == one => Self { working: one, other: two },
             _ => Self { working: two, other: one },
         }
@@ -43,12 +44,6 @@ impl Twins {
             && image(pod, &other) == Some(&sidecar.image);
         if rolled_back { Self { working: other, other: working } } else { Self { working, other } }
     }
-}
-
-/// For each sidecar of a hot upgrade, the twin that works; empty where the Pod does not tell.
-pub(super) fn working(pod: &ObservedPod) -> BTreeMap<String, String> {
-    let text = pod.annotation(SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default();
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 fn image<'p>(pod: &'p ObservedPod, container: &str) -> Option<&'p str> {

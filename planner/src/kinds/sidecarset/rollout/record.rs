@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api::annotations::{SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS};
+use api::annotations::{
+    SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS,
+    SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -75,4 +78,10 @@ pub(in crate::kinds::sidecarset) fn replaced(pod: &ObservedPod) -> BTreeMap<Stri
     pod.annotation(SIDECARSET_REPLACED_CONTAINERS)
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
+}
+
+/// For each sidecar of a hot upgrade, the twin that works; empty where the Pod does not tell.
+pub(super) fn working_twins(pod: &ObservedPod) -> BTreeMap<String, String> {
+    let text = pod.annotation(SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_default()
 }

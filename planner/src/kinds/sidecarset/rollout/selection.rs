@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use super::standing::{Standing, View};
-use super::{Hold, Refused, Snapshot, draft};
+use super::upgrade::upgrade;
+use super::{Hold, Refused, Snapshot};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::text::percent;
@@ -66,7 +67,7 @@ pub(super) fn select(
             selection.held.push((position, Hold::MaxUnavailable { busy, limit }));
             continue;
         }
-        match draft::upgrade(set, &standing.pod, latest_revision, now) {
+        match upgrade(set, &standing.pod, latest_revision, now) {
             Ok(write) => {
                 room = room.saturating_sub(1);
                 busy = busy.saturating_add(i32::from(standing.view.ready));

@@ -11,9 +11,9 @@ use api::meta::LabelSelector;
 use api::sidecarset::{InjectionRevision, IntOrString, SidecarContainer, SidecarSet, Status};
 use serde::Deserialize;
 
-use super::hot;
-use crate::kinds::sidecarset::account::Subject;
+use super::record;
 use crate::kinds::sidecarset::contribution::AnnotationPatch;
+use crate::kinds::sidecarset::subject::Subject;
 use crate::pod::observed::ObservedPod;
 use crate::text::selector::{Labels, Selector};
 use crate::workload::update_order::UpdateOrder;
@@ -210,7 +210,7 @@ impl RolloutSet {
     fn lacking(&self, pod: &ObservedPod) -> Option<Box<str>> {
         let has = |name: &str| pod.container(name).is_some();
         let hot = self.sidecars.iter().any(|sidecar| sidecar.empty_image.is_some());
-        let working = if hot { hot::working(pod) } else { BTreeMap::new() };
+        let working = if hot { record::working_twins(pod) } else { BTreeMap::new() };
         self.sidecars.iter().find_map(|sidecar| match sidecar.empty_image {
             None => (!has(&sidecar.name)).then(|| sidecar.name.clone()),
             Some(_) if !working.contains_key(&*sidecar.name) => Some(sidecar.name.clone()),

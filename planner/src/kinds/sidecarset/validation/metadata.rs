@@ -4,7 +4,7 @@ use api::annotations::{EVICT_MISSED_PODS, SIDECARSET_BASE};
 use api::sidecarset::SidecarSet;
 
 use super::{Context, Validation};
-use crate::kinds::sidecarset::account::eviction_limit;
+use crate::kinds::sidecarset::subject::eviction_limit;
 use crate::pod::template::names::{regex_message, too_long_message};
 use crate::text::field::{FieldError, FieldPath};
 

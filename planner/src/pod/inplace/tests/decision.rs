@@ -215,7 +215,7 @@ fn fields_unknown_to_openkruise_count_where_both_recorded_them() {
         let annotations = if marked { json!({"kutter.io/whole-template": "true"}) } else { json!({}) };
         let object = json!({"metadata": {"name": "a", "annotations": annotations}, "revision": 1,
             "data": serde_json::from_str::<Value>(data.data()).unwrap()});
-        Template::of_revision(&StoredRevision::read(&object.to_string()).unwrap()).unwrap()
+        compared_template::of_revision(&StoredRevision::read(&object.to_string()).unwrap()).unwrap()
     };
     let theirs = decide(&recorded(&base(), false), &recorded(&new, true), &GATED).unwrap();
     assert_eq!(theirs.summary(), "", "they could not have recorded the field");

@@ -11,7 +11,7 @@ fn decide(
 ) -> (usize, Vec<&'static str>) {
     let cluster = cluster(json!({}));
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
-    let case = Case::new(entry, &subject(), &cluster.world, &scope, at(now));
+    let case = Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(now));
     let records: Vec<PodRecord> = pods.iter().map(record).collect();
     let members = pods.iter().map(|pod| Uid::of(&pod.metadata.uid)).zip(&records);
     let decision = evictions.decide(limit, &case, members, at(now));
@@ -65,7 +65,7 @@ fn who_would_not_come_back_is_not_evicted_and_who_is_not_ready_goes_first() {
     assert_eq!(decide(&mut evictions, 5, &pods, 2_020), (0, vec!["NotReplaced"]));
     let cluster = cluster(json!({}));
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
-    let case = Case::new(entry, &subject(), &cluster.world, &scope, at(2_020));
+    let case = Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(2_020));
     let ready = record(&pod("a", CREATED + 9, |_| {}));
     let unready = record(&pod("z", CREATED + 9, |pod| pod["status"] = json!({"phase": "Running"})));
     let members = [(uid("a"), &ready), (uid("z"), &unready)];
@@ -136,7 +136,7 @@ fn refusals_that_name_their_pods_are_told_as_one() {
     }
     let cluster = cluster(json!({}));
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
-    let case = Case::new(entry, &subject(), &cluster.world, &scope, at(2_021));
+    let case = Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(2_021));
     let records: Vec<PodRecord> = pods.iter().map(record).collect();
     let members = pods.iter().map(|pod| Uid::of(&pod.metadata.uid)).zip(&records);
     let decision = evictions.decide(1, &case, members, at(2_021));
@@ -156,7 +156,7 @@ fn refused_evictions_are_tried_at_a_bounded_rate() {
     let mut tries = BTreeMap::new();
     for second in 0..600 {
         let now = at(2_020 + second);
-        let case = Case::new(entry, &subject(), &cluster.world, &scope, now);
+        let case = Case::new(entry, &subject(), cluster.world.inventory(), &scope, now);
         let members = pods.iter().map(|pod| Uid::of(&pod.metadata.uid)).zip(&records);
         for uid in evictions.decide(1_000, &case, members, now).evict {
             evictions.refused(uid, "budget", now);
@@ -283,7 +283,8 @@ fn nothing_is_evicted_while_admission_is_not_registered() {
     let (scope, entry) = (scope(), cluster.world.sidecar_sets().get("log").unwrap());
     let lost = record(&missed("a", CREATED + 9));
     for (registered, expected) in [(false, 0), (true, 1)] {
-        let case = Case::new(entry, &subject(), &cluster.world, &scope, at(2_020)).registered(registered);
+        let case =
+            Case::new(entry, &subject(), cluster.world.inventory(), &scope, at(2_020)).registered(registered);
         let decision = evictions.decide(1, &case, [(uid("a"), &lost)], at(2_020));
         assert_eq!(decision.evict.len(), expected);
         let words: Vec<_> = decision.findings.sorted().iter().map(|it| it.reason.word()).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::pod::review::fixture::{Cluster, pod};
+use crate::server::pod_review::fixture::{Cluster, pod};
 use crate::server::world::Watched;
 
 fn logship() -> Value {

@@ -5,7 +5,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use super::containers;
-use crate::pod::review::fixture::{Cluster, pod};
+use crate::server::pod_review::fixture::{Cluster, pod};
 
 const NAMES: &[&str] = &["a", "b", "c", "d", "b-1", "e"];
 

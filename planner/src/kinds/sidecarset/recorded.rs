@@ -1,4 +1,5 @@
-//! ControllerRevisions of SidecarSets, from which older sidecars are injected (spec 10 §5.2).
+//! ControllerRevisions of SidecarSets as admission needs them: it injects from an older one where
+//! `spec.injectionStrategy.revision` names it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -10,12 +11,12 @@ use api::sidecarset::Spec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::kinds::sidecarset::contribution::Contribution;
+use super::contribution::Contribution;
 use crate::text::hash::sidecarset_hashes;
 
 /// A ControllerRevision that belongs to a SidecarSet.
 #[derive(Debug)]
-pub struct Revision {
+pub struct RecordedRevision {
     /// The revision's name.
     pub name: String,
     /// The SidecarSet's name.
@@ -40,7 +41,7 @@ pub(crate) struct Restored {
     pub(crate) hash_without_image: String,
 }
 
-impl Revision {
+impl RecordedRevision {
     /// Reads a ControllerRevision; `None` where it belongs to no SidecarSet.
     pub(crate) fn read(object: &str) -> Result<Option<Self>, serde_json::Error> {
         let Object { metadata, data, revision } = serde_json::from_str(object)?;
@@ -111,25 +112,27 @@ struct ObjectMetadata {
 
 /// All ControllerRevisions of SidecarSets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Revisions {
-    by_name: HashMap<String, Arc<Revision>>,
-    by_sidecar_set: HashMap<String, Vec<Arc<Revision>>>,
+pub(crate) struct RecordedRevisions {
+    by_name: HashMap<String, Arc<RecordedRevision>>,
+    by_sidecar_set: HashMap<String, Vec<Arc<RecordedRevision>>>,
 }
 
-impl Revisions {
-    pub(super) fn insert(&mut self, revision: Revision) {
+impl RecordedRevisions {
+    /// Takes in a revision, new or changed.
+    pub(crate) fn insert(&mut self, revision: RecordedRevision) {
         self.remove(&revision.name);
         let revision = Arc::new(revision);
         let siblings = self.by_sidecar_set.entry(revision.sidecar_set.clone()).or_default();
         siblings.push(revision.clone());
         siblings.sort_by(|left, right| {
-            let order = |one: &Revision| (one.revision, one.created.clone(), one.name.clone());
+            let order = |one: &RecordedRevision| (one.revision, one.created.clone(), one.name.clone());
             order(left).cmp(&order(right))
         });
         self.by_name.insert(revision.name.clone(), revision);
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
+    /// Forgets a revision.
+    pub(crate) fn remove(&mut self, name: &str) {
         let Some(revision) = self.by_name.remove(name) else { return };
         let Some(siblings) = self.by_sidecar_set.get_mut(&revision.sidecar_set) else { return };
         siblings.retain(|sibling| sibling.name != name);
@@ -138,19 +141,22 @@ impl Revisions {
         }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Revision> {
+    /// A revision by name.
+    pub(crate) fn get(&self, name: &str) -> Option<&RecordedRevision> {
         self.by_name.get(name).map(Arc::as_ref)
     }
 
-    pub(super) fn of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&Revision> {
+    /// Those of a SidecarSet, of one custom version where one is given, from the oldest to the newest.
+    pub(crate) fn of(&self, sidecar_set: &str, custom_version: Option<&str>) -> Vec<&RecordedRevision> {
         let siblings = self.by_sidecar_set.get(sidecar_set).into_iter().flatten().map(Arc::as_ref);
-        let wanted = |revision: &&Revision| {
+        let wanted = |revision: &&RecordedRevision| {
             custom_version.is_none() || revision.custom_version.as_deref() == custom_version
         };
         siblings.filter(wanted).collect()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }
 }

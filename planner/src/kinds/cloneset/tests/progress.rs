@@ -1,6 +1,15 @@
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
+use crate::kinds::cloneset::status::record_progress;
+use crate::workload::conditions::condition;
+use crate::workload::progress::{DEADLINE_EXCEEDED, PROGRESSING};
+use api::kinds::shared::ConditionStatus;
+
+const AVAILABLE: &str = "CloneSetAvailable";
+const PAUSED: &str = "CloneSetPaused";
+const PARTITION_AVAILABLE: &str = "ProgressPartitionAvailable";
+const UPDATED: &str = "CloneSetUpdated";
 
 const START: &str = "2026-05-01T08:00:00Z";
 
@@ -34,8 +43,9 @@ fn look(
     seconds: i64,
 ) -> (String, ConditionStatus, Option<i64>) {
     new.conditions = old.conditions.clone();
-    let deadline = update(owner, old, new, at(seconds));
-    let condition = condition(&new.conditions, PROGRESSING).unwrap();
+    let deadline = record_progress(owner, old, new, at(seconds));
+    let conditions = new.conditions();
+    let condition = condition(&conditions, PROGRESSING).unwrap();
     (
         condition.reason.clone(),
         condition.status.clone(),
@@ -48,7 +58,7 @@ fn reason(reason: &str) -> String {
 }
 
 #[test]
-fn scenario_26_a_rollout_without_progress_is_late_until_it_goes_on() {
+fn scenario_26_a_rollout_without_progress_is_late_until_it_is_over() {
     let owner = owner(json!({}));
     let mut first = status(1, 0, 5);
     let progressing = (reason(UPDATED), ConditionStatus::True, Some(10));
@@ -66,10 +76,37 @@ fn scenario_26_a_rollout_without_progress_is_late_until_it_goes_on() {
     look(&owner, &late, &mut still, 60);
     assert_eq!(still.conditions, late.conditions, "it is told once");
     let mut further = status(2, 1, 5);
-    assert_eq!(look(&owner, &still, &mut further, 70), progressing, "progress starts the time anew");
+    assert_eq!(
+        look(&owner, &still, &mut further, 70),
+        (reason(DEADLINE_EXCEEDED), ConditionStatus::False, None),
+        "progress does not take it back"
+    );
+    assert_eq!(further.conditions, late.conditions);
     let mut done = status(5, 5, 5);
     assert_eq!(look(&owner, &further, &mut done, 90), (reason(AVAILABLE), ConditionStatus::True, None));
-    assert_eq!(done.conditions[0].last_transition_time, further.conditions[0].last_transition_time);
+    assert_eq!(done.conditions[0].last_transition_time, Some(at(90).into()));
+}
+
+#[test]
+fn progress_starts_the_time_anew_before_the_deadline() {
+    let owner = owner(json!({}));
+    let mut first = status(1, 0, 5);
+    look(&owner, &Status::default(), &mut first, 0);
+    let mut second = status(2, 1, 5);
+    assert_eq!(look(&owner, &first, &mut second, 9), (reason(UPDATED), ConditionStatus::True, Some(10)));
+    assert_eq!(second.conditions[0].last_transition_time, first.conditions[0].last_transition_time);
+}
+
+#[test]
+fn a_rollout_that_was_late_has_its_whole_time_after_a_pause() {
+    let owner_of = |paused: bool| owner(json!({"updateStrategy": {"rollingUpdate": {"paused": paused}}}));
+    let (mut first, mut late) = (status(1, 0, 5), status(1, 0, 5));
+    look(&owner_of(false), &Status::default(), &mut first, 0);
+    assert_eq!(look(&owner_of(false), &first, &mut late, 11).0, DEADLINE_EXCEEDED);
+    let (mut paused, mut resumed) = (status(1, 0, 5), status(1, 0, 5));
+    assert_eq!(look(&owner_of(true), &late, &mut paused, 20).0, PAUSED);
+    let progressing = (reason(UPDATED), ConditionStatus::True, Some(10));
+    assert_eq!(look(&owner_of(false), &paused, &mut resumed, 30), progressing);
 }
 
 #[test]
@@ -103,7 +140,7 @@ fn without_a_deadline_there_is_no_condition() {
         let mut new = status(1, 0, 5);
         look(&owner(json!({})), &Status::default(), &mut new, 0);
         let old = new.clone();
-        assert_eq!(update(&owner(spec), &old, &mut new, at(1)), None);
+        assert_eq!(record_progress(&owner(spec), &old, &mut new, at(1)), None);
         assert!(new.conditions.is_empty());
     }
 }

@@ -4,7 +4,8 @@ use api::features::FeatureGates;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Operation, Outcome, PodReview, mutate};
+use super::{Outcome, mutate};
+use crate::pod::review::{Operation, PodReview};
 use crate::server::world::{Watched, World};
 use crate::text::moment::Moment;
 use crate::text::verdict::Verdict;

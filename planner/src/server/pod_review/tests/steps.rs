@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::pod::review::fixture::{Cluster, pod};
+use crate::server::pod_review::fixture::{Cluster, pod};
 use crate::server::world::Watched;
 
 const NAMES: &[&str] = &["a", "b", "c", "d"];

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::fixture::{Cluster, create, names, pod};
 use super::*;
 use crate::kinds::sidecarset::explanation::Reason;
-use crate::server::world::Watched;
+use crate::server::world::{Watched, read_namespace};
 
 mod steps;
 
@@ -202,7 +202,7 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
         mutate(&review, &cluster.world, namespace, &cluster.gates, cluster.moment())
     };
     assert_eq!(decide(None), Outcome::NeedsNamespace);
-    let team = Namespace::read(r#"{"metadata":{"name":"new","labels":{"team":"a"}}}"#).unwrap();
+    let team = read_namespace(r#"{"metadata":{"name":"new","labels":{"team":"a"}}}"#).unwrap();
     assert_ne!(decide(Some(&team)), Outcome::Decided(Verdict::allow()));
     assert_eq!(
         decide(Some(&Namespace::new(std::collections::BTreeMap::default()))),

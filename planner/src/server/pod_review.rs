@@ -1,0 +1,186 @@
+//! The Pod mutating webhook, decided: the steps of `/mutate-pod` in their fixed order.
+//!
+//! ```text
+//!   review --read once--> Draft --step--> Draft --step--> ... --> edits + warnings
+//!                           |               ^
+//!                           +---- World ----+   (what is known of the cluster)
+//! ```
+//!
+//! A step gets the part of the world that its kind owns, and never the whole.
+//!
+//! Invariants:
+//! 1. Only operations are emitted: what no step edits stays as it came, byte for byte.
+//! 2. A second review of the result gives the same Pod again.
+//! 3. The answer depends on the Pod, the world, the gates and the moment, and on nothing else.
+
+use api::features::FeatureGates;
+
+use super::world::World;
+use crate::kinds::{podprobemarker, podunavailablebudget, sidecarset};
+use crate::pod::review::{Draft, Halt, Operation, Pod, PodReview, Reasons, ReviewContext};
+use crate::pod::{enhanced_liveness, launch_priority, readiness_gate};
+use crate::text::moment::Moment;
+use crate::text::verdict::Verdict;
+use crate::workload::namespace::Namespace;
+
+pub mod explanation;
+
+use explanation::Explanation;
+
+/// What a review comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer.
+    Decided(Verdict),
+    /// The answer hangs on the Pod's Namespace, which the world does not have. Read it
+    /// and ask again with it, or with [`Namespace::missing`] where it does not exist.
+    NeedsNamespace,
+}
+
+impl From<Halt> for Outcome {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Deny(denial) => Self::Decided(Verdict::Deny(denial)),
+            Halt::NeedsNamespace => Self::NeedsNamespace,
+        }
+    }
+}
+
+/// What a review is decided from, beside the Pod.
+#[derive(Debug)]
+struct Inputs<'a> {
+    world: &'a World,
+    /// The Namespace as the caller read it, for when the world does not have it.
+    namespace: Option<&'a Namespace>,
+    context: ReviewContext<'a>,
+    /// Filled only where somebody asks why.
+    explanations: Option<Vec<Explanation>>,
+}
+
+impl<'a> Inputs<'a> {
+    fn new(
+        world: &'a World,
+        namespace: Option<&'a Namespace>,
+        gates: &'a FeatureGates,
+        moment: Moment,
+        explanations: Option<Vec<Explanation>>,
+    ) -> Self {
+        let context = ReviewContext { gates, moment, random: moment.random() };
+        Self { world, namespace, context, explanations }
+    }
+
+    /// Where a step of a kind notes its reasons.
+    fn reasons<R>(&self) -> Reasons<R> {
+        Reasons::new(self.explanations.is_some())
+    }
+
+    /// Takes over what a step noted.
+    fn explain<R>(&mut self, reasons: Reasons<R>, explanation: impl Fn(String, R) -> Explanation) {
+        if let Some(explanations) = &mut self.explanations {
+            explanations.extend(reasons.into_noted().map(|(name, reason)| explanation(name, reason)));
+        }
+    }
+}
+
+type Step = fn(&mut Draft<'_>, &mut Inputs<'_>) -> Result<(), Halt>;
+
+/// The steps in their order: injected sidecars take part in the launch order, and the test for a single
+/// container counts them; their liveness probes move too, and markers may be meant for them. What
+/// WorkloadSpread does to a Pod belongs behind the readiness gate, since it may change labels that
+/// SidecarSets select; what PersistentPodState does belongs behind the budget's mark.
+const STEPS: &[Step] = &[
+    |draft, inputs| readiness_gate::mutate(draft, &inputs.context),
+    inject_sidecars,
+    |draft, inputs| launch_priority::mutate(draft, &mut inputs.context),
+    mark_budget,
+    |draft, inputs| enhanced_liveness::mutate(draft, &inputs.context),
+    write_probes,
+];
+
+fn inject_sidecars(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
+    let mut reasons = inputs.reasons();
+    let (inventory, namespace) = (inputs.world.inventory(), inputs.namespace);
+    let done = sidecarset::injection::mutate(draft, &mut inputs.context, inventory, namespace, &mut reasons);
+    inputs.explain(reasons, |name, reason| Explanation::SidecarSet { name, reason });
+    done
+}
+
+fn mark_budget(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
+    let mut reasons = inputs.reasons();
+    podunavailablebudget::mark::mutate(draft, &inputs.context, inputs.world.budgets(), &mut reasons);
+    inputs.explain(reasons, |name, reason| Explanation::PodUnavailableBudget { name, reason });
+    Ok(())
+}
+
+fn write_probes(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
+    let mut reasons = inputs.reasons();
+    podprobemarker::mutate(draft, &inputs.context, inputs.world.markers(), &mut reasons);
+    inputs.explain(reasons, |name, reason| Explanation::PodProbeMarker { name, reason });
+    Ok(())
+}
+
+/// Decides a review of a Pod that is text.
+pub fn mutate(
+    review: &PodReview<'_>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> Outcome {
+    match Pod::read(review.object) {
+        Ok(pod) => decide(review.of(pod), world, namespace, gates, moment),
+        Err(denial) => Outcome::Decided(denial.into()),
+    }
+}
+
+/// Decides a review.
+///
+/// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
+/// world holds goes first.
+pub fn decide(
+    review: PodReview<'_, Pod<'_>>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> Outcome {
+    run(review, &mut Inputs::new(world, namespace, gates, moment, None))
+}
+
+/// Decides a review as [`mutate`] does, and tells what every object that might concern the Pod is to it, and
+/// why.
+pub fn explain(
+    review: &PodReview<'_>,
+    world: &World,
+    namespace: Option<&Namespace>,
+    gates: &FeatureGates,
+    moment: Moment,
+) -> (Outcome, Vec<Explanation>) {
+    let mut inputs = Inputs::new(world, namespace, gates, moment, Some(Vec::new()));
+    let outcome = match Pod::read(review.object) {
+        Ok(pod) => run(review.of(pod), &mut inputs),
+        Err(denial) => Outcome::Decided(denial.into()),
+    };
+    (outcome, inputs.explanations.unwrap_or_default())
+}
+
+fn run(review: PodReview<'_, Pod<'_>>, inputs: &mut Inputs<'_>) -> Outcome {
+    let mut draft = match Draft::new(review.object.0, review.namespace) {
+        Ok(draft) => draft,
+        Err(denial) => return Outcome::Decided(denial.into()),
+    };
+    if review.operation != Operation::Create || !review.subresource.is_empty() || review.resource != "pods" {
+        return Outcome::Decided(Verdict::allow());
+    }
+    for step in STEPS {
+        if let Err(halt) = step(&mut draft, inputs) {
+            return halt.into();
+        }
+    }
+    Outcome::Decided(draft.finish())
+}
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
