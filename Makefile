@@ -6,7 +6,7 @@ host := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 demo_directory ?= $(CURDIR)/target/demo
 
-.PHONY: help demo demo-down test test-nodes lint format generate image bench bench-admission bench-sidecarset bench-cloneset fuzz
+.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -20,13 +20,12 @@ demo-down: ## Ends what `make demo` left
 test: ## Everything that must hold: unit, property, API server and real-node tests
 	./tests/run.sh
 
-lint: ## Format, clippy, direction of dependencies, generated files, licences
+lint: ## Format, clippy, direction of dependencies, generated files, licences and known vulnerabilities
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	./tests/check-arrows.sh
 	./tests/check-generated.sh
-	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
-	else echo "cargo deny is not installed: licences are not checked"; fi
+	./tests/check-dependencies.sh
 
 format: ## Formats the code
 	cargo fmt --all

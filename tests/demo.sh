@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 directory=${1:?usage: tests/demo.sh DIRECTORY [down]}
-built=${CARGO_TARGET_DIR:-target}/$(rustc -vV | sed -n 's/^host: //p')/debug
+built=${CARGO_TARGET_DIR:-target}/$(rustc -vV | sed -n 's/^host: //p')/demo
 log=$directory.log
 
 say() { printf '\n== %s\n' "$*"; }
@@ -14,13 +14,13 @@ fail() { printf '\ndemo: %s\n' "$*" >&2; exit 1; }
 has() { grep -qF -- "$2" <<<"$1" || fail "expected to see: $2"; }
 
 if [[ ${2:-} == down ]]; then
-  cargo build --quiet -p kutter-kit --bin testbed
+  cargo build --quiet --profile demo -p kutter-kit --bin testbed
   exec "$built/testbed" down --dir "$directory"
 fi
 [[ $EUID -eq 0 ]] || fail "real nodes need root: run it with sudo, or as root"
 
 say "building the program and the cluster's tools (minutes the first time)"
-cargo build -p kutter -p kutter-kit --bins
+cargo build --profile demo -p kutter -p kutter-kit --bins
 "$built/testbed" prepare
 
 say "starting Kubernetes with 2 nodes in $directory"
@@ -46,7 +46,12 @@ show kubectl get nodes
 say "installing the chart: two replicas, from an image with nothing but the program in it"
 "$built/testbed" image --dir "$directory" --ref kutter/manager:demo --binary "$built/kutter"
 show helm install kutter charts/kutter --wait --timeout 120s \
-  --set manager.image.tag=demo --set featureGates=ResourcesDeletionProtection=true
+  --set manager.image.tag=demo --set featureGates=ResourcesDeletionProtection=true || {
+  show kubectl get pods --namespace kruise-system --output wide
+  show kubectl get events --namespace kruise-system --sort-by .lastTimestamp
+  show kubectl logs --namespace kruise-system --selector control-plane=controller-manager --tail 20
+  fail "the chart can't be installed: the Pods' events say why"
+}
 show kubectl get pods --namespace kruise-system --output wide
 entries='{range .items[*].webhooks[*]}{.name}{"\n"}{end}'
 configurations=mutatingwebhookconfigurations,validatingwebhookconfigurations

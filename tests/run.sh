@@ -1,27 +1,62 @@
 #!/usr/bin/env bash
 # Everything that must hold: unit and property tests of every room, the real program on real API servers,
-# and (as root) real nodes with real containers. Ends with the totals.
+# and (as root) real nodes with real containers. Ends with the time of each phase, the slowest tests, and
+# the totals.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+results=$(mktemp -d)
+times=$results/times
+trap 'rm -rf "$results"' EXIT
+# Ctrl-C does not reach what runs in the background.
+trap 'trap - TERM; kill 0' INT TERM
 say() { printf '\n== %s\n' "$*"; }
-results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+# phase NAME COMMAND...: runs a command and writes down how long it took.
+phase() {
+  local name=$1 start=$SECONDS
+  shift
+  "$@"
+  local status=$?
+  printf '%5d s  %s\n' $((SECONDS - start)) "$name" >>"$times"
+  return $status
+}
 
 # Always the whole workspace: another selection would mean other features, and build everything again.
 say "building the program and its tests"
-cargo test --workspace --lib --bins --tests --no-run || exit 1
+phase "build of the program and its tests" cargo test --workspace --lib --bins --tests --no-run || exit 1
 
 say "preparing Kubernetes (built once from Go modules, or taken from KUBEBUILDER_ASSETS)"
 host=$(rustc -vV | sed -n 's/^host: //p')
-"${CARGO_TARGET_DIR:-target}/$host/debug/testbed" prepare || exit 1
+phase "preparation of Kubernetes" "${CARGO_TARGET_DIR:-target}/$host/debug/testbed" prepare || exit 1
 
 [[ $EUID -eq 0 ]] || say "real nodes need root: their tests pass without doing anything"
-say "unit, property, API server and real-node tests"
 # How many courses of CloneSets are simulated: some minutes' worth.
 export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-100000}"
-cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 | tee "$results"
-status=${PIPESTATUS[0]}
+upper=${host^^}
+export "CARGO_TARGET_${upper//-/_}_RUNNER=$PWD/tests/runner.sh"
+lane() {
+  # The names of programs that the runner passed over are left out.
+  KUTTER_TEST_LANE=$1 cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 |
+    awk '/^ +Running / { program = $0; next } program { print program; program = "" } { print; fflush() }'
+}
 
-awk '/^test result:/ { passed += $4; failed += $6 } END { printf "\n%d passed, %d failed\n", passed, failed }' "$results"
+# Tests on nodes and API servers wait most of the time. Those that compute take what is left meanwhile.
+say "unit, property, API server and real-node tests, side by side"
+phase "tests that compute" lane computing >"$results/computing" &
+computing=$!
+phase "tests on real nodes" lane nodes >"$results/nodes" &
+nodes=$!
+phase "tests on API servers" lane servers | tee "$results/servers"
+status=${PIPESTATUS[0]}
+wait "$nodes" || status=1
+cat "$results/nodes"
+wait "$computing" || status=1
+cat "$results/computing"
+
+say "time of each phase"
+cat "$times"
+say "the 20 slowest tests"
+sed -nE 's/^test (.*) \.\.\. .*<([0-9.]+)s>$/\2 s  \1/p' "$results"/{servers,nodes,computing} | sort -rn | head -20
+cat "$results"/{servers,nodes,computing} |
+  awk '/^test result:/ { passed += $4; failed += $6 } END { printf "\n%d passed, %d failed\n", passed, failed }'
 exit "$status"

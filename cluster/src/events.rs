@@ -185,8 +185,10 @@ impl Writer {
         if let Err(error) = self.api(namespace).patch(name, &PatchParams::default(), &patch).await {
             let reason = &subject.2;
             warn!(reason, error = crate::client::message(&error), "an Event was not counted up");
-            // API servers keep Events for an hour or less: a new one takes its place.
-            self.series().forget(subject, name);
+            // API servers keep Events for a limited time: a new one takes its place.
+            if matches!(&error, kube::Error::Api(status) if status.code == 404) {
+                self.series().forget(subject, name);
+            }
         }
     }
 

@@ -20,8 +20,6 @@ pub mod sidecarset;
 pub mod storage_version;
 
 pub mod created_pods;
-#[cfg(test)]
-mod fake;
 pub mod metrics;
 
 use std::sync::Arc;
@@ -32,6 +30,8 @@ use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about;
 use k8s_openapi::api::core::v1::ObjectReference;
+#[cfg(test)]
+use kit::double as fake;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

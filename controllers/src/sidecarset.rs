@@ -1,6 +1,6 @@
 //! Controller `sidecarset-controller`: records what a SidecarSet says in ControllerRevisions, updates the
-//! sidecars of running Pods and counts them (spec 20 §5 to §9). Beside it the accounts are kept: which Pods
-//! have the sidecars, and why the others have not.
+//! sidecars of running Pods and counts them (docs/behaviour/sidecarset.md). Beside it the accounts are kept:
+//! which Pods have the sidecars, and why the others have not.
 //!
 //! ```text
 //!   SidecarSets, ControllerRevisions, Pods --(old, new)--> triggers --names--> queue
@@ -44,7 +44,7 @@ use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Kept, Store};
+use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -76,24 +76,8 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 impl Kept for RolloutSet {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        ""
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: "", name: &self.name, uid: &self.uid, resource_version: &self.resource_version }
     }
 }
 
@@ -209,7 +193,8 @@ impl Controller {
         }
     }
 
-    /// A SidecarSet that is new, or says something else (spec 20 §6.1), or whose status is not ours.
+    /// A SidecarSet that is new, or says something else (docs/behaviour/sidecarset.md#triggers), or whose
+    /// status is not ours.
     fn of_set(&self, change: &Change<RolloutSet>) -> Option<(Box<str>, Duration)> {
         let said = |set: &Arc<RolloutSet>| (set.uid.clone(), set.generation, set.deleting);
         let name = change.states().next()?.name.clone();

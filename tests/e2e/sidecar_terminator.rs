@@ -1,7 +1,9 @@
-//! The SidecarTerminator up to the request that it makes of the node (spec 20 §11). The tests play the
-//! kubelet themselves: they write what it would report.
+//! The SidecarTerminator up to the request that it makes of the node
+//! (docs/behaviour/sidecarset.md#sidecarterminator). The tests play the kubelet themselves: they write what
+//! it would report.
 
 use kit::builders::{Object, object, pod};
+use kit::fake_nodes::{EXIT, reported};
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -67,20 +69,10 @@ impl Jobs {
     }
 
     async fn report_again(&self, pod: &Stored, phase: &str, codes: &[(&str, i64)]) {
-        let containers = pod.object["spec"]["containers"].as_array().unwrap().iter();
-        let statuses = containers.map(|container| {
-            let name = container["name"].as_str().unwrap();
-            let state = match codes.iter().find(|(ended, _)| *ended == name) {
-                Some((_, code)) => json!({"terminated": {"exitCode": code}}),
-                None => json!({"running": {}}),
-            };
-            let id = format!("containerd://{name}");
-            json!({
-                "name": name, "image": container["image"], "imageID": "sha256:0", "containerID": id,
-                "ready": false, "restartCount": 0, "state": state,
-            })
-        });
-        let statuses: Vec<Value> = statuses.collect();
+        let exits: Vec<String> = codes.iter().map(|(name, code)| format!("{name}={code}")).collect();
+        let mut running = pod.object.clone();
+        running["metadata"]["annotations"][EXIT] = json!(exits.join(","));
+        let statuses = &reported(&running)["containerStatuses"];
         pod.patch_status(&json!({"phase": phase, "containerStatuses": statuses})).await;
     }
 
@@ -200,7 +192,7 @@ async fn an_exit_code_to_be_ignored_does_not_decide_over_the_pod() {
     }
 }
 
-/// §11.3: those whose code counts come first.
+/// docs/behaviour/sidecarset.md#ending-sidecars: those whose code counts come first.
 #[tokio::test]
 async fn sidecars_to_be_ignored_wait_for_the_others() {
     let jobs = Jobs::open("both").await;

@@ -85,7 +85,11 @@ impl Site {
 
     /// Brings the chart to what [`VALUES`] say and waits until everything is registered.
     pub async fn install(&self) {
-        self.upgrade(&[]).await.success();
+        let output = self.upgrade(&[]).await;
+        if !output.status.success() {
+            let events = self.kubectl(&format!("get events -n {NAMESPACE} --sort-by=.lastTimestamp")).await;
+            panic!("the chart can't be installed: {}\n{}", output.stderr, events.stdout);
+        }
         self.wait_registered().await;
     }
 

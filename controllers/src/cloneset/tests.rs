@@ -1,6 +1,5 @@
 //! The controller with an API server that makes trouble.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,6 +8,9 @@ use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::Index;
 use cluster::watched::Key;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kit::double::Objects;
+use kit::fake_nodes::reported;
+use kit::merge::strategic_merge;
 use planner::server::world::World;
 use planner::workload::event::Event;
 use planner::workload::snapshot::Environment;
@@ -34,98 +36,6 @@ mod writes;
 trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static {}
 impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}
 
-/// What an API server holds, by path.
-#[derive(Clone, Default)]
-struct Server(Arc<Mutex<(BTreeMap<String, Value>, u64)>>);
-
-impl Server {
-    fn put(&self, path: &str, mut object: Value) -> Value {
-        let mut state = self.0.lock().unwrap();
-        state.1 += 1;
-        object["metadata"]["resourceVersion"] = json!((100 + state.1).to_string());
-        state.0.insert(path.to_owned(), object.clone());
-        object
-    }
-
-    fn get(&self, path: &str) -> Option<Value> {
-        self.0.lock().unwrap().0.get(path).cloned()
-    }
-
-    fn under(&self, path: &str) -> Vec<(String, Value)> {
-        let state = self.0.lock().unwrap();
-        let below = state.0.iter().filter(|(known, _)| known.starts_with(path));
-        below.map(|(path, object)| (path.clone(), object.clone())).collect()
-    }
-
-    fn answer(&self, request: &Request<'_>) -> (u16, String) {
-        let body: Value = serde_json::from_str(request.body).unwrap_or_default();
-        let (path, is_dry) = match request.path.split_once('?') {
-            Some((path, query)) => (path, query == "dryRun=All"),
-            None => (request.path, false),
-        };
-        let whole = path.trim_end_matches("/status");
-        let stored = self.get(whole);
-        let (code, object) = match (request.method, stored) {
-            ("POST", _) => {
-                let name = body["metadata"]["name"].as_str().unwrap();
-                let path = format!("{whole}/{name}");
-                if self.get(&path).is_some() {
-                    return conflict("AlreadyExists");
-                }
-                let mut object = body.clone();
-                object["metadata"]["uid"] = json!(format!("uid-{name}"));
-                (201, self.put(&path, object))
-            }
-            (_, None) => return (404, fake::status(404)),
-            ("DELETE", Some(object)) => {
-                self.0.lock().unwrap().0.remove(whole);
-                (200, object)
-            }
-            ("PATCH", Some(mut object)) => {
-                let version = body["metadata"]["resourceVersion"].clone();
-                if !version.is_null() && version != object["metadata"]["resourceVersion"] {
-                    return conflict("Conflict");
-                }
-                merge(&mut object, body);
-                (200, if is_dry { object } else { self.put(whole, object) })
-            }
-            (_, Some(object)) => (200, object),
-        };
-        (code, object.to_string())
-    }
-}
-
-fn conflict(reason: &str) -> (u16, String) {
-    (409, fake::status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
-}
-
-/// As a strategic merge patch, near enough.
-fn merge(target: &mut Value, patch: Value) {
-    match patch {
-        Value::Object(patch) => {
-            for (key, value) in patch {
-                if value.is_null() {
-                    target.as_object_mut().unwrap().remove(&key);
-                } else {
-                    merge(&mut target[key], value);
-                }
-            }
-        }
-        Value::Array(patch) if patch.iter().all(Value::is_object) && target.is_array() => {
-            let list = target.as_array_mut().unwrap();
-            for element in patch {
-                let same =
-                    |known: &&mut Value| known["name"] == element["name"] && known["type"] == element["type"];
-                match list.iter_mut().find(same) {
-                    Some(known) => merge(known, element),
-                    None => list.push(element),
-                }
-            }
-        }
-        other => *target = other,
-    }
-}
-
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
@@ -133,7 +43,7 @@ const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
 
 struct Site {
     controller: Arc<Controller<CloneSet>>,
-    server: Server,
+    server: Objects,
     requests: Requests,
     events: mpsc::Receiver<Told>,
     metrics: Arc<Metrics>,
@@ -213,7 +123,7 @@ impl Drop for Site {
 impl Site {
     /// A new CloneSet whose Pods are updated in place; `spec` is merged over it.
     fn open(spec: Value, trouble: impl Trouble) -> Self {
-        let server = Server::default();
+        let server = Objects::default();
         let answering = server.clone();
         let (client, requests) =
             fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
@@ -255,7 +165,7 @@ impl Site {
                     "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}},
             },
         });
-        merge(&mut set["spec"], spec);
+        strategic_merge(&mut set["spec"], spec);
         site.store_set(set);
         site
     }
@@ -284,7 +194,7 @@ impl Site {
     /// The user changes `spec`.
     fn edit(&self, spec: Value) {
         let mut set = self.server.get(SET).unwrap();
-        merge(&mut set["spec"], spec);
+        strategic_merge(&mut set["spec"], spec);
         set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
         self.store_set(set);
     }
@@ -296,33 +206,21 @@ impl Site {
     /// Changes a Pod, of which the watch tells.
     fn touch(&self, path: &str, patch: Value) {
         let mut pod = self.server.get(path).unwrap();
-        merge(&mut pod, patch);
+        strategic_merge(&mut pod, patch);
         let pod = self.server.put(path, pod);
         self.controller.stores.pods.see(serde_json::from_value(pod).unwrap());
     }
 
     /// Somebody else takes a Pod away.
     fn lose(&self, path: &str) {
-        let pod = self.server.0.lock().unwrap().0.remove(path).unwrap();
+        let pod = self.server.remove(path).unwrap();
         self.controller.stores.pods.gone(&serde_json::from_value(pod).unwrap());
     }
 
     /// Every Pod runs what it should.
     fn kubelet(&self) {
         for (path, pod) in self.pods() {
-            let image = &pod["spec"]["containers"][0]["image"];
-            let mut known = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let open = known.any(|one| one["type"] == "InPlaceUpdateReady" && one["status"] == "True");
-            let ready = if open { "True" } else { "False" };
-            let status = json!({
-                "phase": "Running",
-                "conditions": [
-                    {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": ready},
-                ],
-                "containerStatuses": [{"name": "main", "image": image, "imageID": image, "containerID": image,
-                    "ready": true}],
-            });
-            self.touch(&path, json!({"spec": {"nodeName": "node"}, "status": status}));
+            self.touch(&path, json!({"spec": {"nodeName": "node"}, "status": reported(&pod)}));
         }
     }
 
@@ -515,7 +413,7 @@ async fn a_refused_delete_stops_no_creation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_answer_did_not_come_is_looked_for_by_name() {
-    let (lost, held) = (Arc::new(AtomicBool::new(true)), Server::default());
+    let (lost, held) = (Arc::new(AtomicBool::new(true)), Objects::default());
     let (losing, holding) = (lost.clone(), held.clone());
     let site = Site::open(json!({"replicas": 1}), move |request| {
         if request.method == "GET" && request.path.starts_with(PODS) {
@@ -563,7 +461,7 @@ async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
     ] {
         let held = holder.clone();
         let mut site = Site::open(json!({"replicas": 1}), move |request| match request.method {
-            "POST" if request.path == PODS => Some(conflict(reason)),
+            "POST" if request.path == PODS => Some(fake::conflict(reason)),
             "GET" if request.path.starts_with(PODS) => held.clone().map(|pod| (200, pod.to_string())),
             _ => None,
         });
@@ -582,7 +480,7 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
             Site::open(json!({"replicas": 1, "volumeClaimTemplates": claim()}), move |request| match request
                 .method
             {
-                "POST" if request.path == CLAIMS => Some(conflict("AlreadyExists")),
+                "POST" if request.path == CLAIMS => Some(fake::conflict("AlreadyExists")),
                 "GET" if request.path.starts_with(CLAIMS) => Some((200, holder.to_string())),
                 _ => None,
             });

@@ -29,7 +29,6 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
-use planner::workload::action::Action;
 use planner::workload::children::Child;
 use planner::workload::event::Event;
 use planner::workload::kind::Workload;
@@ -49,7 +48,7 @@ use super::nodes::Labels;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
 use super::store::follow::{Readable, follow};
-use super::store::{Change, Kept, Store};
+use super::store::{Change, Identity, Kept, Store};
 use super::stores::Stores;
 use super::triggers;
 use crate::{Context, ReconcileError, now};
@@ -69,24 +68,13 @@ pub(crate) struct Stored<W>(pub(crate) W);
 impl<W: Workload> Kept for Stored<W> {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        &self.0.metadata().namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.0.metadata().name
-    }
-
-    fn uid(&self) -> &str {
-        &self.0.metadata().uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.0.metadata().resource_version
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.0.metadata().namespace,
+            name: &self.0.metadata().name,
+            uid: &self.0.metadata().uid,
+            resource_version: &self.0.metadata().resource_version,
+        }
     }
 }
 
@@ -350,18 +338,21 @@ impl<W: Workload> Controller<W> {
     }
 
     /// Steps 2 to 8 of [`Plan`].
-    async fn carry_out(&self, work: &Work<'_, W>, plan: Plan<W::Status>) -> Result<Next, ReconcileError> {
+    async fn carry_out(&self, work: &Work<'_, W>, mut plan: Plan<W::Status>) -> Result<Next, ReconcileError> {
         let workload = work.workload;
-        for event in plan.events {
+        for event in std::mem::take(&mut plan.events) {
             self.tell(workload, event);
         }
         let planned = plan.release.iter().chain(&plan.scale).chain(&plan.update);
         self.memory(workload, |memory| memory.pauses.review(planned, work.present()));
         let released = self.act(work, &plan.release).await;
-        let scaled = self.act(work, &plan.scale).await;
-        let updates: Vec<&Action> = plan.update.iter().filter(|action| scaled.lets(action)).collect();
-        let skipped = updates.len() < plan.update.len();
-        let mut updated = self.act(work, updates).await;
+        // Creations take long: new Pods must not wait for their conditions until the last one is there.
+        let (beside, after) = plan.split_update();
+        let (scaled, mut updated) = tokio::join!(self.act(work, &plan.scale), self.act(work, beside));
+        let skipped = !after.is_empty() && !scaled.lets_updates_begin();
+        if !skipped {
+            updated = updated.and(self.act(work, after).await);
+        }
         if self.memory(workload, |memory| memory.namespace_ends) {
             return Ok(Next::Done);
         }

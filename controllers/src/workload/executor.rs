@@ -76,7 +76,7 @@ impl Done {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self {
             acted: self.acted || other.acted,
             unanswered: self.unanswered || other.unanswered,
@@ -86,11 +86,9 @@ impl Done {
         }
     }
 
-    /// Whether this action of the update step may follow the scale step `self`. Updates that begin were planned
-    /// on the Pods as they were before it. What is under way goes on in any case: each write names the state of
-    /// its Pod, and new Pods must not wait for their conditions until the last one is created.
-    pub(super) fn lets(&self, action: &Action) -> bool {
-        action.goes_on() || !(self.acted || self.unanswered)
+    /// Whether updates may begin after the scale step `self`: they were planned on the Pods as they were before it.
+    pub(super) fn lets_updates_begin(&self) -> bool {
+        !self.acted && !self.unanswered
     }
 
     /// The outcome for the status; what could not be planned comes first.
@@ -116,8 +114,8 @@ impl<W: Workload> Controller<W> {
         created.and(done)
     }
 
-    /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
-    /// then they pause together.
+    /// Creations go in batches of 1, 2, 4, ... (docs/behaviour/in-place-update.md#creation-in-batches): after
+    /// one with a failure no other begins, and then they pause together.
     async fn create_all(&self, work: &Work<'_, W>, creations: &[&Action]) -> Done {
         let mut done = Done::default();
         if creations.is_empty() {

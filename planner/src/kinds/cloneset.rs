@@ -1,4 +1,5 @@
-//! CloneSet: a number of like Pods, owned directly, updated in place where possible (spec 31).
+//! CloneSet: a number of like Pods, owned directly, updated in place where possible
+//! (docs/behaviour/cloneset.md).
 //!
 //! ```text
 //!   defaulting, validation   what the webhooks do
@@ -16,7 +17,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotations::CLONESET_CLAIMS_HASH;

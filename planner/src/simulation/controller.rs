@@ -4,12 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use api::features::FeatureGates;
-use jiff::Timestamp;
-
 use super::agenda::Milliseconds;
 use super::cache::Cache;
-use super::kind::Simulated;
+use super::kind::{Simulated, View};
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
@@ -34,19 +31,6 @@ use holds::Holds;
 
 /// The shortest and the longest pause after failures.
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
-
-/// What a plan was made from.
-#[derive(Debug)]
-pub(super) struct View<W> {
-    pub(super) workload: Arc<W>,
-    /// The workload's selector, if it can be used.
-    pub(super) selector: Option<Selector>,
-    pub(super) pods: Vec<Arc<ObservedPod>>,
-    /// The revision of the template that was seen; empty while there is none.
-    pub(super) update_revision: String,
-    pub(super) gates: FeatureGates,
-    pub(super) now: Timestamp,
-}
 
 /// One call to the API server.
 #[derive(Debug)]
@@ -370,17 +354,21 @@ impl<W: Simulated> Task<W> {
             Stage::Release => std::mem::take(&mut self.plan.release),
             Stage::Scale => {
                 self.scale = outcome(self.plan.problems.scale.as_ref());
+                self.update = outcome(self.plan.problems.update.as_ref());
+                let (beside, after) = self.plan.split_update();
+                let beside: Vec<Action> = beside.into_iter().cloned().collect();
+                let after = after.into_iter().cloned().collect();
+                self.plan.update = after;
+                self.add(Stage::Update, beside);
                 std::mem::take(&mut self.plan.scale)
             }
-            Stage::Update => {
-                let mut actions = std::mem::take(&mut self.plan.update);
-                if self.has_scaled {
-                    actions.retain(Action::goes_on);
-                } else {
-                    self.update = outcome(self.plan.problems.update.as_ref());
+            Stage::Update if self.has_scaled => {
+                if !self.plan.update.is_empty() && matches!(self.update, Outcome::Succeeded) {
+                    self.update = Outcome::Skipped;
                 }
-                actions
+                return;
             }
+            Stage::Update => std::mem::take(&mut self.plan.update),
             Stage::Closing => {
                 let status = self.plan.status.take();
                 let patch = status.and_then(|status| status.patch(&self.scale, &self.update));
@@ -393,6 +381,10 @@ impl<W: Simulated> Task<W> {
                 return;
             }
         };
+        self.add(stage, actions);
+    }
+
+    fn add(&mut self, stage: Stage, actions: Vec<Action>) {
         self.errands.extend(actions.into_iter().map(|action| {
             let calls = calls_of(&action);
             Errand::new(stage, Some(action), calls)

@@ -11,6 +11,7 @@ use super::kind::Simulated;
 use super::server::Precondition;
 use super::timeline::Actor;
 use super::{Cluster, Event};
+use crate::pod::kruise_pod_ready;
 use crate::pod::observed::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
 
 /// An image whose name holds this cannot be pulled.
@@ -167,9 +168,10 @@ impl<W: Simulated> Cluster<'_, W> {
         self.add_duty(pod, Duty::Start, 200, 3_000);
     }
 
+    /// What the controller of this gate does. Pods with a workload get the condition from that one's controller.
     fn open_gate(&mut self, pod: &ObservedPod) {
         let now = self.now();
-        if pod.metadata.deletion_timestamp.is_none() && pod.condition(KRUISE_POD_READY).is_none() {
+        if pod.controller().is_none() && kruise_pod_ready::first(pod, now).is_some() {
             self.change(Actor::Kutter, pod, |pod| set_condition(pod, KRUISE_POD_READY, true, "", now));
         }
     }

@@ -25,6 +25,7 @@ const HISTORIES: u64 = 2_000;
 /// The longest time that a CloneSet may take to come to rest.
 const LIMIT: Milliseconds = 4 * 3_600_000;
 
+#[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }

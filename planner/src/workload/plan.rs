@@ -1,5 +1,6 @@
 //! A plan: everything to do about one workload now, and how it is carried out.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ pub use super::outcome::Outcome;
 ///    later.
 /// 3. [`Plan::scale`]. Creations go in batches of 1, 2, 4, ...; after a batch with a failure no other is
 ///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
-/// 4. [`Plan::update`]. If an action of `scale` succeeded, if only in part, or was left without an answer, only
-///    what is under way goes on ([`Action::goes_on`]): updates that begin were planned on the Pods as they are in
-///    the snapshot. No failure stops another action.
+/// 4. [`Plan::update`], in two parts ([`Plan::split_update`]): one goes on beside `scale`; the other comes after it,
+///    and only if not one action of `scale` succeeded, not even in part, nor was left without an answer, for it
+///    was planned on the Pods as they are in the snapshot. No failure stops another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], one action after another, whatever came of the one before; [`Plan::owner_patch`];
@@ -89,6 +90,18 @@ pub struct Problems {
     pub scale: Option<String>,
     /// Why the update step is not complete.
     pub update: Option<String>,
+}
+
+impl<S> Plan<S> {
+    /// The update step in two parts: what goes on beside the scale step, and what comes after it. What is under
+    /// way goes on ([`Action::goes_on`]), except at Pods that the scale step deletes or keeps. Where there is no
+    /// scale step, nothing waits.
+    pub fn split_update(&self) -> (Vec<&Action>, Vec<&Action>) {
+        let scaled: HashSet<&str> = self.scale.iter().map(Action::object).collect();
+        let is_beside =
+            |action: &&Action| scaled.is_empty() || (action.goes_on() && !scaled.contains(action.object()));
+        self.update.iter().partition(is_beside)
+    }
 }
 
 impl<S: WorkloadStatus> Plan<S> {

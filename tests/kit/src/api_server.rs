@@ -30,7 +30,7 @@ pub struct Options {
     arguments: Vec<String>,
     controller_manager: bool,
     scheduler: bool,
-    advertise: Option<Ipv4Addr>,
+    advertise: Option<(Ipv4Addr, u16)>,
 }
 
 impl Options {
@@ -63,9 +63,9 @@ impl Options {
         self
     }
 
-    /// Listens at this address (port 6443) instead of the loopback, for nodes with networks of their own.
-    pub(crate) fn advertise(mut self, address: Ipv4Addr) -> Self {
-        self.advertise = Some(address);
+    /// Listens at this address and port instead of the loopback, for nodes with networks of their own.
+    pub(crate) fn advertise(mut self, address: Ipv4Addr, port: u16) -> Self {
+        self.advertise = Some((address, port));
         self
     }
 }
@@ -141,8 +141,7 @@ impl ApiServer {
     /// [`start`](Self::start) in a given directory, which is removed at the end.
     pub(crate) async fn start_in(directory: &Path, options: Options) -> Self {
         crate::install_crypto_provider();
-        let port = if options.advertise.is_some() { 6443 } else { free_port() };
-        let address = options.advertise.unwrap_or(Ipv4Addr::LOCALHOST);
+        let (address, port) = options.advertise.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, free_port()));
         let kubeconfig = directory.join("kubeconfig");
         write_credentials(directory);
         fs::write(&kubeconfig, kubeconfig_text(address, port, None)).expect("the kubeconfig can be written");
@@ -441,7 +440,7 @@ fn start_api_server(directory: &Path, options: &Options, port: u16) -> Process {
         "--max-mutating-requests-inflight=1000".to_owned(),
     ];
     match options.advertise {
-        Some(address) => {
+        Some((address, _)) => {
             arguments.extend([format!("--bind-address={address}"), format!("--advertise-address={address}")]);
         }
         None => arguments

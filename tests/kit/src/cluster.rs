@@ -2,19 +2,21 @@
 //!
 //! Each node has a network, mount and process namespace of its own, in which containerd, kubelet and
 //! kube-proxy find the paths of an ordinary machine. A bridge connects the nodes with the control
-//! plane and an image registry on the machine itself. No image comes from outside: see [`Image`].
+//! plane and an image registry on the machine itself, in address ranges and at ports that are free. No
+//! image comes from outside: see [`Image`].
 //! The cluster has no DNS; Pods reach the API server and Services by address.
 //!
 //! The kernel's names (bridge `kutter0`, namespaces `kutter-node-N`, cgroup `kutter`) exist once, so
 //! one cluster at a time runs on a machine.
 
 mod image;
+mod network;
 mod node;
 mod packages;
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -28,9 +30,8 @@ use crate::binaries::announce;
 use crate::supervisor::Process;
 use crate::{ApiServer, Options, wait_within};
 
-/// The machine's address on the bridge: API server and registry.
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
-const REGISTRY_PORT: u16 = 5000;
+/// The usual ports of the registry and the API server; where something else listens there, the next free one.
+const PORTS: (u16, u16) = (5000, 6443);
 const READY_DEADLINE: Duration = Duration::from_secs(180);
 /// Held by the process whose cluster exists.
 const LOCK: &str = "/run/kutter-cluster.lock";
@@ -75,18 +76,28 @@ impl Cluster {
             Process::run_script("janitor", &cleanup_script("read -r _"), [directory.clone().into()], None);
 
         announce(&format!("starting a cluster in {}", directory.display()));
+        let network = network::Network::free();
+        network.bridge();
         node::prepare_machine();
-        let registry = start_registry(&directory);
+        let (host, port) = (network.host(), network.free_port(PORTS.0));
+        let registry = start_registry(&directory, host, port).await;
         image::push_standard_images(&directory);
         let control_plane = directory.join("control-plane");
         fs::create_dir(&control_plane).expect("a directory for the control plane can be made");
-        let options = options.with_controller_manager().with_scheduler().advertise(HOST);
+        let options =
+            options.with_controller_manager().with_scheduler().advertise(host, network.free_port(PORTS.1));
         let server = ApiServer::start_in(&control_plane, options).await;
         announce(&format!("the API server is ready; kubeconfig: {}", server.kubeconfig().display()));
 
         let names: Vec<String> = (1..=nodes).map(|number| format!("node-{number}")).collect();
-        let mut processes: Vec<Process> =
-            (1..=nodes).map(|number| node::start(&directory, number, nodes, server.kubeconfig())).collect();
+        let site = node::Site {
+            directory: &directory,
+            network,
+            registry: port,
+            kubeconfig: server.kubeconfig(),
+            count: nodes,
+        };
+        let mut processes: Vec<Process> = (1..=nodes).map(|number| node::start(&site, number)).collect();
         wait_for_nodes(&server, &names, &mut processes).await;
         server.wait_for_service_account("default").await;
         announce(&format!("{nodes} nodes are ready"));
@@ -222,7 +233,8 @@ fn clean(directory: &Path) {
     assert!(status.success(), "what an earlier cluster left can't be removed ({status})");
 }
 
-fn start_registry(directory: &Path) -> Process {
+/// Starts the registry and waits until it listens.
+async fn start_registry(directory: &Path, host: Ipv4Addr, port: u16) -> Process {
     let config = directory.join("registry.yaml");
     let storage = directory.join("registry");
     fs::create_dir(&storage).expect("a directory for the registry can be made");
@@ -230,11 +242,18 @@ fn start_registry(directory: &Path) -> Process {
         "version": "0.1",
         "log": {"level": "warn"},
         "storage": {"filesystem": {"rootdirectory": storage}},
-        "http": {"addr": format!("{HOST}:{REGISTRY_PORT}")},
+        "http": {"addr": format!("{host}:{port}")},
     });
     fs::write(&config, text.to_string()).expect("the registry's configuration can be written");
     let arguments = ["serve".into(), config.into_os_string()];
-    Process::start(Path::new("docker-registry"), arguments, &directory.join("registry.log"))
+    let mut registry =
+        Process::start(Path::new("docker-registry"), arguments, &directory.join("registry.log"));
+    wait_within(READY_DEADLINE, "the registry to listen", async || {
+        registry.assert_running();
+        TcpStream::connect((host, port)).map(drop)
+    })
+    .await;
+    registry
 }
 
 async fn wait_for_nodes(server: &ApiServer, names: &[String], processes: &mut [Process]) {

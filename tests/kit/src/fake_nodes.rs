@@ -35,9 +35,11 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::binaries;
 use kubelet::{ConfigMaps, Kubelet};
+use status::Runtime;
 
 /// Milliseconds that containers need to start.
 pub const START_AFTER: &str = "fake-node/start-after";
@@ -137,9 +139,9 @@ impl FakeNodes {
 
 fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let start = status::now().as_millisecond();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("fake-{:x}-{:x}-{number:04}", std::process::id(), start.as_millis() % 0x1_0000_0000)
+    format!("fake-{:x}-{:x}-{number:04}", std::process::id(), start % 0x1_0000_0000)
 }
 
 fn scoped<K>(client: &Client, options: &Options) -> Api<K>
@@ -220,6 +222,18 @@ async fn follow_config_maps(api: Api<ConfigMap>, config_maps: watch::Sender<Conf
             _ => {}
         }
     }
+}
+
+/// What a kubelet would report of a Pod all of whose containers start at once: a strategic merge patch of
+/// its status, without fields where the status says all that already. The annotations of this module count.
+/// For tests that play the kubelet by hand.
+///
+/// # Panics
+/// When this is not a Pod.
+pub fn reported(pod: &Value) -> Value {
+    let pod: Pod = serde_json::from_value(pod.clone()).expect("a Pod");
+    let step = Runtime::new(1).advance(&pod, &ConfigMaps::default(), Instant::now());
+    step.patch.unwrap_or_else(|| json!({}))
 }
 
 /// Gives each Pod of our nodes a task that plays it, and keeps the task informed.

@@ -6,6 +6,7 @@
 //! | gates, certificates, registrations, outages | [`ApiServer::start`], an API server of its own |
 //! | controllers with Pods that run | either, with [`fake_nodes`] |
 //! | real containers, exec, Services | [`Cluster::start`] (as root), real nodes |
+//! | one caller, and how it takes errors | a [`double`] of the API server |
 //!
 //! The kit knows nothing of the product. Whatever goes wrong in it panics: a failure of the harness
 //! is a failure of the test.
@@ -21,7 +22,9 @@ pub mod api_server;
 pub mod binaries;
 pub mod builders;
 pub mod cluster;
+pub mod double;
 pub mod fake_nodes;
+pub mod merge;
 pub mod objects;
 mod supervisor;
 pub mod wait;

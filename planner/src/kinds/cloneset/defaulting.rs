@@ -1,15 +1,14 @@
-//! What the API server stores for a CloneSet where its author said nothing (spec 31 §3), as a patch of the
-//! object that was sent, in its version.
+//! What the API server stores for a CloneSet where its author said nothing
+//! (docs/behaviour/cloneset.md#defaulting), as a patch of the object that was sent, in its version.
 
-use api::features::{Feature, FeatureGates};
+use api::features::FeatureGates;
 use serde_json::Value;
 
 use super::validation::leaves_unreadable_spec;
+use crate::pod::template::defaulting::default_templates;
 use crate::pod::template::place::Place;
-use crate::pod::template::{default_claim_template, default_template};
 use crate::text::json_patch::{Patch, Pointer};
 use crate::text::verdict::Denial;
-use crate::workload::revision::RevisionData;
 
 #[cfg(test)]
 mod tests;
@@ -47,13 +46,7 @@ pub fn default(
     // A stored object that can't be read has no template to compare with.
     let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
     let old_template = old.as_ref().and_then(|old| old.pointer("/spec/template"));
-    let changed = match (old_template, spec.get("template")) {
-        (Some(old), Some(new)) => !is_same(old, new),
-        _ => true,
-    };
-    if changed && !gates.enabled(Feature::TemplateNoDefaults) {
-        default_templates(&spec, gates, &mut patch);
-    }
+    default_templates(&spec, old_template, gates, &mut patch);
     if let Some(strategy) = spec.child_or_new("updateStrategy", &mut patch) {
         if version == "v1alpha1" {
             strategy.default_text("type", "ReCreate", &mut patch);
@@ -63,26 +56,6 @@ pub fn default(
         }
     }
     Ok(patch)
-}
-
-/// Whether both say the same, as OpenKruise's types hold them: nulls and empty members do not count.
-fn is_same(old: &Value, new: &Value) -> bool {
-    let decoded = |template: &Value| RevisionData::of_template(&template.to_string()).ok();
-    match (decoded(old), decoded(new)) {
-        (Some(old), Some(new)) => old.data() == new.data(),
-        _ => old == new,
-    }
-}
-
-fn default_templates(spec: &Place<'_>, gates: &FeatureGates, patch: &mut Patch) {
-    if let Some(template) = spec.get("template").filter(|template| template.is_object()) {
-        let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
-        patch.extend(default_template(template, &spec.pointer("template"), host_ports));
-    }
-    let claims = spec.get("volumeClaimTemplates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    for (index, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.is_object()) {
-        patch.extend(default_claim_template(claim, &spec.pointer("volumeClaimTemplates").index(index)));
-    }
 }
 
 fn default_beta_strategy(strategy: &Place<'_>, patch: &mut Patch) {

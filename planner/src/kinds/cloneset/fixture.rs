@@ -1,5 +1,7 @@
 //! A small cluster for tests: carries plans out at once, and has a kubelet that makes Pods run when asked.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use api::features::FeatureGates;
@@ -39,24 +41,8 @@ pub(super) fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
-pub(super) fn merge(target: &mut Value, patch: Value) {
-    let patch = match patch {
-        Value::Object(patch) => patch,
-        other => {
-            *target = other;
-            return;
-        }
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(&key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
+pub(super) fn merge(target: &mut Value, patch: impl Into<Value>) {
+    ::json_patch::merge(target, &patch.into());
 }
 
 impl Fleet {

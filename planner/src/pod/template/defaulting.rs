@@ -1,11 +1,12 @@
-//! Defaults of Pod templates, claim templates and sidecars (spec 00 §7.2 to §7.4), as patches: only
+//! Defaults of Pod templates, claim templates and sidecars (docs/behaviour/pod-template.md), as patches: only
 //! what is missing is written, everything else stays as the user spelt it.
 
+use api::features::{Feature, FeatureGates};
 use serde_json::Value;
 
 use super::node::{Node, quantity};
 use super::place::Place;
-use super::{image, volumes};
+use super::{comparison, image, volumes};
 use crate::text::field::FieldPath;
 use crate::text::json_patch::{self, Patch, Pointer};
 
@@ -78,6 +79,29 @@ pub fn default_claim_template(claim: &Value, pointer: &Pointer) -> Patch {
         round_quantities(&status, "capacity", false, &mut patch);
     }
     patch
+}
+
+/// Completes `spec.template` and `spec.volumeClaimTemplates` of a workload. Where the template says the same as
+/// `old`, the stored one, both stay as they are, so that an upgrade of this program rolls nothing out.
+pub(crate) fn default_templates(
+    spec: &Place<'_>,
+    old: Option<&Value>,
+    gates: &FeatureGates,
+    patch: &mut Patch,
+) {
+    let template = spec.get("template");
+    let is_same = old.zip(template).is_some_and(|(old, new)| comparison::is_same(old, new));
+    if is_same || gates.enabled(Feature::TemplateNoDefaults) {
+        return;
+    }
+    if let Some(template) = template.filter(|template| template.is_object()) {
+        let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
+        patch.extend(default_template(template, &spec.pointer("template"), host_ports));
+    }
+    let claims = spec.get("volumeClaimTemplates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for (index, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.is_object()) {
+        patch.extend(default_claim_template(claim, &spec.pointer("volumeClaimTemplates").index(index)));
+    }
 }
 
 /// Completes a container.

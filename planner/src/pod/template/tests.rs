@@ -202,6 +202,7 @@ fn shallow_depth_does_not_look_into_the_spec() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test measures")]
 fn ten_thousand_containers_are_checked_quickly() {
     let mut changed = template();
     let container = changed["spec"]["containers"][0].clone();

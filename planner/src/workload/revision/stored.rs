@@ -9,11 +9,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::pod::template::comparison::DIRECTIVE;
 use crate::text::canonical::CanonicalError;
-
-/// The directive in stored data that is no part of the template. `kubectl kruise rollout undo` copies it
-/// into templates.
-pub(super) const DIRECTIVE: &str = "$patch";
 
 /// Who wrote a stored revision: ours carry a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +68,8 @@ impl StoredRevision {
         self.metadata.annotations.get(CLONESET_CLAIMS_HASH).map(String::as_str)
     }
 
-    /// The claims of Pods at both revisions are alike, or it is not known that they differ (spec 30 §2.5).
+    /// The claims of Pods at both revisions are alike, or it is not known that they differ
+    /// (docs/behaviour/revisions.md#claim-hash).
     pub fn claims_agree_with(&self, other: &Self) -> bool {
         match (self.claims_hash(), other.claims_hash()) {
             (Some(one), Some(another)) => one == another,

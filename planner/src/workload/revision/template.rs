@@ -7,12 +7,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::data::RevisionData;
-use super::stored::{DIRECTIVE, restored_template};
+use super::stored::restored_template;
+use crate::pod::template::comparison::{DIRECTIVE, canonical};
 use crate::text::canonical::{CanonicalError, Kind, Numbers, Unknown, canonical_json, sorted_json, table};
 use crate::text::hash::deep_hash;
 use crate::text::recent::Recent;
-
-const TEMPLATE: Kind = Kind::Struct(&table::POD_TEMPLATE_SPEC);
 
 thread_local! {
     // Canonical bytes are most of the cost of a plan.
@@ -30,11 +29,8 @@ impl RevisionData {
     }
 
     fn made_of_template(template: &str) -> Result<Self, CanonicalError> {
-        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(template)?;
-        members.remove(DIRECTIVE);
-        let template = serde_json::to_string(&members)?;
         let patch = |unknown, numbers| {
-            let template = canonical_json(&template, &TEMPLATE, unknown)?;
+            let template = canonical(template, unknown)?;
             let members = template.strip_prefix('{').unwrap_or(&template);
             let data = format!(r#"{{"spec":{{"template":{{"{DIRECTIVE}":"replace",{members}}}}}"#);
             sorted_json(&data, numbers)
@@ -54,7 +50,7 @@ impl RevisionData {
 }
 
 /// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where
-/// there are none (spec 30 §2.5).
+/// there are none (docs/behaviour/revisions.md#claim-hash).
 ///
 /// # Errors
 /// The path and the problem, where a field does not decode into its Go type.

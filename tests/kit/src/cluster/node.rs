@@ -2,24 +2,19 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::json;
 
-use super::{HOST, REGISTRY_PORT};
+use super::network::Network;
 use crate::binaries;
 use crate::supervisor::Process;
 
 pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 
-const BRIDGE: &str = "kutter0";
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What all nodes share: the bridge, and kernel limits that several kubelets exceed.
+/// Raises kernel limits that several kubelets exceed.
 pub(super) fn prepare_machine() {
-    ip(&format!("link add {BRIDGE} type bridge"));
-    ip(&format!("address add {HOST}/24 dev {BRIDGE}"));
-    ip(&format!("link set {BRIDGE} up"));
     for (name, wanted) in [("max_user_instances", 8192), ("max_user_watches", 524_288)] {
         let file = format!("/proc/sys/fs/inotify/{name}");
         let limit: u32 =
@@ -33,15 +28,28 @@ pub(super) fn prepare_machine() {
     drop(fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"));
 }
 
-/// Starts node `number` of `count`.
-pub(super) fn start(directory: &Path, number: usize, count: usize, kubeconfig: &Path) -> Process {
+/// What the nodes of a cluster share.
+pub(super) struct Site<'a> {
+    /// The cluster's directory.
+    pub(super) directory: &'a Path,
+    /// Its addresses.
+    pub(super) network: Network,
+    /// The port of the registry, on the machine's address.
+    pub(super) registry: u16,
+    /// Access to the API server.
+    pub(super) kubeconfig: &'a Path,
+    /// How many nodes there are.
+    pub(super) count: usize,
+}
+
+/// Starts node `number` of a cluster.
+pub(super) fn start(site: &Site<'_>, number: usize) -> Process {
     let name = format!("node-{number}");
     let namespace = format!("kutter-{name}");
-    let address = address(number);
-    let directory = directory.join(&name);
-    connect(&namespace, number, count);
+    let directory = site.directory.join(&name);
+    site.network.connect(&namespace, number, site.count);
     make_cgroups(&name);
-    write_configuration(&directory, &name, number);
+    write_configuration(site, &directory, &name, number);
     let kube_proxy = binaries::path("kube-proxy");
     let kubelet = binaries::path("kubelet");
     let arguments = [
@@ -59,38 +67,14 @@ pub(super) fn start(directory: &Path, number: usize, count: usize, kubeconfig: &
         include_str!("node.sh").into(),
         name.clone().into(),
         directory.clone().into_os_string(),
-        kubeconfig.into(),
+        site.kubeconfig.into(),
         name.into(),
-        address.into(),
+        site.network.node(number).into(),
         kube_proxy.into_os_string(),
         kubelet.into_os_string(),
+        site.network.pods().into(),
     ];
     Process::start(Path::new("nsenter"), arguments, &directory.join("node.log"))
-}
-
-fn address(number: usize) -> String {
-    format!("10.200.0.{}", 10 + number)
-}
-
-fn pod_subnet(number: usize) -> String {
-    format!("10.201.{number}.0/24")
-}
-
-/// A network namespace on the bridge, with routes to the Pods of the other nodes.
-fn connect(namespace: &str, number: usize, count: usize) {
-    let link = format!("kutter-v{number}");
-    ip(&format!("netns add {namespace}"));
-    ip(&format!("link add {link} type veth peer name eth0 netns {namespace}"));
-    ip(&format!("link set {link} master {BRIDGE} up"));
-    ip(&format!("-netns {namespace} address add {}/24 dev eth0", address(number)));
-    ip(&format!("-netns {namespace} link set lo up"));
-    ip(&format!("-netns {namespace} link set eth0 up"));
-    // Service addresses need some route before they are rewritten.
-    ip(&format!("-netns {namespace} route add default via {HOST}"));
-    ip(&format!("route add {} via {}", pod_subnet(number), address(number)));
-    for other in (1..=count).filter(|&other| other != number) {
-        ip(&format!("-netns {namespace} route add {} via {}", pod_subnet(other), address(other)));
-    }
 }
 
 /// A control group for the node, in the one hierarchy of version 2 or in each of version 1.
@@ -122,14 +106,14 @@ fn make_cgroups(name: &str) {
     }
 }
 
-fn write_configuration(directory: &Path, name: &str, number: usize) {
+fn write_configuration(site: &Site<'_>, directory: &Path, name: &str, number: usize) {
     let network = json!({
         "cniVersion": "0.4.0", "name": "kutter",
         "plugins": [{
             "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
             "ipam": {
                 "type": "host-local", "dataDir": "/run/cni-addresses",
-                "ranges": [[{"subnet": pod_subnet(number)}]], "routes": [{"dst": "0.0.0.0/0"}],
+                "ranges": [[{"subnet": site.network.pods_of(number)}]], "routes": [{"dst": "0.0.0.0/0"}],
             },
         }],
     });
@@ -162,8 +146,8 @@ fn write_configuration(directory: &Path, name: &str, number: usize) {
     runtime_type = "io.containerd.runc.v2"
 "#
     );
-    let mirror =
-        format!("[host.\"http://{HOST}:{REGISTRY_PORT}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
+    let (host, port) = (site.network.host(), site.registry);
+    let mirror = format!("[host.\"http://{host}:{port}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
     let files = [
         ("cni/10-kutter.conflist", network.to_string()),
         ("registries/_default/hosts.toml", mirror),
@@ -176,10 +160,4 @@ fn write_configuration(directory: &Path, name: &str, number: usize) {
             .expect("the node's directory can be made");
         fs::write(path, text).expect("the node's directory is writable");
     }
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {error}");
 }

@@ -1,5 +1,6 @@
 # Process 1 of a node, inside its network, mount and process namespaces. $1 is the node's directory,
-# $2 the kubeconfig, $3 the node's name, $4 its address, $5 and $6 kube-proxy and kubelet.
+# $2 the kubeconfig, $3 the node's name, $4 its address, $5 and $6 kube-proxy and kubelet,
+# $7 the addresses of all Pods.
 set -e
 # Mounts that the kubelet makes must reach the containers.
 mount --make-rshared /
@@ -15,7 +16,7 @@ until [ -S /run/containerd/containerd.sock ]; do
     kill -0 $!
     sleep 0.05
 done
-"$5" --kubeconfig "$2" --hostname-override "$3" --proxy-mode iptables --cluster-cidr 10.201.0.0/16 \
+"$5" --kubeconfig "$2" --hostname-override "$3" --proxy-mode iptables --cluster-cidr "$7" \
     --conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0 \
     >"$1/kube-proxy.log" 2>&1 &
 "$6" --config "$1/kubelet.yaml" --kubeconfig "$2" --hostname-override "$3" --node-ip "$4" \

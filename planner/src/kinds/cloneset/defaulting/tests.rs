@@ -1,3 +1,4 @@
+use api::features::Feature;
 use serde_json::json;
 
 use super::*;
