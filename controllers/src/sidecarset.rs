@@ -44,7 +44,7 @@ use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Kept, Store};
+use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -76,24 +76,8 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 impl Kept for RolloutSet {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        ""
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: "", name: &self.name, uid: &self.uid, resource_version: &self.resource_version }
     }
 }
 

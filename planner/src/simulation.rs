@@ -13,7 +13,7 @@
 //! The controller is the real planner ([`Workload::plan`], or whatever is given in its place), carried out as [`Plan`] documents it: one call after another, any of which may fail,
 //! lose its answer, or be the last before a crash. It sees the cluster only through its cache.
 //!
-//! [`checks`] watches each call. It tells what is lost by the controller's own doing from what users and
+//! `checks` watches each call. It tells what is lost by the controller's own doing from what users and
 //! faults take, by comparing the Pods as they are with those that the plan was made from.
 //!
 //! This floor may call all others; none calls it. What belongs here makes up a cluster, or checks what a planner
@@ -40,7 +40,7 @@ use crate::workload::snapshot::Snapshot;
 mod agenda;
 mod cache;
 pub mod chart;
-pub mod checks;
+mod checks;
 pub mod cloneset;
 mod controller;
 mod hooks;
@@ -54,8 +54,7 @@ pub mod timeline;
 pub mod user;
 
 pub use agenda::Milliseconds;
-pub use checks::Violation;
-pub use kind::{Bounds, Simulated};
+pub use kind::{Bounds, Deed, End, Scene, Simulated, Violation};
 pub use timeline::{Actor, Timeline};
 pub use user::Step;
 

@@ -28,7 +28,6 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
-use planner::workload::action::Action;
 use planner::workload::children::Child;
 use planner::workload::event::Event;
 use planner::workload::kind::Workload;
@@ -49,7 +48,7 @@ use super::nodes::Labels;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
 use super::store::follow::{Readable, follow};
-use super::store::{Change, Kept, Store};
+use super::store::{Change, Identity, Kept, Store};
 use super::stores::Stores;
 use super::triggers;
 use crate::{Context, ReconcileError, now};
@@ -66,24 +65,13 @@ pub(crate) struct Stored<W>(pub(crate) W);
 impl<W: Workload> Kept for Stored<W> {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        &self.0.metadata().namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.0.metadata().name
-    }
-
-    fn uid(&self) -> &str {
-        &self.0.metadata().uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.0.metadata().resource_version
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.0.metadata().namespace,
+            name: &self.0.metadata().name,
+            uid: &self.0.metadata().uid,
+            resource_version: &self.0.metadata().resource_version,
+        }
     }
 }
 

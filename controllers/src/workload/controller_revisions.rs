@@ -3,8 +3,8 @@
 use api::labels::SIDECARSET_NAME;
 use planner::workload::revision::StoredRevision;
 
-use crate::workload::store::Kept;
 use crate::workload::store::follow::Readable;
+use crate::workload::store::{Identity, Kept};
 
 /// What ControllerRevisions are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,20 +20,13 @@ pub enum Group {
 impl Kept for StoredRevision {
     type Group = Group;
 
-    fn namespace(&self) -> &str {
-        &self.metadata.namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
     }
 
     fn groups(&self) -> Vec<Group> {

@@ -32,7 +32,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::workload::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
-use crate::workload::store::{Change, Kept, Store};
+use crate::workload::store::{Change, Identity, Kept, Store};
 
 mod trim;
 
@@ -58,20 +58,13 @@ pub enum Group {
 impl Kept for ObservedPod {
     type Group = Group;
 
-    fn namespace(&self) -> &str {
-        &self.metadata.namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
     }
 
     fn groups(&self) -> Vec<Group> {

@@ -28,25 +28,51 @@ use tokio::sync::{mpsc, watch};
 
 pub(crate) mod follow;
 
+/// What an object is known by.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// The namespace; empty for a cluster-scoped object.
+    pub namespace: &'a str,
+    /// The name.
+    pub name: &'a str,
+    /// The UID.
+    pub uid: &'a str,
+    /// The version of this state.
+    pub resource_version: &'a str,
+}
+
 /// What can be kept in a [`Store`].
 pub trait Kept: Send + Sync + 'static {
     /// What objects are found by, beside their names.
     type Group: Clone + Eq + Hash + Send;
 
-    /// The namespace; empty for a cluster-scoped object.
-    fn namespace(&self) -> &str;
-
-    /// The name.
-    fn name(&self) -> &str;
-
-    /// The identity, which a later object of this name does not have.
-    fn uid(&self) -> &str;
-
-    /// The version of this state.
-    fn resource_version(&self) -> &str;
+    /// What tells it and this state of it from all others.
+    fn identity(&self) -> Identity<'_>;
 
     /// The groups that the object is in.
-    fn groups(&self) -> Vec<Self::Group>;
+    fn groups(&self) -> Vec<Self::Group> {
+        Vec::new()
+    }
+
+    /// The namespace; empty for a cluster-scoped object.
+    fn namespace(&self) -> &str {
+        self.identity().namespace
+    }
+
+    /// The name.
+    fn name(&self) -> &str {
+        self.identity().name
+    }
+
+    /// The identity, which a later object of this name does not have.
+    fn uid(&self) -> &str {
+        self.identity().uid
+    }
+
+    /// The version of this state.
+    fn resource_version(&self) -> &str {
+        self.identity().resource_version
+    }
 
     /// Namespace and name.
     fn key(&self) -> Key {
@@ -57,24 +83,13 @@ pub trait Kept: Send + Sync + 'static {
 impl Kept for WatchedObject {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        self.meta().namespace.as_deref().unwrap_or_default()
-    }
-
-    fn name(&self) -> &str {
-        self.meta().name.as_deref().unwrap_or_default()
-    }
-
-    fn uid(&self) -> &str {
-        self.meta().uid.as_deref().unwrap_or_default()
-    }
-
-    fn resource_version(&self) -> &str {
-        self.meta().resource_version.as_deref().unwrap_or_default()
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: self.meta().namespace.as_deref().unwrap_or_default(),
+            name: self.meta().name.as_deref().unwrap_or_default(),
+            uid: self.meta().uid.as_deref().unwrap_or_default(),
+            resource_version: self.meta().resource_version.as_deref().unwrap_or_default(),
+        }
     }
 }
 

@@ -14,27 +14,20 @@ use planner::workload::revision::StoredRevision;
 use super::nodes::Nodes;
 use super::pods::{self, Pods};
 use super::store::follow::{Readable, Sink, follow};
-use super::store::{Kept, Store};
+use super::store::{Identity, Kept, Store};
 use crate::metrics::Metrics;
 
 impl Kept for Claim {
     /// The UID of an owner.
     type Group = Box<str>;
 
-    fn namespace(&self) -> &str {
-        &self.metadata.namespace
-    }
-
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
-
-    fn uid(&self) -> &str {
-        &self.metadata.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
     }
 
     fn groups(&self) -> Vec<Box<str>> {

@@ -16,52 +16,23 @@
 //!    belongs, and is what its revision says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
-use api::conditions::IN_PLACE_UPDATE_READY;
-use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SPECIFIED_DELETE};
+use api::labels::SPECIFIED_DELETE;
 use api::meta::LabelSelector;
 use jiff::Timestamp;
 
-use super::controller::View;
-use super::kind::Simulated;
+use super::kind::{Bounds, Deed, Scene, Simulated, View, Violation, count, is_available, is_serving};
 use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::pod::lifecycle::hooked;
 use crate::pod::observed::ObservedPod;
-use crate::pod::revision_labels::short_hash;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::children::Claim;
 use crate::workload::plan::Plan;
 
 mod in_place;
 mod rest;
-mod scene;
-
-pub use rest::End;
-pub use scene::{Deed, Scene};
-
-/// A rule that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule, by the word that begins its description.
-    pub rule: &'static str,
-    /// What happened.
-    pub text: String,
-}
-
-impl Violation {
-    pub(super) fn new(rule: &'static str, text: String) -> Self {
-        Self { rule, text }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.rule, self.text)
-    }
-}
 
 /// Who took what, and which rules were broken.
 #[derive(Debug, Default)]
@@ -73,20 +44,6 @@ pub(super) struct Ledger {
     deleted: Vec<Arc<ObservedPod>>,
     /// Labels that hooks of the workload ever named: they come and go.
     hook_labels: BTreeSet<String>,
-}
-
-/// The Pod counts as available: it serves, and has been ready for so long.
-pub(super) fn is_available(pod: &ObservedPod, min_ready_seconds: i32, now: Timestamp) -> bool {
-    is_serving(pod) && pod.is_ready_for(min_ready_seconds, now)
-}
-
-/// Available but for `minReadySeconds`.
-fn is_serving(pod: &ObservedPod) -> bool {
-    pod.is_active()
-        && &*pod.status.phase == "Running"
-        && pod.is_ready()
-        && pod.condition(IN_PLACE_UPDATE_READY).is_none_or(|condition| &*condition.status == "True")
-        && matches!(pod.label(LIFECYCLE_STATE), None | Some("" | "Normal"))
 }
 
 /// How the Pod looks.
@@ -104,22 +61,6 @@ pub(super) fn look(pod: &ObservedPod, min_ready_seconds: i32, now: Timestamp) ->
     } else {
         Look::Pending
     }
-}
-
-pub(super) fn is_preparing_delete(pod: &ObservedPod) -> bool {
-    pod.label(LIFECYCLE_STATE) == Some("PreparingDelete")
-}
-
-/// The Pod is at the revision of this name.
-pub(super) fn is_at(pod: &ObservedPod, revision: &str) -> bool {
-    pod.label(CONTROLLER_REVISION_HASH).is_some_and(|label| short_hash(label) == short_hash(revision))
-}
-
-pub(super) fn count<'p>(
-    pods: impl Iterator<Item = &'p Arc<ObservedPod>>,
-    counts: impl Fn(&ObservedPod) -> bool,
-) -> i64 {
-    i64::try_from(pods.filter(|pod| counts(pod)).count()).unwrap_or(i64::MAX)
 }
 
 impl Ledger {
@@ -163,7 +104,7 @@ impl Ledger {
         for hook in [&hooks.pre_delete, &hooks.in_place_update, &hooks.pre_normal].into_iter().flatten() {
             self.hook_labels.extend(hook.labels_handler.keys().cloned());
         }
-        let scene = Scene::new(view, server, &self.lost_by);
+        let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
         review_objects(plan, &mut broken);
         review_creations(plan, &scene, &mut broken);
@@ -177,7 +118,7 @@ impl Ledger {
         pod: &ObservedPod,
         server: &Server<W>,
     ) {
-        let scene = Scene::new(view, server, &self.lost_by);
+        let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
         let bounds = scene.bounds();
         let total = scene.left(|pod| scene.workload().is_counted(pod));
@@ -202,7 +143,7 @@ impl Ledger {
         let name = &before.metadata.name;
         self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
         self.deleted.push(before.clone());
-        let scene = Scene::new(view, server, &self.lost_by);
+        let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
         if before.metadata.deletion_timestamp.is_some() {
             broken.push(Violation::new("Once", format!("Pod {name} is deleted a second time")));
@@ -211,7 +152,7 @@ impl Ledger {
             broken.push(Violation::new("Held", format!("Pod {name} is deleted, which its hook holds")));
         }
         if scene.owns(before) && scene.is_available(before) {
-            broken.extend(scene.budget(&format!("deletes Pod {name}")));
+            broken.extend(budget(&scene, &format!("deletes Pod {name}")));
         }
         if let Some(reason) = reason {
             W::judge_deed(&Deed::Delete { pod: before, reason }, &scene, &mut broken);
@@ -238,7 +179,7 @@ impl Ledger {
         let name = &before.metadata.name;
         let Some(Action::WritePod { reason, revision, .. }) = action else { return };
         let reason = *reason;
-        let scene = Scene::new(view, server, &self.lost_by);
+        let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let available = |pod: &ObservedPod| scene.is_available(pod) && scene.owns(pod);
         let is_lost = reason != WriteReason::Release && available(before) && !available(after);
         let takes =
@@ -246,10 +187,10 @@ impl Ledger {
         if takes || is_lost {
             self.lost_by.insert(before.metadata.uid.clone(), Actor::Kutter);
         }
-        let scene = Scene::new(view, server, &self.lost_by);
+        let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
         if is_lost {
-            broken.extend(scene.budget(&format!("writes to Pod {name} ({reason:?})")));
+            broken.extend(budget(&scene, &format!("writes to Pod {name} ({reason:?})")));
         }
         W::judge_deed(&Deed::Write { pod: before, reason, revision }, &scene, &mut broken);
         if reason == WriteReason::Recreate {
@@ -285,4 +226,19 @@ fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, 
             format!("the plan makes {total} Pods of {} with maxSurge {}", bounds.replicas, bounds.max_surge);
         broken.push(Violation::new("Surge", text));
     }
+}
+
+/// Rule 1, after an available Pod was taken away.
+fn budget<W: Simulated>(scene: &Scene<'_, W>, what: &str) -> Option<Violation> {
+    let is_available = |pod: &ObservedPod| scene.is_available(pod);
+    let (left, taken) = (scene.left(is_available), scene.taken(is_available));
+    let bounds = scene.bounds();
+    (left + taken < bounds.floor()).then(|| {
+        let Bounds { replicas, max_unavailable, .. } = bounds;
+        let text = format!(
+            "{what}: {left} Pods are left available, and {taken} more but for others, of {replicas} \
+             with maxUnavailable {max_unavailable}"
+        );
+        Violation::new("Budget", text)
+    })
 }

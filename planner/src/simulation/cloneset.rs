@@ -19,8 +19,7 @@ use api::kinds::shared::{Lifecycle, PodUpdatePolicy, UpdateStrategyType};
 use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE, SPECIFIED_DELETE};
 use serde_json::Value;
 
-use super::checks::{Deed, End, Scene, Violation, count, is_at, is_preparing_delete};
-use super::kind::{Bounds, Simulated};
+use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, count, is_at, is_preparing_delete};
 use super::user::{PodNumber, chosen};
 use crate::kinds::cloneset::counting::Limits;
 use crate::pod::observed::ObservedPod;
@@ -313,12 +312,13 @@ fn stray_claims(end: &End<'_, CloneSet>) -> Vec<String> {
     let ids: BTreeSet<&str> = end.pods.iter().filter_map(|pod| pod.label(CLONESET_INSTANCE_ID)).collect();
     let mut strays = Vec::new();
     let ours = end
-        .claims()
+        .claims
+        .iter()
         .filter(|claim| claim.metadata.owner_references.iter().any(|owner| owner.uid == metadata.uid));
     for claim in ours {
         let (name, id) = (&claim.metadata.name, claim.instance_id().unwrap_or_default());
         let is_deleted = claim.metadata.deletion_timestamp.is_some();
-        let was_deleted = end.deleted().iter().any(|pod| pod.label(CLONESET_INSTANCE_ID) == Some(id));
+        let was_deleted = end.deleted.iter().any(|pod| pod.label(CLONESET_INSTANCE_ID) == Some(id));
         if ids.contains(id) {
             if is_deleted {
                 strays.push(format!("claim {name} is being deleted under its Pod"));
@@ -328,7 +328,7 @@ fn stray_claims(end: &End<'_, CloneSet>) -> Vec<String> {
         }
     }
     for id in ids {
-        let found = end.claims().filter(|claim| claim.instance_id() == Some(id)).count();
+        let found = end.claims.iter().filter(|claim| claim.instance_id() == Some(id)).count();
         if found < templates.len() {
             strays.push(format!("the Pod with id {id} has {found} of {} claims", templates.len()));
         }

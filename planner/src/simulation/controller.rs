@@ -4,12 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use api::features::FeatureGates;
-use jiff::Timestamp;
-
 use super::agenda::Milliseconds;
 use super::cache::Cache;
-use super::kind::Simulated;
+use super::kind::{Simulated, View};
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
@@ -34,19 +31,6 @@ use holds::Holds;
 
 /// The shortest and the longest pause after failures.
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
-
-/// What a plan was made from.
-#[derive(Debug)]
-pub(super) struct View<W> {
-    pub(super) workload: Arc<W>,
-    /// The workload's selector, if it can be used.
-    pub(super) selector: Option<Selector>,
-    pub(super) pods: Vec<Arc<ObservedPod>>,
-    /// The revision of the template that was seen; empty while there is none.
-    pub(super) update_revision: String,
-    pub(super) gates: FeatureGates,
-    pub(super) now: Timestamp,
-}
 
 /// One call to the API server.
 #[derive(Debug)]

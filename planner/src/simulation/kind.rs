@@ -8,14 +8,18 @@ use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::checks::{Deed, End, Scene, Violation};
 use crate::pod::observed::ObservedPod;
 use crate::workload::kind::Workload;
 use crate::workload::plan::Plan;
 
+mod scene;
+
+pub use scene::{Deed, End, Scene, Violation};
+pub(super) use scene::{View, count, is_at, is_available, is_preparing_delete, is_serving, owns};
+
 /// A kind of workload whose life can be simulated.
 ///
-/// The rules that hold for every kind are in [`super::checks`]. The rules of one kind are its `judge`
+/// The rules that hold for every kind are in `checks`. The rules of one kind are its `judge`
 /// functions and [`Simulated::unrest`]: the simulation calls them after each plan, after each thing that the
 /// controller does to a Pod, and at the end.
 pub trait Simulated: Workload {

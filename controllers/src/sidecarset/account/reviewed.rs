@@ -9,7 +9,7 @@ use planner::server::registration::ConfigurationKind;
 use serde::Deserialize;
 
 use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Kept, Store};
+use crate::workload::store::{Identity, Kept, Store};
 
 const KIND: ConfigurationKind = ConfigurationKind::Mutating;
 
@@ -24,24 +24,13 @@ pub(in crate::sidecarset) struct Reviewed {
 impl Kept for Reviewed {
     type Group = ();
 
-    fn namespace(&self) -> &str {
-        ""
-    }
-
-    fn name(&self) -> &str {
-        KIND.name()
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn groups(&self) -> Vec<()> {
-        Vec::new()
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: "",
+            name: KIND.name(),
+            uid: &self.uid,
+            resource_version: &self.resource_version,
+        }
     }
 }
 

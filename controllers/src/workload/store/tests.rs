@@ -12,20 +12,8 @@ struct Thing {
 impl Kept for Thing {
     type Group = &'static str;
 
-    fn namespace(&self) -> &str {
-        ""
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn uid(&self) -> &str {
-        self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.version
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: "", name: self.name, uid: self.uid, resource_version: &self.version }
     }
 
     fn groups(&self) -> Vec<&'static str> {

@@ -5,8 +5,8 @@ use api::environment::CONTAINER_BARRIER;
 use api::kinds::shared::PodUpdatePolicy;
 use serde_json::Value;
 
-use super::{Scene, Simulated, Violation, is_at};
 use crate::pod::observed::{Container, ObservedPod};
+use crate::simulation::kind::{Scene, Simulated, Violation, is_at};
 
 /// Rule 5, after a Pod was marked to be recreated for `revision`.
 pub(super) fn judge_recreation<W: Simulated>(

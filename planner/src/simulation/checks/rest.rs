@@ -3,50 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::features::FeatureGates;
 use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
 use serde_json::Value;
 
-use super::scene::owns;
-use super::{ObservedPod, count, is_at, is_available, short_hash};
+use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::short_hash;
 use crate::simulation::Cluster;
-use crate::simulation::kind::{Bounds, Simulated};
+use crate::simulation::kind::{Bounds, End, Simulated, count, is_at, is_available, owns};
 use crate::simulation::timeline::Counts;
 use crate::text::selector::Selector;
-use crate::workload::children::Claim;
 use crate::workload::kind::WorkloadStatus;
-
-/// The cluster when nothing happens any more.
-pub struct End<'a, W: Simulated> {
-    /// The workload.
-    pub workload: &'a W,
-    /// Its active Pods.
-    pub pods: Vec<&'a Arc<ObservedPod>>,
-    /// How many of them are available.
-    pub available: i64,
-    /// The newest revision.
-    pub update_revision: String,
-    /// The feature gates.
-    pub gates: &'a FeatureGates,
-    cluster: &'a Cluster<'a, W>,
-}
-
-impl<W: Simulated> End<'_, W> {
-    /// How many of the Pods are as `counts` says.
-    pub fn count(&self, counts: impl Fn(&ObservedPod) -> bool) -> i64 {
-        count(self.pods.iter().copied(), counts)
-    }
-
-    /// All claims.
-    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.cluster.server.claims.values().map(|claim| &**claim)
-    }
-
-    /// Pods that the controller deleted, as they were.
-    pub fn deleted(&self) -> &[Arc<ObservedPod>] {
-        &self.cluster.ledger.deleted
-    }
-}
 
 impl<W: Simulated> Cluster<'_, W> {
     /// Active Pods that belong to the workload.
@@ -88,8 +54,9 @@ impl<W: Simulated> Cluster<'_, W> {
             available: count(own.iter().copied(), |pod| is_available(pod, min_ready_seconds, now)),
             pods: own,
             update_revision: self.update_revision(),
+            claims: self.server.claims.values().map(|claim| &**claim).collect(),
+            deleted: &self.ledger.deleted,
             gates: &self.settings.gates,
-            cluster: self,
         };
         let mut unrest = Vec::new();
         let mut expect = |holds: bool, text: String| {

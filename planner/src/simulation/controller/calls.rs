@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Call, Errand, View};
+use super::{Call, Errand};
 use crate::pod::launch_priority::{barrier_key, barrier_name};
 use crate::pod::observed::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
 use crate::pod::write::{PodWrite, Target};
 use crate::simulation::Cluster;
-use crate::simulation::kind::Simulated;
+use crate::simulation::kind::{Simulated, View};
 use crate::simulation::server::{Kind, Precondition, Refusal};
 use crate::simulation::timeline::Actor;
 use crate::text::json_patch::{self, Patch, Pointer};
