@@ -1,4 +1,5 @@
-//! Arguments of `kutter serve`: those of OpenKruise's manager (spec 00 §3.2), and a few of our own.
+//! Arguments of `kutter serve`: those of OpenKruise's manager (docs/behaviour/server.md#arguments), and a few
+//! of our own.
 
 use std::path::PathBuf;
 use std::time::Duration;

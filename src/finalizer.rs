@@ -1,5 +1,6 @@
-//! `kutter finalizer`: the guard that the chart runs before an uninstall (spec 00 §6.2). Removing the
-//! CRDs would remove every workload with them, so it fails while there are any.
+//! `kutter finalizer`: the guard that the chart runs before an uninstall
+//! (docs/behaviour/server.md#uninstall-guard). Removing the CRDs would remove every workload with them, so it
+//! fails while there are any.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

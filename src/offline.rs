@@ -8,8 +8,8 @@ use planner::server::world::{Watched, World};
 use planner::text::json_patch;
 use tracing::warn;
 
-/// A world of `objects`. SidecarSets first pass conversion and defaulting, as on their way into a
-/// cluster (decision 11). Namespaces that are only named exist with the label that Kubernetes sets.
+/// A world of `objects`. SidecarSets first pass conversion and defaulting, as on their way into a cluster
+/// (docs/review.md). Namespaces that are only named exist with the label that Kubernetes sets.
 pub(crate) fn world(objects: &Objects, default_namespace: &str, install_namespace: &str) -> World {
     let mut world = World::new(install_namespace);
     let named: BTreeSet<&str> = objects

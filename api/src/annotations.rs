@@ -1,4 +1,4 @@
-//! Well-known annotations (spec 00 §2.2).
+//! Well-known annotations (docs/behaviour/api-and-registration.md#well-known-annotations).
 
 /// On a SidecarSet and its revisions: the hash; on a Pod: a JSON map of what was injected.
 pub const SIDECARSET_HASH: &str = "kruise.io/sidecarset-hash";
@@ -31,7 +31,8 @@ pub const CONTAINER_LAUNCH_PRIORITY: &str = "apps.kruise.io/container-launch-pri
 /// On a Pod: `true` once every container was released.
 pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 
-/// On both webhook configurations: JSON of the full list of webhooks (spec 00 §4.4).
+/// On both webhook configurations: JSON of the full list of webhooks
+/// (docs/behaviour/api-and-registration.md#the-template-annotation).
 pub const WEBHOOK_TEMPLATE: &str = "template";
 
 /// Image pre-download: how many nodes pull at a time.
@@ -77,25 +78,28 @@ pub const POD_PROBE: &str = "kruise.io/podprobe";
 /// On a Pod: comma-separated names of the PodProbeMarkers behind [`POD_PROBE`].
 pub const POD_PROBE_MARKER_LIST: &str = "kruise.io/podprobemarker-list";
 
-/// On a Pod: JSON of its last update in place (spec 30 §5.3).
+/// On a Pod: JSON of its last update in place (docs/behaviour/in-place-update.md#state-annotation).
 pub const IN_PLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
 
 /// As [`IN_PLACE_UPDATE_STATE`], in its older spelling: read second, never written.
 pub const IN_PLACE_UPDATE_STATE_OLDER: &str = "inplace-update-state";
 
-/// On a Pod: JSON of the change that waits for the end of its grace period (spec 30 §6).
+/// On a Pod: JSON of the change that waits for the end of its grace period
+/// (docs/behaviour/in-place-update.md#grace-period).
 pub const IN_PLACE_UPDATE_GRACE: &str = "apps.kruise.io/inplace-update-grace";
 
 /// As [`IN_PLACE_UPDATE_GRACE`], in its older spelling: read second, never written.
 pub const IN_PLACE_UPDATE_GRACE_OLDER: &str = "inplace-update-grace";
 
-/// On a Pod: JSON of what the node agent saw of the running containers (spec 30 §8.2).
+/// On a Pod: JSON of what the node agent saw of the running containers
+/// (docs/behaviour/in-place-update.md#report-of-the-node-agent).
 pub const RUNTIME_CONTAINERS_META: &str = "apps.kruise.io/runtime-containers-meta";
 
 /// On a Pod: when its label [`LIFECYCLE_STATE`](crate::labels::LIFECYCLE_STATE) changed last, RFC 3339.
 pub const LIFECYCLE_TIMESTAMP: &str = "lifecycle.apps.kruise.io/timestamp";
 
-/// On a ControllerRevision of a CloneSet: the hash of its volume claim templates (spec 30 §2.5).
+/// On a ControllerRevision of a CloneSet: the hash of its volume claim templates
+/// (docs/behaviour/revisions.md#claim-hash).
 pub const CLONESET_CLAIMS_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
 
 /// On a ControllerRevision: `true` where its data has the fields of the template that OpenKruise does not

@@ -1,4 +1,5 @@
-//! Pod conditions and readiness gates (spec 00 §2.5).
+//! Pod conditions and readiness gates
+//! (docs/behaviour/api-and-registration.md#pod-conditions-and-readiness-gates).
 
 /// Readiness gate shared by several writers; injected into Pods of our workloads.
 pub const KRUISE_POD_READY: &str = "KruisePodReady";

@@ -1,4 +1,6 @@
-//! Conversion of objects between `v1alpha1` and `v1beta1` on raw JSON (spec 00 §1.4, spec 51 §2).
+//! Conversion of objects between `v1alpha1` and `v1beta1` on raw JSON
+//! (docs/behaviour/api-and-registration.md#conversion-stanzas and
+//! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget).
 //!
 //! Each kind has two rules, one per direction, that do what the mapping tables say and no more. What a
 //! rule does not name is carried as the text it came in. What the target version cannot hold is not lost:
@@ -17,11 +19,12 @@
 //! A client that sends an old copy of the annotation sends old values with it, of the status too; the
 //! controller's next status write corrects those. A client that drops the annotation drops what it holds.
 //!
-//! Where spec 00 "Known sharp edges" 1, 2, 3, 5 and 6 and spec 51 edge 2 name something better than the
+//! Where docs/behaviour/api-and-registration.md#version-conversion and
+//! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget name something better than the
 //! tables, that is done: labels and annotations of `v1alpha1` that stand for a field mirror it (they are
 //! deleted when it is unset), a SidecarSet `namespace` comes back as such, and no `status` is made up. Two
-//! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields; one that cannot be
-//! read stays an annotation.
+//! annotations of PodUnavailableBudget leave `v1beta1` once they have become fields; one that cannot be read
+//! stays an annotation.
 
 mod cloneset;
 mod containerrecreaterequest;
@@ -50,7 +53,9 @@ pub const CONVERTED_FIELDS: &str = "kutter.io/converted-fields";
 const ALPHA: &str = "v1alpha1";
 const BETA: &str = "v1beta1";
 
-/// Why an object could not be converted. The texts are part of the API (spec 00 §1.4, spec 51 §2).
+/// Why an object could not be converted. The texts are part of the API
+/// (docs/behaviour/api-and-registration.md#conversion-stanzas and
+/// docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget).
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
     /// The text is not one JSON object.

@@ -1,8 +1,8 @@
 //! The CustomResourceDefinitions, embedded from `api/crds/*.yaml`, and the facts about them that
 //! other code needs without parsing YAML: names, scope, versions and how they convert.
 //!
-//! The YAML files are the source and are written by hand. The tests prove that this table agrees
-//! with them, and that they keep what the reference schemas promise (spec 00 §1).
+//! The YAML files are the source and are written by hand. The tests prove that this table agrees with them,
+//! and that they keep what the reference schemas promise (docs/behaviour/api-and-registration.md#kinds).
 
 use crate::{APPS_GROUP, POLICY_GROUP};
 
@@ -34,8 +34,10 @@ pub struct CustomResourceDefinition {
     pub versions: &'static [&'static str],
     /// The version in which objects are stored.
     pub storage_version: &'static str,
-    /// Whether the API server converts by our `/convert` (spec 00 §1.4, spec 51 §2). Otherwise it
-    /// only changes `apiVersion`.
+    /// Whether the API server converts by our `/convert`
+    /// (docs/behaviour/api-and-registration.md#version-conversion and
+    /// docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget). Otherwise it only changes
+    /// `apiVersion`.
     pub converts_by_webhook: bool,
     /// The definition as YAML, ready to apply.
     pub yaml: &'static str,

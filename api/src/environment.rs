@@ -1,4 +1,5 @@
-//! Environment variables inside Pods that carry meaning (spec 00 §2.4).
+//! Environment variables inside Pods that carry meaning
+//! (docs/behaviour/api-and-registration.md#environment-variables-in-containers).
 
 /// Integer launch priority of a container, set by the user.
 pub const CONTAINER_PRIORITY: &str = "KRUISE_CONTAINER_PRIORITY";

@@ -1,4 +1,5 @@
-//! Feature gates: names, defaults, stages and the dependency rules between them (spec 00 §3.1).
+//! Feature gates: names, defaults, stages and the dependency rules between them
+//! (docs/behaviour/api-and-registration.md#dependencies-between-gates).
 
 use std::fmt;
 
@@ -116,7 +117,8 @@ features! {
     DaemonSetPruneIneligibleNodes = false, Alpha;
 }
 
-/// Names that user documentation gives to gates of another name (spec 00, sharp edge 14).
+/// Names that user documentation gives to gates of another name
+/// (docs/behaviour/api-and-registration.md#other-names-of-gates).
 const ALIASES: &[(&str, Feature)] = &[
     ("EnhancedLivenessProbeGate", Feature::EnhancedLivenessProbe),
     ("ForceDeleteTimeoutExpectationFeatureGate", Feature::ForceDeleteTimeoutExpectationGate),
@@ -228,7 +230,8 @@ impl FeatureGates {
         }
     }
 
-    /// The four rules of spec 00 §3.1, in their order; they override explicit settings.
+    /// The four rules of docs/behaviour/api-and-registration.md#dependencies-between-gates, in their order;
+    /// they override explicit settings.
     fn apply_dependencies(&mut self) {
         use Feature::*;
         if !self.enabled(PodWebhook) {

@@ -1,4 +1,4 @@
-//! Well-known finalizers (spec 00 §2.3).
+//! Well-known finalizers (docs/behaviour/api-and-registration.md#finalizers).
 
 /// On an ImagePullJob until its copied pull secrets are cleaned.
 pub const DELETION_PROTECTION: &str = "apps.kruise.io/deletion-protection";

@@ -7,7 +7,8 @@
 //! They hold the following rules, and a test compares them with the schemas in `api/crds`:
 //! - A field is an `Option` where its absence has a meaning that no value has. A list, map, text, flag or
 //!   object for which absent and empty are the same is plain, and is not written while it is empty.
-//! - Required fields are always written, numbers of the status even when they are 0 (spec 00 §1.3).
+//! - Required fields are always written, numbers of the status even when they are 0
+//!   (docs/behaviour/api-and-registration.md#what-schemas-leave-to-webhooks).
 //! - What has no schema, and what Kubernetes defines and Kutter only carries, is [`Raw`](crate::Raw) text.
 //! - `null` counts as absent, and unknown fields are ignored. Therefore an object that was read into these
 //!   types is never written back as a whole: what is written are patches of the fields that Kutter owns.

@@ -1,6 +1,6 @@
-//! Well-known labels (spec 00 §2.1).
+//! Well-known labels (docs/behaviour/api-and-registration.md#well-known-labels).
 
-/// Deletion protection: `Always` or `Cascading` (spec 50).
+/// Deletion protection: `Always` or `Cascading` (docs/behaviour/deletion-protection.md).
 pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 
 /// Marks the objects and the namespace of the installation.
@@ -26,7 +26,8 @@ pub const CLONESET_SCALING_EXCLUDE_PREPARING_DELETE: &str =
 /// On Pods and ReplicaSets of a Deployment: the hash that ends the name of the ReplicaSet.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// On a Pod: where it is in its life, such as `PreparingUpdate` (spec 30 §11).
+/// On a Pod: where it is in its life, such as `PreparingUpdate`
+/// (docs/behaviour/lifecycle.md#lifecycle-hooks).
 pub const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 
 /// On a Pod: the revision that it is at, as a full name or as the hash that ends it.

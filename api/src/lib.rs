@@ -31,10 +31,11 @@ pub use raw::Raw;
 pub const APPS_GROUP: &str = "apps.kruise.io";
 /// API group of PodUnavailableBudget.
 pub const POLICY_GROUP: &str = "policy.kruise.io";
-/// The install namespace when `POD_NAMESPACE` does not name another (spec 00 §3.4).
+/// The install namespace when `POD_NAMESPACE` does not name another (docs/behaviour/server.md#environment).
 pub const DEFAULT_NAMESPACE: &str = "kruise-system";
 /// The `uid` of the reviews that a replica sends to itself to see whether it answers. They are not counted: the
 /// counts tell whether the API server calls.
 pub const SELF_CHECK_UID: &str = "self-check";
-/// ConfigMap in the install namespace with the allow-lists of spec 00 §2.6.
+/// ConfigMap in the install namespace with the allow-lists of
+/// docs/behaviour/api-and-registration.md#the-configmap-kruise-configuration.
 pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";

@@ -47,8 +47,8 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The owner's API group; empty for the core group. Owners are matched by group and kind, never
-    /// by version (spec 00 §8).
+    /// The owner's API group; empty for the core group. Owners are matched by group and kind, never by
+    /// version (docs/behaviour/api-and-registration.md#objects-of-older-releases).
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }

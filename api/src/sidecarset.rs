@@ -1,4 +1,5 @@
-//! SidecarSet in its hub version v1beta1, the fields that rules and controllers read (spec 20 §1).
+//! SidecarSet in its hub version v1beta1, the fields that rules and controllers read
+//! (docs/behaviour/sidecarset.md#api).
 //!
 //! Containers and volumes are schemaless in the API and are carried as [`Raw`] text; of a container only
 //! what is needed to match and to order is read beside the text.
@@ -43,7 +44,7 @@ impl SidecarSet {
         self.metadata.annotations.get(key).map(String::as_str)
     }
 
-    /// True for one half of a canary pair (spec 10 §5.3).
+    /// True for one half of a canary pair (docs/behaviour/pod-mutation.md#canary-and-base).
     pub fn is_canary(&self) -> bool {
         self.annotation(annotations::SIDECARSET_CANARY) == Some("true")
     }
@@ -88,7 +89,7 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// `spec` (spec 20 §1.1).
+/// `spec` (docs/behaviour/sidecarset.md#defaults-of-fields).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
@@ -163,7 +164,7 @@ impl SidecarContainer {
         self.fields.restart_policy == "Always"
     }
 
-    /// True where the container is injected as a pair of twins (spec 20 §9).
+    /// True where the container is injected as a pair of twins (docs/behaviour/sidecarset.md#hot-upgrade).
     pub fn is_hot_upgrade(&self) -> bool {
         self.fields.upgrade_strategy.upgrade_type == "HotUpgrade"
     }
@@ -275,7 +276,8 @@ pub struct FieldReference {
     pub field_path: String,
 }
 
-/// Resources computed from those of the Pod's own containers (spec 10 §5.8).
+/// Resources computed from those of the Pod's own containers
+/// (docs/behaviour/pod-mutation.md#resources-policy).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourcesPolicy {
@@ -346,7 +348,7 @@ pub struct LocalObjectReference {
     pub name: String,
 }
 
-/// How running Pods are updated (spec 20 §7).
+/// How running Pods are updated (docs/behaviour/sidecarset.md#reconcile).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateStrategy {
@@ -464,7 +466,7 @@ pub struct PatchPodMetadata {
     pub patch_policy: String,
 }
 
-/// `status` (spec 20 §1.2).
+/// `status` (docs/behaviour/sidecarset.md#status).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {

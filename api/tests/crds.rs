@@ -1,5 +1,6 @@
-//! The CustomResourceDefinitions agree with the table in `api::crds`, keep every promise of the
-//! reference schemas and ask nothing more (spec 00 §1), explain every field, and are structural.
+//! The CustomResourceDefinitions agree with the table in `api::crds`, keep every promise of the reference
+//! schemas and ask nothing more (docs/behaviour/api-and-registration.md#kinds), explain every field, and are
+//! structural.
 //!
 //! `reference/schemas.txt` holds the promises of the reference: one line for each printer column,
 //! subresource and field path. Our YAML is written out in the same lines and compared with it.
@@ -25,8 +26,9 @@ const CARRIED_BY_V1ALPHA1: &[(&str, &str)] = &[
     ("nodeimages.apps.kruise.io", ".spec.images{}.pullSecrets[].mode"),
 ];
 
-/// Objects that the reference prunes to `{}` although labels and annotations in them are meant for
-/// the children (spec 71 B-5): ours keep what is in them.
+/// Objects that the reference prunes to `{}` although labels and annotations in them are meant for the
+/// children (docs/behaviour/api-and-registration.md#what-schemas-leave-to-webhooks): ours keep what is in
+/// them.
 const KEPT_WHOLE: &[&str] =
     &[".spec.template.broadcastJobTemplate.metadata", ".spec.template.imageListPullJobTemplate.metadata"];
 

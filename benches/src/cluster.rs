@@ -17,7 +17,8 @@ const STARTS: usize = 7;
 const WRITERS: usize = 48;
 /// Reviews per second of the steady load, and its seconds.
 const STEADY: (u32, u32) = (500, 10);
-/// The longest that 99 of 100 reviews of the steady load may take, in microseconds (users' pain 6).
+/// The longest that 99 of 100 reviews of the steady load may take, in microseconds
+/// (docs/behaviour/pod-mutation.md#what-a-review-waits-for).
 const STEADY_P99: f64 = 10_000.0;
 /// How long the memory must stay as it is before we believe that it has peaked.
 const QUIET: Duration = Duration::from_secs(5);

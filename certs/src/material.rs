@@ -1,4 +1,5 @@
-//! Certificates and keys as text: what they say, and how they are made (spec 00 §4.5).
+//! Certificates and keys as text: what they say, and how they are made
+//! (docs/behaviour/server.md#certificate-material).
 
 use std::fmt;
 use std::sync::Arc;

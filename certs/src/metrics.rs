@@ -1,4 +1,4 @@
-//! What the publisher counts, under the names that dashboards know (spec 00 §3.6).
+//! What the publisher counts, under the names that dashboards know (docs/behaviour/server.md#metrics).
 
 use prometheus::{IntCounter, Registry};
 

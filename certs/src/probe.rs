@@ -111,8 +111,8 @@ fn ready_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) 
         .collect()
 }
 
-/// Whether this very process answers over TLS with a certificate that the published bundle accepts.
-/// Part of readiness (spec 00 §3.7).
+/// Whether this very process answers over TLS with a certificate that the published bundle accepts. Part of
+/// readiness (docs/behaviour/server.md#readiness).
 #[derive(Clone, Debug)]
 pub struct SelfCheck {
     pub(crate) port: u16,

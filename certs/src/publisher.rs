@@ -32,7 +32,7 @@ use crate::{CertificateResolver, Clock, Status};
 
 /// Rounds of one pass. A rotation takes three; each lost race one more.
 const ROUNDS: usize = 12;
-/// Retries after a failure (spec 00 §4.4).
+/// Retries after a failure (docs/behaviour/api-and-registration.md#how-entries-are-kept).
 const RETRY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 /// Retries while the Service doesn't answer, or an external issuer has not published.
 const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -353,7 +353,7 @@ impl Publisher {
     }
 
     /// The stored bundle. In mode `fs` each replica has an authority of its own, and they share what is
-    /// published (spec 00, sharp edge 17), the youngest first.
+    /// published (docs/behaviour/server.md#modes-of-certificates), the youngest first.
     fn published_bundle(&self, material: &Material, configurations: &Configurations) -> String {
         if self.settings.mode != Mode::Files {
             return material.authorities.clone();

@@ -1,4 +1,5 @@
-//! Where certificates are kept, and whom they are published to (spec 00 §3.4 and §4.5).
+//! Where certificates are kept, and whom they are published to (docs/behaviour/server.md#environment and
+//! docs/behaviour/server.md#modes-of-certificates).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -57,7 +58,7 @@ impl CertificateSettings {
     /// Reads the environment through `variable`; an empty value counts as unset.
     ///
     /// # Errors
-    /// `WEBHOOK_PORT` isn't a port, which is fatal (spec 00 §3.4).
+    /// `WEBHOOK_PORT` isn't a port, which is fatal (docs/behaviour/server.md#environment).
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
         gates: FeatureGates,

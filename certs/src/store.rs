@@ -141,7 +141,7 @@ async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError
     found.map_err(|error| StoreError::Api { name: name.to_owned(), source: error.into() })
 }
 
-/// Names and contents in the Secret and in the files (spec 00 §4.5).
+/// Names and contents in the Secret and in the files (docs/behaviour/server.md#modes-of-certificates).
 fn fields(material: &Material) -> [(&'static str, &str); 6] {
     [
         ("ca-key.pem", &material.authority_key),

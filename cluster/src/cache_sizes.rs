@@ -1,5 +1,5 @@
-//! How many objects each cache holds (users' pain 10): metric `kutter_cache_objects`. They are counted when
-//! somebody asks, so that it costs nothing in between.
+//! How many objects each cache holds (docs/behaviour/server.md#metrics): metric `kutter_cache_objects`. They
+//! are counted when somebody asks, so that it costs nothing in between.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -48,7 +48,8 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(wrap)
 }
 
-/// A client that names itself `user_agent` (spec 00 §3.4), with its worker on the current runtime.
+/// A client that names itself `user_agent` (docs/behaviour/server.md#environment), with its worker on the
+/// current runtime.
 ///
 /// # Errors
 /// The configuration does not make a client, for example for lack of a certificate.

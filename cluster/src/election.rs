@@ -16,7 +16,7 @@ use crate::error::{ApiError, Retry};
 use crate::resource::{LEASES, Path};
 use crate::write::{self, PatchKind};
 
-/// Where the Lease is and how long it holds (spec 00 §3.2).
+/// Where the Lease is and how long it holds (docs/behaviour/server.md#leader-election).
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespace of the Lease.

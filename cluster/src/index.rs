@@ -82,7 +82,7 @@ impl Index {
         self.cache_state(kind) == CacheState::Synced
     }
 
-    /// What readiness still waits for; `None` when it waits for nothing (decision 1).
+    /// What readiness still waits for; `None` when it waits for nothing (docs/behaviour/server.md#readiness).
     pub fn waiting_for(&self) -> Option<String> {
         self.caches.borrow().iter().find_map(|(kind, state)| match state {
             CacheState::Synced | CacheState::Absent => None,

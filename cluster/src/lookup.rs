@@ -24,7 +24,8 @@ use crate::files::Objects;
 use crate::list::{List, query};
 use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
 
-/// Longest time for the Namespace object that the index lacks (decision 8).
+/// Longest time for the Namespace object that the index lacks
+/// (docs/behaviour/pod-mutation.md#what-a-review-waits-for).
 const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
 /// Longest time for the lists behind a `Cascading` namespace.
 const LIST_PATIENCE: Duration = Duration::from_secs(8);
@@ -126,7 +127,8 @@ impl Lookup {
         request.await
     }
 
-    /// How many Pods of `namespace` are neither finished nor being deleted (spec 50 §4.3).
+    /// How many Pods of `namespace` are neither finished nor being deleted
+    /// (docs/behaviour/deletion-protection.md#cascading-for-namespaces).
     ///
     /// # Errors
     /// The list failed.
@@ -142,7 +144,8 @@ impl Lookup {
         }
     }
 
-    /// How many PersistentVolumeClaims of `namespace` are bound and not being deleted (spec 50 §4.3).
+    /// How many PersistentVolumeClaims of `namespace` are bound and not being deleted
+    /// (docs/behaviour/deletion-protection.md#cascading-for-namespaces).
     ///
     /// # Errors
     /// The list failed.

@@ -1,5 +1,5 @@
-//! What a process asks of the API server, counted by method and answer (spec 00 §3.6), and by verb and
-//! resource (users' pain 17).
+//! What a process asks of the API server, counted by method and answer (docs/behaviour/server.md#metrics),
+//! and by verb and resource (docs/behaviour/server.md#metrics).
 
 use std::task::{Context, Poll};
 

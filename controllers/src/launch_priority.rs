@@ -1,5 +1,6 @@
-//! Controller `container-launch-priority-controller`: releases the containers of a Pod from high to
-//! low priority by adding keys to the ConfigMap `<pod>-barrier` (spec 30 §17).
+//! Controller `container-launch-priority-controller`: releases the containers of a Pod from high to low
+//! priority by adding keys to the ConfigMap `<pod>-barrier`
+//! (docs/behaviour/launch-priority.md#release-of-the-containers).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use crate::workload::{events, triggers};
 use crate::{Context, ReconcileError, pod_reference};
 
 const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
-/// A Pod that waits is looked at again after this time even if no event tells of it (users' pain 8).
+/// A Pod that waits is looked at again after this time even if no event tells of it
+/// (docs/behaviour/launch-priority.md#release-of-the-containers).
 const SAFETY_NET: Duration = Duration::from_secs(300);
 /// A barrier is created or taken over, gets a key, and the Pod is completed: a server that drops what
 /// we write must not keep us at it.

@@ -1,4 +1,4 @@
-//! What controllers count, under the names that dashboards know (spec 00 §3.6).
+//! What controllers count, under the names that dashboards know (docs/behaviour/server.md#metrics).
 
 use std::sync::Arc;
 use std::time::Duration;

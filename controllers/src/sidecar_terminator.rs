@@ -1,6 +1,6 @@
-//! Controller `sidecarterminator-controller`: ends the sidecars of job Pods when their main containers
-//! are done (spec 20 §11). On real nodes it asks for that by a ContainerRecreateRequest. Runs with gate
-//! `SidecarTerminator`.
+//! Controller `sidecarterminator-controller`: ends the sidecars of job Pods when their main containers are
+//! done (docs/behaviour/sidecarset.md#sidecarterminator). On real nodes it asks for that by a
+//! ContainerRecreateRequest. Runs with gate `SidecarTerminator`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! Controller `sidecarset-controller`: records what a SidecarSet says in ControllerRevisions, updates the
-//! sidecars of running Pods and counts them (spec 20 §5 to §9). Beside it the accounts are kept: which Pods
-//! have the sidecars, and why the others have not.
+//! sidecars of running Pods and counts them (docs/behaviour/sidecarset.md). Beside it the accounts are kept:
+//! which Pods have the sidecars, and why the others have not.
 //!
 //! ```text
 //!   SidecarSets, ControllerRevisions, Pods --(old, new)--> triggers --names--> queue
@@ -193,7 +193,8 @@ impl Controller {
         }
     }
 
-    /// A SidecarSet that is new, or says something else (spec 20 §6.1), or whose status is not ours.
+    /// A SidecarSet that is new, or says something else (docs/behaviour/sidecarset.md#triggers), or whose
+    /// status is not ours.
     fn of_set(&self, change: &Change<RolloutSet>) -> Option<(Box<str>, Duration)> {
         let said = |set: &Arc<RolloutSet>| (set.uid.clone(), set.generation, set.deleting);
         let name = change.states().next()?.name.clone();

@@ -1,6 +1,7 @@
-//! Rewrites objects that are stored in an older version, so that a version can be dropped one day and
-//! no list needs our conversion webhook (decision 1). A write that changes nothing stores an object in
-//! the storage version; when all are rewritten, `status.storedVersions` says so.
+//! Rewrites objects that are stored in an older version, so that a version can be dropped one day and no list
+//! needs our conversion webhook (docs/behaviour/api-and-registration.md#storage-version). A write that
+//! changes nothing stores an object in the storage version; when all are rewritten, `status.storedVersions`
+//! says so.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@ use tokio::runtime::Handle;
 
 /// Pause between two ticks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A runtime that has not ticked for this long is stuck; liveness fails within 30 s (users' pain 1).
+/// A runtime that has not ticked for this long is stuck; liveness fails within 30 s
+/// (docs/behaviour/server.md#liveness).
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pulse of one runtime.
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!(heartbeat.check(), Ok(()));
     }
 
-    /// Pain 1 c.
+    /// docs/behaviour/server.md#liveness.
     #[test]
     fn a_runtime_whose_threads_are_all_blocked_is_found_out_within_30_seconds() {
         let runtime =

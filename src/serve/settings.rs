@@ -54,7 +54,8 @@ pub(crate) fn clock() -> webhooks::admission::Clock {
 }
 
 impl Settings {
-    /// Checks the arguments and reads the environment (spec 00 §3.2, §3.4).
+    /// Checks the arguments and reads the environment (docs/behaviour/server.md#arguments and
+    /// docs/behaviour/server.md#environment).
     pub(crate) fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let gates = arguments.feature_gates().context("--feature-gates")?;
         let served = webhooks::paths(&gates, true).into_iter().map(str::to_owned).collect();

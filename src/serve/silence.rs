@@ -1,5 +1,6 @@
-//! Notices when the API server does not call us although it should (users' pain 19). The judgement is
-//! `planner::server::silence`; here the facts are gathered.
+//! Notices when the API server does not call us although it should
+//! (docs/behaviour/server.md#silence-of-the-api-server). The judgement is `planner::server::silence`; here
+//! the facts are gathered.
 //!
 //! Calls may all go to one replica, and Pods are watched on the leader. So other replicas write down on the
 //! Lease when they were called last, at most four times a window, and the leader reads that only when it heard

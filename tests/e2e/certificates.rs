@@ -1,4 +1,5 @@
-//! What happens to certificates that are lost, replaced or not trusted (pains 2 and 19).
+//! What happens to certificates that are lost, replaced or not trusted (docs/behaviour/server.md#certificates
+//! and 19).
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::registration::{authority, bundles, event, foreign_material, get, patc
 use crate::service;
 use crate::support::{call, create, direct, in_use, message};
 
-/// Pain 3 c, pain 2: everything repairs itself, and says so; pain 19: callers that don't trust us are counted.
+/// docs/behaviour/server.md#start and docs/behaviour/server.md#certificates: everything repairs itself, and
+/// says so; docs/behaviour/server.md#metrics: callers that don't trust us are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_replaced_certificates_repair_themselves() {
     let server = ApiServer::start(kit::Options::default()).await;
@@ -44,7 +46,7 @@ async fn lost_and_replaced_certificates_repair_themselves() {
     }
 }
 
-/// Pain 3 c: an object of each kind, in the version that needs us.
+/// docs/behaviour/server.md#start: an object of each kind, in the version that needs us.
 async fn objects_created_during_the_start_are_accepted_soon(server: &ApiServer) {
     let client = server.client();
     let namespace = server.namespace("early").await;

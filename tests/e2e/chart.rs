@@ -100,7 +100,7 @@ fn a_gate_brings_its_rights_in_every_form_that_the_program_understands() {
     }
 }
 
-/// User pain 18.
+/// docs/behaviour/server.md#rights.
 #[test]
 fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {
     for values in COMBINATIONS {
@@ -120,7 +120,7 @@ fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {
     }
 }
 
-/// User pain 5: draining and the longest call fit into the grace period.
+/// docs/behaviour/server.md#shutdown: draining and the longest call fit into the grace period.
 #[test]
 fn the_grace_period_is_longer_than_draining_and_the_longest_call() {
     for values in COMBINATIONS {
@@ -136,7 +136,7 @@ fn the_grace_period_is_longer_than_draining_and_the_longest_call() {
     }
 }
 
-/// User pain 19: one value, every place.
+/// docs/behaviour/server.md#installed-objects: one value, every place.
 #[test]
 fn a_port_is_set_in_one_place() {
     let objects = render(&["manager.webhook.port=9443", "networkPolicy.enabled=true"]);

@@ -1,4 +1,6 @@
-//! What the controller of CloneSets does to Pods, claims, revisions and its status (spec 31 §17, spec 30 §22).
+//! What the controller of CloneSets does to Pods, claims, revisions and its status
+//! (docs/behaviour/cloneset.md#acceptance-scenarios and
+//! docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 mod blocked;
 mod fields;
@@ -342,7 +344,7 @@ fn is_ready(pod: &Value) -> bool {
     condition(pod, "Ready")["status"] == "True"
 }
 
-/// As spec 31 §6.2 counts, without minReadySeconds.
+/// As docs/behaviour/cloneset.md#counting-pods counts, without minReadySeconds.
 fn is_available(pod: &Value) -> bool {
     let gate = condition(pod, IN_PLACE_UPDATE_READY);
     pod["status"]["phase"] == "Running"

@@ -1,4 +1,5 @@
-//! The webhooks of CloneSets (spec 31 §17, scenarios 11, 12 and 30 to 33, and sharp edges 1 to 4).
+//! The webhooks of CloneSets (scenarios 11, 12 and 30 to 33 of docs/behaviour/cloneset.md, and
+//! docs/behaviour/cloneset.md#validation).
 
 mod templates;
 
@@ -74,7 +75,7 @@ async fn accepted(client: &Client, set: Object) -> Value {
     answer
 }
 
-/// Spec 31 §3.
+/// docs/behaviour/cloneset.md#defaulting.
 #[tokio::test]
 async fn defaults_are_those_of_the_version() {
     let shop = open("cloneset-defaults").await;
@@ -114,7 +115,7 @@ async fn budgets_are_checked() {
     }
 }
 
-/// Scenario 12; sharp edge 4: in both versions.
+/// Scenario 12, docs/behaviour/cloneset.md#validation: in both versions.
 #[tokio::test]
 async fn in_place_only_takes_no_change_that_needs_a_new_pod() {
     let shop = open("cloneset-in-place").await;
@@ -162,7 +163,7 @@ async fn an_old_object_reads_the_same_after_a_round_trip() {
     stored.patch(&json!({"spec": {"replicas": 2}})).await;
 }
 
-/// Scenario 31; sharp edge 4: in both versions.
+/// Scenario 31, docs/behaviour/cloneset.md#validation: in both versions.
 #[tokio::test]
 async fn named_pods_must_be_pods_of_the_set() {
     let shop = open("cloneset-named").await;
@@ -230,7 +231,8 @@ async fn deletes_are_protected_by_label_and_gate() {
     }
 }
 
-/// Sharp edges 1 to 3: what is meant is accepted, and stays editable in the other version.
+/// docs/behaviour/cloneset.md#validation: what is meant is accepted, and stays editable in the other
+/// version.
 #[tokio::test]
 async fn slips_of_the_reference_are_not_made() {
     let shop = open("cloneset-edges").await;
@@ -258,7 +260,7 @@ async fn slips_of_the_reference_are_not_made() {
     }
 }
 
-/// Spec 31 §4: the table's other rules reach the user.
+/// docs/behaviour/cloneset.md#validation: the table's other rules reach the user.
 #[tokio::test]
 async fn templates_and_strategies_are_checked() {
     let shop = open("cloneset-rules").await;

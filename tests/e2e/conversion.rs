@@ -1,5 +1,6 @@
-//! Versions of our kinds through the API server and the real `/convert` (spec 00 §1.4), and what kubectl
-//! shows of them (§1.2).
+//! Versions of our kinds through the API server and the real `/convert`
+//! (docs/behaviour/api-and-registration.md#conversion-stanzas), and what kubectl shows of them
+//! (docs/behaviour/api-and-registration.md#printer-columns).
 
 mod killed;
 mod samples;

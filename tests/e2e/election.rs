@@ -1,4 +1,4 @@
-//! Who leads, when clocks differ and when the API server is away (spec 00 scenario 34).
+//! Who leads, when clocks differ and when the API server is away (scenario 34 of docs/behaviour/server.md).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Mutation of Pods at their creation (spec 10 §14), by clients of an API server that calls the program.
+//! Mutation of Pods at their creation (docs/behaviour/pod-mutation.md#acceptance-scenarios), by clients of an
+//! API server that calls the program.
 
 mod annotations;
 mod direct;

@@ -1,5 +1,6 @@
-//! Readiness and the order of launch: the step at admission and its controller (spec 30 §10 and §17,
-//! spec 10 §6).
+//! Readiness and the order of launch: the step at admission and its controller
+//! (docs/behaviour/lifecycle.md#kruisepodready, docs/behaviour/launch-priority.md#release-of-the-containers,
+//! docs/behaviour/launch-priority.md).
 
 use kit::builders::workload;
 use kit::fake_nodes::{self, FakeNodes};
@@ -52,7 +53,7 @@ async fn a_generated_name_is_fixed_for_the_barrier() {
     assert_eq!(keys, ["p_0", "p_-1"]);
 }
 
-/// Spec 10 scenario 23.
+/// Scenario 23 of docs/behaviour/launch-priority.md.
 #[tokio::test]
 async fn barriers_follow_order_sidecars_and_differences() {
     let shop = Shop::open("barriers").await;
@@ -77,7 +78,7 @@ async fn barriers_follow_order_sidecars_and_differences() {
     assert_eq!(keys(equal).await, Vec::<String>::new());
 }
 
-/// Spec 10 scenario 24, spec 30 scenario 26.
+/// Scenario 24 and scenario 26 of docs/behaviour/launch-priority.md.
 #[tokio::test]
 async fn a_priority_that_is_no_number_denies_pods_of_several_containers() {
     let shop = Shop::open("numbers").await;
@@ -91,7 +92,7 @@ async fn a_priority_that_is_no_number_denies_pods_of_several_containers() {
     assert_eq!(barriers(&one), []);
 }
 
-/// Spec 30 scenario 23.
+/// Scenario 23 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
@@ -116,7 +117,7 @@ async fn pods_with_the_gate_become_ready() {
     assert!(kruise["lastTransitionTime"].is_string(), "{kruise:#}");
 }
 
-/// Spec 30 scenario 25.
+/// Scenario 25 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn containers_start_one_after_the_other() {
     let shop = Shop::open("launch").await;

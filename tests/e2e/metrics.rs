@@ -1,4 +1,4 @@
-//! What the program counts is written down, and its caches have a size (pain 10).
+//! What the program counts is written down, and its caches have a size (docs/behaviour/server.md#metrics).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,7 +23,7 @@ use audit::Audit;
 
 type Replica = (Product, Endpoint);
 
-/// Pains 5, 6 and 17, and an outage of the API server.
+/// docs/behaviour/server.md#shutdown, and an outage of the API server.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_answered_through_restarts_and_outages() {
     let audit = Audit::new();
@@ -56,7 +56,8 @@ async fn start(server: &ApiServer) -> Replica {
     (product, endpoint)
 }
 
-/// Pain 6, in a light form: Pods whose owner nobody knows, several at a time.
+/// docs/behaviour/pod-mutation.md#what-a-review-waits-for, in a light form: Pods whose owner nobody knows,
+/// several at a time.
 async fn a_pod_costs_no_call(shop: &Shop, audit: &Audit) {
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "unknown", "uid": "4ad0c5ab-9a3c-4d12-8a1f-05d1d1ad1a8b"}});
@@ -83,7 +84,8 @@ async fn a_pod_costs_no_call(shop: &Shop, audit: &Audit) {
     assert!(beside.len() < 10, "500 Pods must not cost calls: {beside:?}");
 }
 
-/// Pain 17: at most 10 writes a minute, which are those of the Lease, and no polling.
+/// docs/behaviour/server.md#a-cluster-at-rest: at most 10 writes a minute, which are those of the Lease, and
+/// no polling.
 async fn a_cluster_at_rest_sees_no_writes(audit: &Audit) {
     audit.quiet().await;
     let mark = audit.mark();
@@ -95,7 +97,7 @@ async fn a_cluster_at_rest_sees_no_writes(audit: &Audit) {
     assert!(lease.iter().filter(|call| call.is_write()).count() <= 3, "{lease:?}");
 }
 
-/// Pain 5: the replica that is called leaves under load.
+/// docs/behaviour/server.md#shutdown: the replica that is called leaves under load.
 async fn a_replica_leaves_without_a_failed_call(shop: &Shop, replicas: [Replica; 2]) -> Replica {
     let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let load: Vec<_> = (0..4)
@@ -200,7 +202,8 @@ async fn cached_answers_outlive_the_api_server(
     assert!(lists.values().all(|count| *count <= 3), "{lists:?}");
 }
 
-/// The answer to a conversion, which needs neither caches nor the API server (pain 21).
+/// The answer to a conversion, which needs neither caches nor the API server
+/// (docs/behaviour/api-and-registration.md#version-conversion).
 async fn conversion_of_a_clone_set(direct: &Client) -> Value {
     let review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",

@@ -1,5 +1,8 @@
-//! What happens to a new Pod behind injection and launch order (spec 10 §7, §9 and §10): the mark of its
-//! budget, enhanced liveness probes, and the probes of a serverless platform.
+//! What happens to a new Pod behind injection and launch order
+//! (docs/behaviour/pod-mutation.md#podunavailablebudget-mark,
+//! docs/behaviour/pod-mutation.md#enhanced-liveness-probe,
+//! docs/behaviour/pod-mutation.md#podprobemarker-on-serverless-platforms): the mark of its budget, enhanced
+//! liveness probes, and the probes of a serverless platform.
 
 use kit::builders::{Object, deployment, object};
 use kit::{ApiServer, wait_for};
@@ -106,7 +109,8 @@ async fn without_the_gates_of_budgets_no_pod_is_marked() {
     assert!(answer["allowed"] == true && answer["patch"].is_null(), "{answer:#}");
 }
 
-/// Spec 51 §6: the mark follows the budgets there are, and the user's is overwritten.
+/// docs/behaviour/pod-mutation.md#podunavailablebudget-mark: the mark follows the budgets there are, and the
+/// user's is overwritten.
 #[tokio::test]
 async fn the_mark_is_that_of_the_first_budget_that_matches() {
     let shop = shop().await;

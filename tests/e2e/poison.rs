@@ -1,5 +1,6 @@
 //! Objects that nobody would accept today, stored while no webhook looked and under schemas that allowed all:
-//! the program starts with one of each kind, and serves all the others (pain 9).
+//! the program starts with one of each kind, and serves all the others
+//! (docs/behaviour/server.md#controllers).
 
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
@@ -170,7 +171,7 @@ async fn poison_other_kinds(client: &Client, namespace: &str) {
     }
 }
 
-/// Pain 9.
+/// docs/behaviour/server.md#controllers.
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_objects_of_all_kinds_stop_nobody_else() {
     let server = ApiServer::start(kit::Options::default()).await;

@@ -1,4 +1,5 @@
-//! Deletion protection (spec 50 §10), on an API server with the controllers that delete by themselves.
+//! Deletion protection (docs/behaviour/deletion-protection.md#acceptance-scenarios), on an API server with
+//! the controllers that delete by themselves.
 
 mod controllers;
 mod definitions;

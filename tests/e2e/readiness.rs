@@ -1,4 +1,5 @@
-//! Start, election and end of the program, and what it answers whom it serves (spec 00).
+//! Start, election and end of the program, and what it answers whom it serves
+//! (docs/behaviour/api-and-registration.md).
 
 use std::time::Duration;
 
@@ -263,7 +264,7 @@ async fn reviews_are_answered_in_their_version() {
     assert_eq!(product.liveness().await.unwrap(), (200, "ok".to_owned()));
 }
 
-/// Spec 00 §3.6: the names that dashboards know.
+/// docs/behaviour/server.md#metrics: the names that dashboards know.
 #[tokio::test(flavor = "multi_thread")]
 async fn dashboards_find_their_metrics() {
     let (server, product) = shared().await;

@@ -1,4 +1,5 @@
-//! Registration of webhooks and conversion (spec 00 §4.4): one API server that replicas come to and leave.
+//! Registration of webhooks and conversion (docs/behaviour/api-and-registration.md#how-entries-are-kept): one
+//! API server that replicas come to and leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub const CONFIGURATIONS: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration",
 ];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// How fast what somebody else wrote has to be repaired (pain 2).
+/// How fast what somebody else wrote has to be repaired (docs/behaviour/server.md#external-certificates).
 const REPAIR: Duration = Duration::from_secs(5);
 
 /// The object at `path`; null where there is none.
@@ -156,7 +157,8 @@ impl Replica {
     }
 }
 
-/// Spec 00, scenarios 1, 2, 5 to 8, 10 and 11; pains 2 b, 2 c and 20.
+/// Scenarios 1, 2, 5 to 8, 10 and 11 of docs/behaviour/server.md;
+/// docs/behaviour/api-and-registration.md#how-entries-are-kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn registrations_follow_the_program_and_nobody_else() {
     let server = ApiServer::start(kit::Options::default()).await;
@@ -174,7 +176,7 @@ async fn registrations_follow_the_program_and_nobody_else() {
     outside_the_cluster_urls_are_registered(&server).await;
 }
 
-/// Scenario 1 and pain 2 c.
+/// Scenario 1, docs/behaviour/server.md#certificates.
 async fn three_replicas_share_one_authority(server: &ApiServer) -> Vec<Replica> {
     let client = server.client();
     let mut replicas = Vec::new();
@@ -212,7 +214,8 @@ async fn a_restart_changes_nothing(server: &ApiServer, replicas: Vec<Replica>) {
     replica.stop().await;
 }
 
-/// Scenario 10, pains 2 b and 20: a placeholder, a foreign authority, other settings.
+/// Scenario 10, docs/behaviour/api-and-registration.md#how-entries-are-kept: a placeholder, a foreign
+/// authority, other settings.
 async fn edits_by_others_are_repaired(server: &ApiServer) {
     let client = server.client();
     let authority = published(&client).await;
@@ -299,7 +302,7 @@ async fn gates_take_entries_away_and_bring_them_back(server: &ApiServer) {
     replica.stop().await;
 }
 
-/// Scenario 11 and the last requirement of pain 2.
+/// Scenario 11 and the last requirement of docs/behaviour/server.md#external-certificates.
 async fn external_certificates_are_only_compared(server: &ApiServer) {
     let client = server.client();
     let material = foreign_material();

@@ -1,4 +1,5 @@
-//! What users choose about the webhook entries while the program runs (pain 20).
+//! What users choose about the webhook entries while the program runs
+//! (docs/behaviour/api-and-registration.md#choices-of-users).
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! The SidecarTerminator up to the request that it makes of the node (spec 20 §11). The tests play the
-//! kubelet themselves: they write what it would report.
+//! The SidecarTerminator up to the request that it makes of the node
+//! (docs/behaviour/sidecarset.md#sidecarterminator). The tests play the kubelet themselves: they write what
+//! it would report.
 
 use kit::builders::{Object, object, pod};
 use kit::fake_nodes::{EXIT, reported};
@@ -191,7 +192,7 @@ async fn an_exit_code_to_be_ignored_does_not_decide_over_the_pod() {
     }
 }
 
-/// §11.3: those whose code counts come first.
+/// docs/behaviour/sidecarset.md#ending-sidecars: those whose code counts come first.
 #[tokio::test]
 async fn sidecars_to_be_ignored_wait_for_the_others() {
     let jobs = Jobs::open("both").await;

@@ -1,4 +1,4 @@
-//! The webhooks of SidecarSets (spec 20 §13).
+//! The webhooks of SidecarSets (docs/behaviour/sidecarset.md#acceptance-scenarios).
 
 use kit::builders::{Object, config_map, sidecar_set};
 use kit::wait_for;
@@ -57,7 +57,7 @@ async fn accepted(client: &Client, set: Object) {
     assert_eq!(code, 201, "{answer:#}");
 }
 
-/// Scenarios 1 and 2; the hash is a test vector of spec 10 §5.13.
+/// Scenarios 1 and 2; the hash is a test vector of docs/behaviour/pod-mutation.md#sidecarset-hash.
 #[tokio::test]
 async fn defaults_and_hashes_are_written_in_both_versions() {
     let shop = Shop::open("defaults").await;

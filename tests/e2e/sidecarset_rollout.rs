@@ -1,4 +1,5 @@
-//! What the controller of SidecarSets does to Pods, to its records and to its status (spec 20 §13).
+//! What the controller of SidecarSets does to Pods, to its records and to its status
+//! (docs/behaviour/sidecarset.md#acceptance-scenarios).
 
 mod hot;
 mod order;

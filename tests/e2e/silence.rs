@@ -1,4 +1,5 @@
-//! An API server that does not reach the program, and says nothing of it (pain 19).
+//! An API server that does not reach the program, and says nothing of it
+//! (docs/behaviour/server.md#silence-of-the-api-server).
 
 use kit::builders::pod;
 use kit::{ApiServer, wait_for};

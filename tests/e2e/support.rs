@@ -27,7 +27,8 @@ pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> (u
     (code, body.unwrap_or_else(|_| String::from_utf8_lossy(&text).into()))
 }
 
-/// What a client gets when a webhook refuses with this text: neither reason nor details (spec 50 §5).
+/// What a client gets when a webhook refuses with this text: neither reason nor details
+/// (docs/behaviour/deletion-protection.md#what-the-client-sees).
 pub fn denied(webhook: &str, code: u16, text: &str) -> (u16, Value) {
     let message = format!("admission webhook \"{webhook}\" denied the request: {text}");
     let status = json!({

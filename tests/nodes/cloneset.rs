@@ -143,7 +143,8 @@ fn registrar(pods: Api<DynamicObject>) -> JoinSet<()> {
     task
 }
 
-/// Spec 30, scenarios 19 and 22, with real containers and a program that serves the hooks by a label.
+/// Scenarios 19 and 22 of docs/behaviour/lifecycle.md, with real containers and a program that serves the
+/// hooks by a label.
 #[tokio::test]
 async fn a_program_registers_pods_by_the_label_of_their_hooks() {
     let Some(site) = Site::installed().await else { return };
@@ -200,7 +201,8 @@ async fn a_program_registers_pods_by_the_label_of_their_hooks() {
     fleet.close().await;
 }
 
-/// Spec 30, scenario 27, with a real kubelet: the processor's share changes under a running container.
+/// Scenario 27 of docs/behaviour/in-place-update.md, with a real kubelet: the processor's share changes under
+/// a running container.
 #[tokio::test]
 async fn a_resize_touches_no_container() {
     let Some(site) = Site::installed().await else { return };

@@ -6,7 +6,7 @@ use kit::objects;
 
 use crate::site::{NAMESPACE, RELEASE, Site, clone_set, injected};
 
-/// User pains 3(a) and 16, spec 00 §6.2.
+/// docs/behaviour/server.md#start(a) and 16, docs/behaviour/server.md#uninstall-guard.
 #[tokio::test]
 async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that_works() {
     let Some(site) = Site::installed().await else { return };

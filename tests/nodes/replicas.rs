@@ -63,7 +63,8 @@ async fn holder(site: &Site) -> String {
     identity.split('_').next().unwrap_or_default().to_owned()
 }
 
-/// User pain 5; and what the server owns stays (decision of the chart: entries are not its own).
+/// docs/behaviour/server.md#shutdown; and what the server owns stays (decision of the chart: entries are
+/// not its own).
 #[tokio::test]
 async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
     let Some(site) = Site::installed().await else { return };
@@ -97,7 +98,7 @@ async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
     .await;
 }
 
-/// Spec 00, scenario 34.
+/// Scenario 34 of docs/behaviour/server.md.
 #[tokio::test]
 async fn another_replica_leads_when_the_leader_is_killed() {
     let Some(site) = Site::installed().await else { return };
@@ -113,7 +114,7 @@ async fn another_replica_leads_when_the_leader_is_killed() {
     ready(&site).await;
 }
 
-/// User pain 3, test (b).
+/// docs/behaviour/server.md#start, test (b).
 #[tokio::test]
 async fn all_replicas_return_when_they_are_deleted_at_once() {
     let Some(site) = Site::installed().await else { return };

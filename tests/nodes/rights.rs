@@ -1,4 +1,4 @@
-//! The chart's roles against what the program asks of the API server (user pain 18).
+//! The chart's roles against what the program asks of the API server (docs/behaviour/server.md#rights).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

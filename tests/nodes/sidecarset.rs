@@ -1,4 +1,5 @@
-//! Sidecars of running Pods on real nodes: which containers restart, and which never do (spec 20 §8, §9).
+//! Sidecars of running Pods on real nodes: which containers restart, and which never do
+//! (docs/behaviour/sidecarset.md#updating-one-pod and docs/behaviour/sidecarset.md#hot-upgrade).
 
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ fn image<'p>(pod: &'p Value, container: &str) -> &'p str {
     containers.find(|one| one["name"] == container).unwrap()["image"].as_str().unwrap()
 }
 
-/// Spec 20 scenario 13, as kubelets see it.
+/// Scenario 13 of docs/behaviour/sidecarset.md, as kubelets see it.
 #[tokio::test]
 async fn an_update_in_place_restarts_the_sidecar_alone() {
     let Some(site) = Site::installed().await else { return };
@@ -141,7 +142,7 @@ async fn an_update_in_place_restarts_the_sidecar_alone() {
     fleet.close().await;
 }
 
-/// Spec 20 scenario 22, as a kubelet sees it: S0, S1, S2, and back to the first twin.
+/// Scenario 22 of docs/behaviour/sidecarset.md, as a kubelet sees it: S0, S1, S2, and back to the first twin.
 #[tokio::test]
 async fn a_hot_upgrade_always_leaves_one_twin_at_work() {
     let Some(site) = Site::installed().await else { return };
@@ -172,7 +173,7 @@ async fn a_hot_upgrade_always_leaves_one_twin_at_work() {
     fleet.close().await;
 }
 
-/// Spec 10 scenario 16, as a kubelet sees it.
+/// Scenario 16 of docs/behaviour/pod-mutation.md, as a kubelet sees it.
 #[tokio::test]
 async fn a_native_sidecar_runs_beside_the_main_container() {
     let Some(site) = Site::installed().await else { return };
@@ -207,7 +208,7 @@ async fn a_native_sidecar_runs_beside_the_main_container() {
     fleet.close().await;
 }
 
-/// Spec 20 scenario 27, up to the request to the node.
+/// Scenario 27 of docs/behaviour/sidecarset.md, up to the request to the node.
 #[tokio::test]
 async fn a_finished_job_asks_for_the_end_of_its_sidecar() {
     let Some(site) = Site::installed().await else { return };

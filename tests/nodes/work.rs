@@ -52,7 +52,7 @@ async fn sidecars_run_deletes_are_refused_and_a_dry_run_shows_both() {
     site.kubectl(&format!("delete deployment front -n {namespace}")).await.success();
 }
 
-/// Spec 30, scenario 25, as a kubelet sees it.
+/// Scenario 25 of docs/behaviour/lifecycle.md, as a kubelet sees it.
 #[tokio::test]
 async fn a_container_waits_until_those_of_higher_priority_are_ready() {
     let Some(site) = Site::installed().await else { return };
@@ -88,7 +88,7 @@ async fn a_container_waits_until_those_of_higher_priority_are_ready() {
     .await;
 }
 
-/// Spec 30 §10.
+/// docs/behaviour/lifecycle.md#kruisepodready.
 #[tokio::test]
 async fn a_pod_with_the_readiness_gate_turns_ready() {
     let Some(site) = Site::installed().await else { return };

@@ -1,5 +1,6 @@
-//! `/convert`: versions of our kinds (spec 00 §1.4). Needs no cache, so that a cold start cannot wait
-//! for itself (decision 1).
+//! `/convert`: versions of our kinds (docs/behaviour/api-and-registration.md#the-convert-endpoint). Needs no
+//! cache, so that a cold start cannot wait for itself
+//! (docs/behaviour/api-and-registration.md#version-conversion).
 
 use api::conversion::review;
 use bytes::Bytes;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
-/// What the API server waits when a registration does not say (spec 00 §4.2).
+/// What the API server waits when a registration does not say (docs/behaviour/server.md#http-of-reviews).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest `timeoutSeconds` that Kubernetes admits.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Counters of admission, under the names that dashboards know (spec 00 §3.6, spec 50 §6). The text
-//! encoder appends nothing to them.
+//! Counters of admission, under the names that dashboards know (docs/behaviour/server.md#metrics and
+//! docs/behaviour/deletion-protection.md#protection-metrics). The text encoder appends nothing to them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Health, readiness and metrics over plain HTTP (spec 00 §3.5).
+//! Health, readiness and metrics over plain HTTP (docs/behaviour/server.md#ports-and-endpoints).
 
 use std::sync::Arc;
 

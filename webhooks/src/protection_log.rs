@@ -1,8 +1,9 @@
-//! `protection.log`: one JSON line per refused delete (spec 00 §3.6, spec 50 §6).
+//! `protection.log`: one JSON line per refused delete
+//! (docs/behaviour/deletion-protection.md#the-protection-log).
 //!
-//! Lines are written by a thread of their own through a bounded queue: a slow disk delays no answer. The
-//! file is opened anew when it was renamed or removed, so that it can be rotated. That it cannot be
-//! opened is a warning, not a failure of the process (spec 00, sharp edge 23).
+//! Lines are written by a thread of their own through a bounded queue: a slow disk delays no answer. The file
+//! is opened anew when it was renamed or removed, so that it can be rotated. That it cannot be opened is a
+//! warning, not a failure of the process (docs/behaviour/deletion-protection.md#the-protection-log).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

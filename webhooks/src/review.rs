@@ -192,7 +192,8 @@ impl Unreadable {
 }
 
 impl Reply {
-    /// The answer to a call that is not a review: no uid, no version (spec 00 §4.2).
+    /// The answer to a call that is not a review: no uid, no version
+    /// (docs/behaviour/server.md#http-of-reviews).
     pub(crate) fn anonymous(code: u16, message: impl Into<String>) -> Self {
         Unreadable::anonymous(code, message).into()
     }

@@ -1,8 +1,8 @@
 //! One route per path, and the limits around each call.
 //!
-//! Routes and limits are plain code rather than a router with layers: the limits' answers have to be
-//! reviews (spec 00 §4.2), which a layer that knows nothing of reviews cannot give, and what looks a path
-//! up in a table boxes and copies nothing.
+//! Routes and limits are plain code rather than a router with layers: the limits' answers have to be reviews
+//! (docs/behaviour/server.md#http-of-reviews), which a layer that knows nothing of reviews cannot give, and
+//! what looks a path up in a table boxes and copies nothing.
 
 use std::error::Error;
 use std::fmt;
@@ -42,7 +42,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What calls may cost at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one AdmissionReview (spec 00 §4.2).
+    /// Bytes of one AdmissionReview (docs/behaviour/server.md#http-of-reviews).
     pub review_bytes: usize,
     /// Bytes of one ConversionReview, which holds a whole list.
     pub conversion_bytes: usize,
@@ -265,7 +265,8 @@ impl Shared {
     }
 }
 
-/// What can be refused before the body is read (spec 00 §4.2), an empty body first.
+/// What can be refused before the body is read (docs/behaviour/server.md#http-of-reviews), an empty body
+/// first.
 fn refused_by_header(headers: &HeaderMap, body: &impl Body) -> Option<Reply> {
     if body.is_end_stream() {
         return Some(Reply::anonymous(400, "request body is empty"));

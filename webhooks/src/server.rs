@@ -141,8 +141,8 @@ pub enum Drained {
     Cut,
 }
 
-/// Binds `port` for IPv6 and IPv4 alike (spec 00, sharp edge 18), or for IPv4 alone where the host has
-/// no IPv6. Port 0 takes a free one. Must be called on a runtime.
+/// Binds `port` for IPv6 and IPv4 alike (docs/behaviour/server.md#ports-and-endpoints), or for IPv4 alone
+/// where the host has no IPv6. Port 0 takes a free one. Must be called on a runtime.
 ///
 /// # Errors
 /// The port is taken, or may not be bound.

@@ -1,4 +1,4 @@
-//! CloneSet (spec 00 §1.4, spec 31 §5).
+//! CloneSet (docs/behaviour/api-and-registration.md#conversion-of-cloneset).
 
 use super::metadata;
 use crate::annotations::{

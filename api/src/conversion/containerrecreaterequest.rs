@@ -1,4 +1,4 @@
-//! ContainerRecreateRequest (spec 00 §1.4, spec 81 §4.1).
+//! ContainerRecreateRequest (docs/behaviour/api-and-registration.md#conversion-of-containerrecreaterequest).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) {
     let snapshot =
         metadata::annotation(object, CRR_SYNC_CONTAINER_STATUSES).and_then(|text| read_snapshot(&text));
     let acquired = metadata::annotation(object, CRR_UNREADY_ACQUIRED).and_then(|text| whole_seconds(&text));
-    // No status is made up where there is nothing to say (spec 00 edge 6).
+    // No status is made up where there is nothing to say
+    // (docs/behaviour/api-and-registration.md#what-a-version-cannot-hold).
     object.edit_object("status", |status| {
         status.remove(SNAPSHOT);
         status.remove("conditions");

@@ -1,4 +1,4 @@
-//! Advanced DaemonSet (spec 00 §1.4, spec 70 §1.3).
+//! Advanced DaemonSet (docs/behaviour/api-and-registration.md#conversion-of-daemonset).
 
 use super::metadata;
 use crate::annotations::PROGRESSIVE_CREATE_POD;

@@ -1,4 +1,4 @@
-//! PodUnavailableBudget (spec 51 §2 and edge 2).
+//! PodUnavailableBudget (docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget).
 
 use super::metadata;
 use crate::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};

@@ -1,5 +1,7 @@
-//! Kinds whose versions differ in names only: PersistentPodState (spec 41 §1.2) and ResourceDistribution
-//! (spec 52 §2).
+//! Kinds whose versions differ in names only: PersistentPodState
+//! (docs/behaviour/api-and-registration.md#conversion-of-persistentpodstate-and-resourcedistribution) and
+//! ResourceDistribution
+//! (docs/behaviour/api-and-registration.md#conversion-of-persistentpodstate-and-resourcedistribution).
 
 use crate::raw_object::{RawNode, RawObject};
 

@@ -1,4 +1,5 @@
-//! The `/convert` endpoint as a function of the request body (spec 00 §1.4).
+//! The `/convert` endpoint as a function of the request body
+//! (docs/behaviour/api-and-registration.md#the-convert-endpoint).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,4 +1,5 @@
-//! SidecarSet (spec 00 §1.4, spec 20 §2).
+//! SidecarSet (docs/behaviour/api-and-registration.md#conversion-of-sidecarset and
+//! docs/behaviour/sidecarset.md#versions-and-conversion).
 
 use super::metadata;
 use crate::labels::SIDECARSET_CUSTOM_VERSION;

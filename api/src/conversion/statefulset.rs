@@ -1,4 +1,4 @@
-//! Advanced StatefulSet (spec 00 §1.4, spec 40 §3).
+//! Advanced StatefulSet (docs/behaviour/api-and-registration.md#conversion-of-statefulset).
 
 use crate::raw_object::RawObject;
 

@@ -1,4 +1,4 @@
-//! UnitedDeployment (spec 00 §1.4 and edge 5, spec 61 §1.3 and edge 1).
+//! UnitedDeployment (docs/behaviour/api-and-registration.md#conversion-of-uniteddeployment).
 
 use std::collections::{BTreeMap, HashMap};
 

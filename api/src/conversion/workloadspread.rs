@@ -1,4 +1,4 @@
-//! WorkloadSpread (spec 00 §1.4, spec 60 §1.3 and edge 24).
+//! WorkloadSpread (docs/behaviour/api-and-registration.md#conversion-of-workloadspread).
 
 use crate::raw_object::{RawNode, RawObject};
 

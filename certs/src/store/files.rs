@@ -1,4 +1,5 @@
-//! Certificates in files, replaced all at once by the swap of a symbolic link (spec 00 §4.5).
+//! Certificates in files, replaced all at once by the swap of a symbolic link
+//! (docs/behaviour/server.md#modes-of-certificates).
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};

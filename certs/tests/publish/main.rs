@@ -1,5 +1,5 @@
-//! Certificates and registration on a real API server: spec 00, scenarios 1 to 5, 7, 10 and 11, and
-//! the tests of pain 2.
+//! Certificates and registration on a real API server: scenarios 1 to 5, 7, 10 of docs/behaviour/server.md
+//! and 11, and the tests of docs/behaviour/server.md#certificates.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,8 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
         json!({"metadata": {"name": SECRET, "labels": {"installer": "x"}}, "data": {"foreign": "eA=="}});
     bed.secrets().create(&PostParams::default(), &serde_json::from_value(empty).unwrap()).await.unwrap();
 
-    // Three replicas start together: one authority (pain 2 c), everything published (scenario 1).
+    // Three replicas start together: one authority (docs/behaviour/server.md#certificates), everything
+    // published (scenario 1).
     let mut replicas = [(); 3].map(|()| bed.replica(bed.settings()));
     for replica in &mut replicas {
         replica.registered().await;
@@ -86,7 +87,8 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
     restarted.registered().await;
     assert_eq!(versions().await, before);
 
-    // A third party writes a placeholder: repaired in 5 s, and an Event says so (scenario 10, pain 2 b).
+    // A third party writes a placeholder: repaired in 5 s, and an Event says so (scenario 10,
+    // docs/behaviour/api-and-registration.md#how-entries-are-kept).
     bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "clientConfig": {"caBundle": "Cg=="}}]}))
         .await;
     wait_within(Duration::from_secs(5), "the repair of the entry", async || {
@@ -168,7 +170,8 @@ async fn scenarios_3_and_4_renewal_keeps_the_authority() {
     assert_eq!(text(&renewed, "ca-cert.pem"), old.authorities);
     drop(replica);
 
-    // One day before all of it ends, the renewal has happened already (pain 2 e).
+    // One day before all of it ends, the renewal has happened already
+    // (docs/behaviour/server.md#rotation-of-certificates).
     let ahead: Clock = Arc::new(|| Timestamp::now() + LIFETIME - DAY * 2);
     let mut late = bed.replica_with(bed.settings(), always(Ok), ahead);
     late.registered().await;

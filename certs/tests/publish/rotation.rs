@@ -1,4 +1,5 @@
-//! A rotation of authority and leaf while everybody calls (pain 2 a).
+//! A rotation of authority and leaf while everybody calls
+//! (docs/behaviour/server.md#rotation-of-certificates).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

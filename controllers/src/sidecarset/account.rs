@@ -1,6 +1,6 @@
-//! The accounts of SidecarSets (users' pains 4 and 13): annotation `kutter.io/sidecarset-pods`, metrics, an
-//! Event for each missed Pod, and evictions where the user wants them. What they say is decided in
-//! `planner::kinds::sidecarset::account`.
+//! The accounts of SidecarSets (docs/sidecarset-pods.md): annotation `kutter.io/sidecarset-pods`,
+//! metrics, an Event for each missed Pod, and evictions where the user wants them. What they say is decided
+//! in `planner::kinds::sidecarset::account`.
 //!
 //! One task looks every second at what has changed since. It costs
 //! - for a change of a Pod one search among the SidecarSets, for changes of SidecarSets and Namespaces one

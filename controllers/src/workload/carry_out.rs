@@ -1,9 +1,10 @@
 //! Carries out what a plan changes in one Pod.
 //!
 //! Each write names the state of the Pod that it was planned on, or the one that the write before it
-//! returned, and is refused where the Pod is in another state by now. What comes back goes into the
-//! store at once: no plan is made on a Pod older than our own last write to it (spec 30 §14). Where the
-//! store knows already that a write would be refused, it is not sent.
+//! returned, and is refused where the Pod is in another state by now. What comes back goes into the store at
+//! once: no plan is made on a Pod older than our own last write to it
+//! (docs/behaviour/in-place-update.md#own-writes-and-retries). Where the store knows already that a write
+//! would be refused, it is not sent.
 
 use cluster::resource::PODS;
 use cluster::write::{self, PatchKind};

@@ -114,8 +114,8 @@ impl<W: Workload> Controller<W> {
         created.and(done)
     }
 
-    /// Creations go in batches of 1, 2, 4, ... (spec 30 §15): after one with a failure no other begins, and
-    /// then they pause together.
+    /// Creations go in batches of 1, 2, 4, ... (docs/behaviour/in-place-update.md#creation-in-batches): after
+    /// one with a failure no other begins, and then they pause together.
     async fn create_all(&self, work: &Work<'_, W>, creations: &[&Action]) -> Done {
         let mut done = Done::default();
         if creations.is_empty() {

@@ -7,7 +7,8 @@
 //!   own writes ---written--'      ^--- get, group ---- reconciles
 //! ```
 //!
-//! This takes the place of the reference's expectations (spec 30 §14). Invariants:
+//! This takes the place of the reference's expectations
+//! (docs/behaviour/in-place-update.md#own-writes-and-retries). Invariants:
 //! 1. An older state never takes the place of a newer one: once [`Store::written`] has taken in what a
 //!    write returned, no reader sees a state from before that write, whatever the watch still has to tell.
 //! 2. What the watch has told to be gone does not come back by the late answer to a write.

@@ -1,4 +1,5 @@
-//! CloneSet: a number of like Pods, owned directly, updated in place where possible (spec 31).
+//! CloneSet: a number of like Pods, owned directly, updated in place where possible
+//! (docs/behaviour/cloneset.md).
 //!
 //! ```text
 //!   defaulting, validation   what the webhooks do

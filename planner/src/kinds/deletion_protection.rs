@@ -1,4 +1,5 @@
-//! Deletion protection: may an object with the label `policy.kruise.io/delete-protection` go (spec 50)?
+//! Deletion protection: may an object with the label `policy.kruise.io/delete-protection` go
+//! (docs/behaviour/deletion-protection.md)?
 //!
 //! ```text
 //!   assess(kind, version, oldObject, gates)
@@ -31,12 +32,13 @@ mod tests;
 
 pub use warnings::{NAMESPACED, Namespaced, left_behind, name, unknown_value};
 
-/// Opens every refusal of a protected object; part of the observable text (spec 50 §5).
+/// Opens every refusal of a protected object; part of the observable text
+/// (docs/behaviour/deletion-protection.md#what-the-client-sees).
 const FORBIDDEN: &str = "forbidden by ResourcesProtectionDeletion for";
 const ALWAYS: &str = "policy.kruise.io/delete-protection=Always";
 const CASCADING: &str = "policy.kruise.io/delete-protection=Cascading";
 
-/// A kind that can be protected (spec 50 §1.1).
+/// A kind that can be protected (docs/behaviour/deletion-protection.md#protected-kinds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `Namespace`.
@@ -96,8 +98,9 @@ impl Kind {
         matches!(self, Self::CloneSet | Self::AdvancedStatefulSet | Self::UnitedDeployment)
     }
 
-    /// What is done with a request of this version (spec 50 §4.1 step 3, sharp edge 11). The versions of
-    /// one kind agree in the fields read here, so no conversion is needed.
+    /// What is done with a request of this version
+    /// (docs/behaviour/deletion-protection.md#steps-of-the-decision). The versions of one kind agree in the
+    /// fields read here, so no conversion is needed.
     fn version_policy(self, version: &str) -> VersionPolicy {
         let known = match self {
             Self::CustomResourceDefinition | Self::Ingress => matches!(version, "v1" | "v1beta1"),
@@ -160,7 +163,8 @@ pub struct Refusal {
     pub namespace: String,
     /// `metadata.name` of the object. The request's own name is empty in a collection delete.
     pub name: String,
-    /// What the client is told: code 403, and no reason (spec 50 §5).
+    /// What the client is told: code 403, and no reason
+    /// (docs/behaviour/deletion-protection.md#what-the-client-sees).
     pub denial: Denial,
 }
 
@@ -191,8 +195,9 @@ impl Question {
         &self.need
     }
 
-    /// Goes on with the number, or with the reason why it is not known. A namespace asks twice: for its
-    /// Pods and, where there are none, for its claims (spec 50 §4.3).
+    /// Goes on with the number, or with the reason why it is not known. A namespace asks twice: for its Pods
+    /// and, where there are none, for its claims
+    /// (docs/behaviour/deletion-protection.md#cascading-for-namespaces).
     #[must_use]
     pub fn answer<E: Display>(self, count: Result<usize, E>) -> Assessment {
         let message = match (&self.need, count) {
@@ -221,7 +226,8 @@ impl Question {
     }
 }
 
-/// Decides a DELETE of `old_object`, seen in `version`, the version of the request (spec 50 §4).
+/// Decides a DELETE of `old_object`, seen in `version`, the version of the request
+/// (docs/behaviour/deletion-protection.md#decision).
 ///
 /// An absent `old_object` is allowed: API servers of old sent none.
 pub fn assess(kind: Kind, version: &str, old_object: Option<&RawValue>, gates: &FeatureGates) -> Assessment {
@@ -236,8 +242,9 @@ pub fn assess(kind: Kind, version: &str, old_object: Option<&RawValue>, gates: &
     decide(kind, object, gates).unwrap_or_else(invalid)
 }
 
-/// The steps that all kinds share (spec 50 §4.1). What lies beside the metadata is read only where the
-/// protection hangs on it, so that an object which holds nonsense can still go.
+/// The steps that all kinds share (docs/behaviour/deletion-protection.md#steps-of-the-decision). What lies
+/// beside the metadata is read only where the protection hangs on it, so that an object which holds nonsense
+/// can still go.
 fn decide(kind: Kind, object: &RawValue, gates: &FeatureGates) -> Result<Assessment, String> {
     let unreadable = |error: &dyn Display| format!("the {} cannot be read: {error}", kind.name());
     if !object.get().starts_with('{') {
@@ -274,8 +281,8 @@ fn cascading(kind: Kind, object: &Object<'_>, gates: &FeatureGates) -> Assessmen
     })
 }
 
-/// Without a number a workload of ours wants 1 replica, as its controller reads it; the API server has
-/// filled in the number of the others (spec 50 §4.2).
+/// Without a number a workload of ours wants 1 replica, as its controller reads it; the API server has filled
+/// in the number of the others (docs/behaviour/deletion-protection.md#cascading-for-workloads).
 fn cascading_workload(kind: Kind, object: &Object<'_>) -> Result<Assessment, serde_json::Error> {
     let default = i32::from(kind.is_kruise_workload());
     let spec: Option<WorkloadSpec> = object.spec()?;

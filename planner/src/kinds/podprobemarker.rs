@@ -1,5 +1,6 @@
-//! PodProbeMarkers on serverless platforms (spec 10 §10, spec 82 §1.6): the probes that a platform without
-//! our node daemon runs itself are written on every new Pod, since its node is not known yet.
+//! PodProbeMarkers on serverless platforms
+//! (docs/behaviour/pod-mutation.md#podprobemarker-on-serverless-platforms): the probes that a platform
+//! without our node daemon runs itself are written on every new Pod, since its node is not known yet.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};

@@ -1,8 +1,9 @@
-//! PodUnavailableBudgets: how many Pods of an application may be unavailable at once (spec 51).
+//! PodUnavailableBudgets: how many Pods of an application may be unavailable at once
+//! (docs/behaviour/pod-mutation.md#podunavailablebudget-mark).
 //!
 //! ```text
 //!   budget   what is kept of a budget, and which of several goes first
-//!   mark     a new Pod is told the name of its budget (spec 10 §7)
+//!   mark     a new Pod is told the name of its budget
 //! ```
 
 pub mod budget;

@@ -1,12 +1,14 @@
-//! Ends the sidecars of job Pods when the main containers are done (spec 20 §11).
+//! Ends the sidecars of job Pods when the main containers are done
+//! (docs/behaviour/sidecarset.md#sidecarterminator).
 //!
 //! On a node with a kubelet sidecars are killed by a ContainerRecreateRequest, which the node agent carries
 //! out; on a virtual node they get an image that ends. Only `spec.containers` counts: the kubelet itself
 //! ends native sidecars.
 //!
-//! Decided otherwise than OpenKruise (spec 20 §12.20): a Pod that has sidecars alone is left alone, since
-//! nothing tells when it is done; a sidecar that can't be ended on its node gives a Warning; sidecars whose
-//! exit code is ignored get a request of their own beside that of the others; names are sorted.
+//! Decided otherwise than OpenKruise (docs/behaviour/sidecarset.md#pods-that-are-due): a Pod that has
+//! sidecars alone is left alone, since nothing tells when it is done; a sidecar that can't be ended on its
+//! node gives a Warning; sidecars whose exit code is ignored get a request of their own beside that of the
+//! others; names are sorted.
 
 use api::conditions::SIDECAR_TERMINATED;
 use api::environment::{
@@ -81,7 +83,8 @@ struct Sidecar<'p> {
     ended: bool,
 }
 
-/// True if the Pod has sidecars to end now (spec 20 §11.2). Ask it before the Pod's Node is fetched.
+/// True if the Pod has sidecars to end now (docs/behaviour/sidecarset.md#pods-that-are-due). Ask it before
+/// the Pod's Node is fetched.
 pub fn is_due(pod: &ObservedPod) -> bool {
     let sidecars = sidecars(pod);
     let is_job = matches!(&*pod.spec.restart_policy, "Never" | "OnFailure");

@@ -1,4 +1,4 @@
-//! SidecarSets: what they add to a Pod, and what they may say (specs 10 and 20).
+//! SidecarSets: what they add to a Pod, and what they may say (docs/behaviour/pod-mutation.md).
 //!
 //! ```text
 //!   inventory     what the rules read of the cluster: SidecarSets, Namespaces, recorded revisions, configuration

@@ -1,5 +1,6 @@
-//! Liveness probes that the node daemon runs instead of the kubelet (spec 10 §9): they move from the
-//! containers, injected ones too, into an annotation.
+//! Liveness probes that the node daemon runs instead of the kubelet
+//! (docs/behaviour/pod-mutation.md#enhanced-liveness-probe): they move from the containers, injected ones
+//! too, into an annotation.
 
 use api::annotations::{CONTAINER_PROBE_CONTEXT, USING_ENHANCED_LIVENESS};
 use api::features::Feature;

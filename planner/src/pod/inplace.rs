@@ -1,5 +1,5 @@
-//! In-place update: a running Pod is changed to a new revision without being recreated (spec 30 §3 to §9).
-//! Every workload uses it, under its own [`Rules`].
+//! In-place update: a running Pod is changed to a new revision without being recreated
+//! (docs/behaviour/in-place-update.md). Every workload uses it, under its own [`Rules`].
 //!
 //! ```text
 //!   decide    two templates          -> what changes, or why that needs a new Pod
@@ -84,7 +84,7 @@ pub enum Progress {
     Advances,
 }
 
-/// Begins to change the Pod to `spec.revision` (spec 30 §4).
+/// Begins to change the Pod to `spec.revision` (docs/behaviour/in-place-update.md#starting-an-update).
 ///
 /// Guarantees: the gate turns false before anything else changes; the Pod's new revision, its new
 /// containers and the record of it are one write, so none is there without the others. What an update
@@ -152,8 +152,9 @@ fn restarts_on(container: &Container, change: &Resources) -> bool {
 }
 
 /// Goes on with the Pod's update: ends its grace period, changes its next batch of containers, or opens the
-/// readiness gate when all is done (spec 30 §6 and §7.1). Called for every active Pod before anything else
-/// is planned for it.
+/// readiness gate when all is done (docs/behaviour/in-place-update.md#grace-period and
+/// docs/behaviour/in-place-update.md#going-on-with-an-update). Called for every active Pod before anything
+/// else is planned for it.
 ///
 /// # Errors
 /// Annotations that can't be read.

@@ -1,5 +1,5 @@
 //! The readiness gate `KruisePodReady`, which several programs can hold shut, each with a key of its own
-//! (spec 30 §10).
+//! (docs/behaviour/lifecycle.md#kruisepodready).
 //!
 //! The keys are in the condition's message, as a sorted JSON list; the condition is true once the list is
 //! empty. A message that can't be read counts as an empty list.

@@ -1,5 +1,6 @@
-//! Container launch priority: which container waits for which key of the barrier (spec 10 §6), and when
-//! the controller adds the keys (spec 30 §17, in [`release`]).
+//! Container launch priority: which container waits for which key of the barrier
+//! (docs/behaviour/launch-priority.md), and when the controller adds the keys
+//! (docs/behaviour/launch-priority.md#release-of-the-containers, in [`release`]).
 //!
 //! A barrier is a ConfigMap `<pod>-barrier`. Each container has an environment variable that refers to
 //! the key `p_<priority>` in it; the kubelet does not start the container before the key exists.

@@ -1,5 +1,5 @@
-//! The life of a workload's Pod, and the hooks with which other programs hold it at its turns (spec 30 §11
-//! and §12).
+//! The life of a workload's Pod, and the hooks with which other programs hold it at its turns
+//! (docs/behaviour/lifecycle.md#lifecycle-hooks and docs/behaviour/lifecycle.md#deletion-by-label).
 //!
 //! ```text
 //!   PreparingNormal -> Normal -> PreparingUpdate -> Updating -> Updated -> Normal
@@ -63,7 +63,7 @@ pub enum Flavour {
     StatefulSet,
 }
 
-/// What stands before the update of a chosen Pod (spec 30 §11.2).
+/// What stands before the update of a chosen Pod (docs/behaviour/lifecycle.md#lifecycle-states).
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeforeUpdate {
     /// Nothing: change it now.
@@ -134,8 +134,9 @@ fn marks(hook: Option<&LifecycleHook>) -> bool {
     hook.is_some_and(|hook| hook.mark_pod_not_ready)
 }
 
-/// The state to which a Pod goes by itself, if to any (spec 30 §11.2). `updated` tells that the Pod is at
-/// the update revision; `completed` that no update of its containers is under way.
+/// The state to which a Pod goes by itself, if to any (docs/behaviour/lifecycle.md#lifecycle-states).
+/// `updated` tells that the Pod is at the update revision; `completed` that no update of its containers is
+/// under way.
 pub fn next_state(
     pod: &ObservedPod,
     hooks: &Lifecycle,
@@ -167,8 +168,9 @@ pub fn next_state(
     (next != state).then_some(next)
 }
 
-/// The writes, in order, with which the Pod enters `state` (spec 30 §11.3); none where it is there and
-/// everything is done. `mark_not_ready` is the setting of the hook that the state belongs to.
+/// The writes, in order, with which the Pod enters `state` (docs/behaviour/lifecycle.md#writing-a-state);
+/// none where it is there and everything is done. `mark_not_ready` is the setting of the hook that the state
+/// belongs to.
 pub fn enter(pod: &ObservedPod, state: State, mark_not_ready: bool, now: Timestamp) -> Vec<PodWrite> {
     let mut write = PodWrite::default();
     let key = |key| NotReadyKey::new(USER_AGENT, key);
@@ -231,8 +233,8 @@ pub fn refresh(
     Ok(refresh)
 }
 
-/// The Pod is to be deleted and not kept: it has the label, with any value, or is named in
-/// `podsToDelete` (spec 30 §12).
+/// The Pod is to be deleted and not kept: it has the label, with any value, or is named in `podsToDelete`
+/// (docs/behaviour/lifecycle.md#deletion-by-label).
 pub fn is_specified_delete(pod: &ObservedPod, pods_to_delete: &[String]) -> bool {
     pod.label(SPECIFIED_DELETE).is_some() || pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
 }

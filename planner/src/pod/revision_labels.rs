@@ -1,4 +1,4 @@
-//! How Pods say at which revision they are (spec 30 §2.6).
+//! How Pods say at which revision they are (docs/behaviour/revisions.md#revision-labels-of-pods).
 
 use api::labels::{CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH};
 

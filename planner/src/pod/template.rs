@@ -1,5 +1,5 @@
 //! Pod templates inside workloads: the API server does not look into them, so their defaults and their
-//! validation are here (spec 00 §7).
+//! validation are here (docs/behaviour/pod-template.md).
 //!
 //! ```text
 //!   defaulting   what is missing, as a patch of the raw object
@@ -45,7 +45,7 @@ mod volumes;
 pub use defaulting::{PullPolicy, default_claim_template, default_template};
 use node::Node;
 
-/// How much of a template is checked (spec 00 §7.6).
+/// How much of a template is checked (docs/behaviour/pod-template.md#validation-of-templates).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Everything.
@@ -145,8 +145,9 @@ fn validate_restart_policy(spec: &Node<'_>, rule: RestartPolicy<'_>, errors: &mu
     }
 }
 
-/// Checks the containers and volumes of a SidecarSet as those of a Pod that always restarts (spec 20
-/// §4.2). `spec` has the members `containers`, `initContainers` and `volumes`.
+/// Checks the containers and volumes of a SidecarSet as those of a Pod that always restarts
+/// (docs/behaviour/sidecarset.md#spec-rules). `spec` has the members `containers`, `initContainers` and
+/// `volumes`.
 pub(crate) fn validate_sidecars(spec: &Value, path: FieldPath, allow_privileged: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = Node::new(spec, path);

@@ -1,4 +1,5 @@
-//! Who leads: the holder of a Lease, as Kubernetes' own components settle it (spec 00 §3.2).
+//! Who leads: the holder of a Lease, as Kubernetes' own components settle it
+//! (docs/behaviour/server.md#leader-election).
 //!
 //! Clocks of different machines are never compared. A Lease counts as abandoned when it was not renewed for
 //! its duration by the clock of the one who watches it, and a leader counts from before its last renewal was

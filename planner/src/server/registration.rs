@@ -1,5 +1,6 @@
-//! Registration of the webhooks: what both webhook configurations and the conversion stanzas should
-//! say, and the smallest patch from what they say (spec 00 §1.4 and §4).
+//! Registration of the webhooks: what both webhook configurations and the conversion stanzas should say, and
+//! the smallest patch from what they say (docs/behaviour/api-and-registration.md#conversion-stanzas and
+//! docs/behaviour/api-and-registration.md#webhook-configurations).
 //!
 //! ```text
 //!   table --settings--> wanted entries --gates, served paths, CRDs--> entries to be live
@@ -239,7 +240,8 @@ pub struct Waiting {
 }
 
 impl Wanted<'_> {
-    /// Whether `path` is served and its gates are on (spec 00 §4.3).
+    /// Whether `path` is served and its gates are on
+    /// (docs/behaviour/api-and-registration.md#entries-that-gates-switch).
     fn keeps(&self, path: &str) -> bool {
         let exists = |plural: &str, group: &str| self.definitions.contains(&format!("{plural}.{group}"));
         let pods = self.gates.enabled(Feature::PodWebhook);
@@ -402,8 +404,9 @@ impl Configuration {
         entries.iter().map(|raw| (raw, serde_json::from_str(raw.get()).ok()))
     }
 
-    /// The entries that are not of the table: those remembered, then those that are new. A live entry
-    /// without bundle was just applied by somebody, and wins (spec 00, sharp edge 8).
+    /// The entries that are not of the table: those remembered, then those that are new. A live entry without
+    /// bundle was just applied by somebody, and wins
+    /// (docs/behaviour/api-and-registration.md#the-template-annotation).
     fn foreign(&self, kind: ConfigurationKind) -> Vec<(Lens, Raw)> {
         let of_table = |lens: &Lens| entries(kind).iter().any(|entry| entry.name == lens.name);
         let template =

@@ -34,7 +34,8 @@ const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
 
 /// How long authorities and leaves are valid.
 pub const LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 365 * 10);
-/// Renewal before expiry when `CERTS_RENEW_BEFORE` says nothing usable (spec 00 §3.4).
+/// Renewal before expiry when `CERTS_RENEW_BEFORE` says nothing usable
+/// (docs/behaviour/server.md#environment).
 pub const DEFAULT_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 180);
 /// A longer time would make a new certificate due at once.
 const MAX_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 365 * 9);
@@ -160,8 +161,8 @@ pub enum Step {
     },
 }
 
-/// Reads `CERTS_RENEW_BEFORE`: `<int><d|m|y>` with months of 30 and years of 365 days. Anything else,
-/// and what is not positive, is 180 days (spec 00 §3.4). `None` is an unset variable.
+/// Reads `CERTS_RENEW_BEFORE`: `<int><d|m|y>` with months of 30 and years of 365 days. Anything else, and
+/// what is not positive, is 180 days (docs/behaviour/server.md#environment). `None` is an unset variable.
 pub fn parse_renew_before(text: Option<&str>) -> SignedDuration {
     text.and_then(read_duration).unwrap_or(DEFAULT_RENEW_BEFORE)
 }

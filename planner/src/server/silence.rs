@@ -1,6 +1,6 @@
 //! Does the API server reach us at all? Pods are created, the webhook for Pods is registered, and yet no call
 //! comes: a firewall, a network policy or a wrong port swallows them, and with failure policy `Ignore` nobody
-//! notices that sidecars are missing (users' pain 19).
+//! notices that sidecars are missing (docs/behaviour/server.md#silence-of-the-api-server).
 
 use jiff::{SignedDuration, Timestamp};
 

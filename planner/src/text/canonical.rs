@@ -1,7 +1,8 @@
 //! Canonical bytes: the JSON that Go's encoder gives for an object that was decoded into its Go type.
-//! OpenKruise hashes such bytes and stores them in revisions, so hashes, revision names and comparisons
-//! here start from them (spec 10 §5.13, spec 20 §5, spec 30 §2.1). The Go types are the generated
-//! [`table`]; nothing in this module touches an object that is written back.
+//! OpenKruise hashes such bytes and stores them in revisions, so hashes, revision names and comparisons here
+//! start from them (docs/behaviour/pod-mutation.md#sidecarset-hash, docs/behaviour/sidecarset.md#revisions,
+//! docs/behaviour/revisions.md#data). The Go types are the generated [`table`]; nothing in this module
+//! touches an object that is written back.
 
 use std::collections::BTreeMap;
 

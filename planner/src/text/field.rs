@@ -156,7 +156,7 @@ impl fmt::Display for FieldError {
 }
 
 /// Several errors as one message: the single error, or `[e1, e2]` with duplicates removed
-/// (spec 00 §4.2). `None` when there is no error.
+/// (docs/behaviour/api-and-registration.md#codes-of-denials). `None` when there is no error.
 pub fn aggregate(errors: &[FieldError]) -> Option<String> {
     let mut seen = HashSet::with_capacity(errors.len());
     let mut messages: Vec<String> =

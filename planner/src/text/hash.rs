@@ -1,5 +1,5 @@
-//! OpenKruise's hashes: of SidecarSets (spec 10 §5.13) and of revision data (spec 30 §2.2), both spelt
-//! in an alphabet without vowels and look-alikes.
+//! OpenKruise's hashes: of SidecarSets (docs/behaviour/pod-mutation.md#sidecarset-hash) and of revision data
+//! (docs/behaviour/revisions.md#hash-and-name), both spelt in an alphabet without vowels and look-alikes.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub fn fnv1_32(bytes: impl IntoIterator<Item = u8>) -> u32 {
 }
 
 /// The hash that Kubernetes' helper gives for a list of bytes: FNV-1a of 32 bits over Go's way to print the
-/// list (spec 30 §8.3).
+/// list (docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables).
 pub fn deep_hash(text: &str) -> u32 {
     let mut printed = "([]uint8)[".to_owned();
     for (index, byte) in text.bytes().enumerate() {

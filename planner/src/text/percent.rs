@@ -1,5 +1,6 @@
-//! Numbers of Pods that are given as a number or as a share: partition, maxUnavailable, maxSurge (spec 20
-//! §7.5 and §7.6, spec 31 §6.1).
+//! Numbers of Pods that are given as a number or as a share: partition, maxUnavailable, maxSurge
+//! (docs/behaviour/sidecarset.md#pods-whose-turn-it-is and
+//! docs/behaviour/cloneset.md#numbers-and-percentages).
 //!
 //! A share may have decimals wherever one is allowed, and the arithmetic is exact: `33.3%` of 1,000 is 333.
 //! What can't be read counts as 0, since validation refused it when it was written. A text without `%`

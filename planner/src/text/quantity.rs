@@ -1,7 +1,8 @@
-//! Kubernetes resource quantities: parsing, exact arithmetic and the canonical text, as
-//! `resource.Quantity` of Kubernetes' Go library gives them. Hashes and revision names hang on that
-//! text (spec 10 §5.13), so its quirks are kept: a number that Go takes for canonical keeps the text it
-//! was written in (`1.500` and `+5` stay), and powers beyond `E` and `Ei` print without a suffix.
+//! Kubernetes resource quantities: parsing, exact arithmetic and the canonical text, as `resource.Quantity`
+//! of Kubernetes' Go library gives them. Hashes and revision names hang on that text
+//! (docs/behaviour/pod-mutation.md#sidecarset-hash), so its quirks are kept: a number that Go takes for
+//! canonical keeps the text it was written in (`1.500` and `+5` stay), and powers beyond `E` and `Ei` print
+//! without a suffix.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What an API server can do, told from its version (spec 30 §7.2).
+//! What an API server can do, told from its version (docs/behaviour/in-place-update.md#resources).
 
 /// The version of an API server, such as 1.32.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,7 +19,7 @@ pub enum Verdict {
 /// A refusal as the client sees it: `admission webhook "..." denied the request: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// HTTP-style code inside the review (spec 00 §4.2).
+    /// HTTP-style code inside the review (docs/behaviour/api-and-registration.md#codes-of-denials).
     pub code: u16,
     /// The reason, in the words of the spec.
     pub message: String,

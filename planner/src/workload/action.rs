@@ -175,7 +175,7 @@ impl Action {
         matches!(self, Self::WritePod { reason: WriteReason::Progress, .. })
     }
 
-    /// The Event to record once it is done (spec 31 §13).
+    /// The Event to record once it is done (docs/behaviour/cloneset.md#events).
     pub fn success(&self) -> Option<Event> {
         match self {
             Self::CreatePod { name, .. } => {
@@ -200,8 +200,8 @@ impl Action {
         }
     }
 
-    /// The Event to record where `part` of it failed. A conflict is not to be recorded: it says only that
-    /// the object changed meanwhile (sharp edge 6).
+    /// The Event to record where `part` of it failed. A conflict is not to be recorded: it says only that the
+    /// object changed meanwhile (docs/behaviour/cloneset.md#conditions).
     pub fn failure(&self, part: Part<'_>, error: &dyn fmt::Display) -> Option<Event> {
         let event = match (self, part) {
             (Self::CreatePod { json, .. }, Part::Itself) => {

@@ -1,5 +1,6 @@
-//! Pulling the images of a new revision ahead of its update in place: when, which, and as which
-//! ImagePullJobs (spec 30 §16). The caller asks only while the gates for it are on and the API exists.
+//! Pulling the images of a new revision ahead of its update in place: when, which, and as which ImagePullJobs
+//! (docs/behaviour/in-place-update.md#image-pre-download). The caller asks only while the gates for it are on
+//! and the API exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

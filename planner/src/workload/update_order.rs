@@ -1,4 +1,4 @@
-//! In which order Pods are updated (spec 30 §13, spec 20 §7.2 to §7.4), the same rules for all workloads:
+//! In which order Pods are updated (docs/behaviour/in-place-update.md), the same rules for all workloads:
 //! what hurts least first, then what the user ranks higher, then spread over a label's values.
 //!
 //! The order is total: Pods that no rule tells apart go by namespace and name, so every replica and every
@@ -133,7 +133,8 @@ impl UpdateOrder {
     }
 }
 
-/// Kubernetes' order of active Pods: the smaller one is missed less (spec 30 §13.1).
+/// Kubernetes' order of active Pods: the smaller one is missed less
+/// (docs/behaviour/in-place-update.md#scatter).
 type DefaultKey<'p> =
     (bool, u8, bool, Reverse<Timestamp>, Reverse<(i32, i32)>, Reverse<Timestamp>, &'p str, &'p str);
 
@@ -180,8 +181,8 @@ fn weight(terms: &[(i64, Option<Selector>)], pod: &ObservedPod) -> i64 {
     terms.iter().filter(|(_, selector)| matches(selector)).map(|(weight, _)| weight).sum()
 }
 
-/// Which of the labels the Pod has first, and the number at the end of its value, larger first. A Pod
-/// without any comes before all others, as with OpenKruise (spec 20 §12.8).
+/// Which of the labels the Pod has first, and the number at the end of its value, larger first. A Pod without
+/// any comes before all others, as with OpenKruise (docs/behaviour/in-place-update.md#update-order).
 fn label_rank(keys: &[String], pod: &ObservedPod) -> (Option<usize>, Reverse<i64>) {
     let labels = keys.iter().enumerate().find_map(|(index, key)| Some((index, pod.label(key)?)));
     labels.map_or((None, Reverse(0)), |(index, value)| (Some(index), Reverse(trailing_number(value))))

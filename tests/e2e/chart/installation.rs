@@ -14,7 +14,8 @@ use crate::support::{Shop, Stored, call, create, in_use, names};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
 const GATES: &str = "--set=featureGates=ResourcesDeletionProtection=true";
-/// How long Pods may be refused after the namespace was deleted (pain 16).
+/// How long Pods may be refused after the namespace was deleted
+/// (docs/behaviour/api-and-registration.md#how-entries-are-kept).
 const BLOCKED: Duration = Duration::from_secs(30);
 /// Longer than what anybody needs who wants to undo what another one wrote.
 const CALM: Duration = Duration::from_secs(5);
@@ -101,7 +102,7 @@ impl Installation {
     }
 }
 
-/// Pain 20.
+/// docs/behaviour/server.md#installed-objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_and_the_program_never_undo_what_the_other_wrote() {
     let site = Installation::new().await;
@@ -151,7 +152,8 @@ async fn the_chart_and_the_program_never_undo_what_the_other_wrote() {
     assert!(product.stop().await.success());
 }
 
-/// Pain 16: the namespace is deleted with all replicas, of which none has time for anything.
+/// docs/behaviour/api-and-registration.md#how-entries-are-kept: the namespace is deleted with all replicas,
+/// of which none has time for anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_can_be_created_soon_after_the_namespace_of_the_program_was_deleted() {
     let site = Installation::new().await;

@@ -1,4 +1,5 @@
-//! No field is lost on the way from the template to Pods and revisions, and through updates (pain 21).
+//! No field is lost on the way from the template to Pods and revisions, and through updates
+//! (docs/behaviour/revisions.md#data).
 
 use serde_json::{Value, json};
 

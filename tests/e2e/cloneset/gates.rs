@@ -151,7 +151,8 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
     assert!(after.iter().all(|pod| pod["metadata"]["ownerReferences"].is_null()));
 }
 
-/// Scenario 36, with fewer Pods; and the condition goes when the trouble is over (sharp edge 6).
+/// Scenario 36, with fewer Pods; and the condition goes when the trouble is over
+/// (docs/behaviour/cloneset.md#conditions).
 #[tokio::test]
 async fn a_quota_stops_creation_soon() {
     let server = site().await;
@@ -183,7 +184,7 @@ async fn a_quota_stops_creation_soon() {
     fleet.observed("the condition to go", |set| condition(set, "FailedScale").is_null()).await;
 }
 
-/// Spec 30, scenario 6.
+/// Scenario 6 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn without_its_gate_a_read_annotation_restarts_nothing() {
     const KEY: &str = "example.com/config";
@@ -229,7 +230,8 @@ fn limit(part: &Value) -> &str {
     named(part, "main")["resources"]["limits"]["cpu"].as_str().unwrap()
 }
 
-/// Spec 30, scenarios 27 and 28. Nodes take their time, and the update waits for them.
+/// Scenarios 27 and 28 of docs/behaviour/in-place-update.md. Nodes take their time, and the update waits for
+/// them.
 #[tokio::test]
 async fn resources_change_through_resize() {
     let keep = json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
@@ -280,7 +282,7 @@ async fn resources_change_through_resize() {
     }
 }
 
-/// Spec 30, scenario 29.
+/// Scenario 29 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn another_quality_of_service_needs_new_pods() {
     let fleet = sized("cloneset-qos", "100m", json!([])).await;
@@ -291,7 +293,7 @@ async fn another_quality_of_service_needs_new_pods() {
     assert_ne!(uids(&fleet.pods().await), uids(&before));
 }
 
-/// Spec 30, scenarios 30 and 31.
+/// Scenarios 30 and 31 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn images_are_pulled_ahead() {
     const CREATED: &str = "apps.kruise.io/pre-predownload-created";

@@ -1,4 +1,5 @@
-//! Lifecycle hooks hold Pods at their turns (spec 31 §17 and spec 30 §22).
+//! Lifecycle hooks hold Pods at their turns (docs/behaviour/cloneset.md#acceptance-scenarios and
+//! docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ async fn a_held_pod_stays_where_it_is_needed_again() {
     assert_eq!(in_state(&after, "Normal").len(), 3);
 }
 
-/// Scenario 24, second part; spec 30, scenario 18.
+/// Scenario 24, second part; scenario 18 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn a_held_pod_that_was_made_not_ready_goes_all_the_same() {
     let fleet = Fleet::launch("cloneset-marked", |set| {
@@ -99,7 +100,8 @@ fn gate(pod: &Value) -> (&str, &str) {
     (gate["status"].as_str().unwrap(), gate["message"].as_str().unwrap_or_default())
 }
 
-/// Spec 30, scenario 24: whoever goes first leaves the gate shut, whoever goes last opens it.
+/// Scenario 24 of docs/behaviour/lifecycle.md: whoever goes first leaves the gate shut, whoever goes last
+/// opens it.
 #[tokio::test]
 async fn the_gate_stays_shut_while_anybody_has_a_key() {
     let ours = |hook: &str| format!(r#"{{"userAgent":"Lifecycle","key":"{hook}"}}"#);
@@ -142,7 +144,7 @@ async fn the_gate_stays_shut_while_anybody_has_a_key() {
     assert!(!is_ready(&held), "{held:#}");
 }
 
-/// Spec 30, scenario 17.
+/// Scenario 17 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn a_finalizer_of_the_hook_holds_the_pod() {
     const FINALIZER: &str = "example.com/unregister";
@@ -182,7 +184,7 @@ async fn a_held_pod_may_be_replaced_at_once() {
     fleet.complete().await;
 }
 
-/// Spec 30, scenarios 19 to 21.
+/// Scenarios 19 to 21 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn an_update_waits_for_its_hook_at_both_ends() {
     let fleet = Fleet::launch("cloneset-hook", |set| {
@@ -233,7 +235,7 @@ async fn an_update_waits_for_its_hook_at_both_ends() {
     assert_eq!(states, expected);
 }
 
-/// Spec 30, scenario 22.
+/// Scenario 22 of docs/behaviour/lifecycle.md.
 #[tokio::test]
 async fn new_pods_wait_for_their_hook() {
     let fleet = Fleet::open("cloneset-new", |set| {
@@ -252,7 +254,8 @@ async fn new_pods_wait_for_their_hook() {
     fleet.complete().await;
 }
 
-/// Deleting the CloneSet is no reason for a hook to act: a terminating one is left alone (spec 31 §8).
+/// Deleting the CloneSet is no reason for a hook to act: a terminating one is left alone
+/// (docs/behaviour/cloneset.md#reconcile).
 #[tokio::test]
 async fn a_terminating_set_does_nothing_but_count() {
     let fleet = Fleet::launch("cloneset-ending", |set| set.replicas(2).finalizer("example.com/keep")).await;

@@ -1,4 +1,4 @@
-//! Pods are changed without being recreated (spec 30 §22).
+//! Pods are changed without being recreated (docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 use kit::fake_nodes;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn reader() -> Value {
 #[tokio::test]
 async fn an_annotation_that_a_container_reads_is_waited_for() {
     const OLD_HASH: u64 = 1;
-    // Spec 30 §8.3: of APP_CONFIG=v1.
+    // docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables: of APP_CONFIG=v1.
     const NEW_HASH: u64 = 4_274_367_333;
     let fleet = Fleet::launch("cloneset-env", |set| {
         let set = set.with("/spec/template/spec/containers", reader()).template_annotation(KEY, "v0");

@@ -125,8 +125,9 @@ async fn labelled_order(fleet: &Fleet, key: &str, values: &[&str]) -> Vec<String
     order_of_update(fleet).await.iter().map(|pod| of[pod].clone()).collect()
 }
 
-/// Spec 30, scenario 32. The order is found anew for each Pod: the second one comes as the fifth, and the last
-/// one, which is not scattered any more, at any later time (spec 30 §13.1 step 1).
+/// Scenario 32 of docs/behaviour/in-place-update.md. The order is found anew for each Pod: the second one
+/// comes as the fifth, and the last one, which is not scattered any more, at any later time
+/// (docs/behaviour/in-place-update.md#scatter).
 #[tokio::test]
 async fn scattered_pods_are_updated_far_from_one_another() {
     let fleet = Fleet::launch("cloneset-scatter", |set| {
@@ -141,7 +142,7 @@ async fn scattered_pods_are_updated_far_from_one_another() {
     assert_eq!(places[..2], [0, 4]);
 }
 
-/// Spec 30, scenario 33.
+/// Scenario 33 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn heavier_pods_are_updated_first() {
     let term =

@@ -1,4 +1,4 @@
-//! ControllerRevisions (spec 30 §22).
+//! ControllerRevisions (docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 use futures::{StreamExt, stream};
 use kit::builders::{object, workload};
@@ -31,7 +31,7 @@ async fn a_revision_is_the_same_as_that_of_the_reference() {
     assert_eq!((label(pod, REVISION), label(pod, "pod-template-hash")), ("web-86f599f8d5", "86f599f8d5"));
 }
 
-/// Scenario 14, and spec 31's scenario 28.
+/// Scenario 14 and scenario 28 of docs/behaviour/cloneset.md.
 #[tokio::test]
 async fn a_rollout_that_is_taken_back_touches_only_what_had_changed() {
     let fleet =

@@ -61,7 +61,8 @@ async fn a_partition_in_percent_keeps_all_only_at_one_hundred() {
     assert_eq!(with_image(&single.pods().await, NEW), 0);
 }
 
-/// Scenario 9: a v1alpha1 client, whose object may be changed in v1beta1 too (sharp edge 2).
+/// Scenario 9: a v1alpha1 client, whose object may be changed in v1beta1 too
+/// (docs/behaviour/cloneset.md#validation).
 #[tokio::test]
 async fn surge_alone_keeps_everything_available() {
     let options = fake_nodes::Options::nodes(2).binding_pods();
@@ -128,7 +129,8 @@ async fn a_pause_stops_updates_and_nothing_else() {
     assert!(uids(&before).iter().all(|uid| uids(&after).contains(uid)));
 }
 
-/// Scenario 18, and spec 30's scenario 7: what cannot be changed in place is recreated, with its claims.
+/// Scenario 18 and scenario 7 of docs/behaviour/lifecycle.md: what cannot be changed in place is recreated,
+/// with its claims.
 #[tokio::test]
 async fn recreated_pods_get_new_claims() {
     let fleet = Fleet::launch("cloneset-recreate", |set| {
@@ -226,7 +228,7 @@ async fn progress_says_why_a_rollout_rests() {
     reasoned("CloneSetPaused").await;
 }
 
-/// Spec 30, scenario 8.
+/// Scenario 8 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn another_order_of_containers_needs_new_pods() {
     let fleet = Fleet::launch("cloneset-swapped", |set| {

@@ -1,4 +1,5 @@
-//! What OpenKruise left behind is taken over, and a restart changes nothing (spec 31 §15, scenario 37).
+//! What OpenKruise left behind is taken over, and a restart changes nothing (scenario 37 of
+//! docs/behaviour/cloneset.md, docs/behaviour/cloneset.md#objects-of-openkruise).
 
 use futures::future::join_all;
 use kit::ApiServer;
@@ -17,10 +18,10 @@ use crate::product::{self, Options, Product};
 use crate::service;
 use crate::support::{Shop, Stored, call, create, in_use};
 
-/// The data of a revision, as a running reference stored it (spec 30 §2.2).
+/// The data of a revision, as a running reference stored it (docs/behaviour/revisions.md#hash-and-name).
 pub(super) const DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
 const HASH: &str = "86f599f8d5";
-/// Of [`claim_templates`] (spec 30 §2.5).
+/// Of [`claim_templates`] (docs/behaviour/revisions.md#claim-hash).
 const CLAIMS_HASH: &str = "1129974074";
 const CLAIM: &str = "pvc-1";
 /// CloneSets of each version.
@@ -90,7 +91,8 @@ impl Left {
             .with("/data", serde_json::from_str::<Value>(DATA).unwrap())
             .with("/revision", 1);
         let revision = Stored::create(&shop.client, revision).await;
-        // Both forms of the label (spec 30 §2.6); the gate is missing on Pods of older versions.
+        // Both forms of the label (docs/behaviour/revisions.md#revision-labels-of-pods); the gate is missing
+        // on Pods of older versions.
         let short = number % 2 == 1;
         let id = format!("{number:05}");
         let claim_name = format!("{CLAIM}-{name}-{id}");
@@ -235,7 +237,7 @@ async fn leave_behind(shop: &Shop) -> Vec<Left> {
     left
 }
 
-/// Scenario 37, and spec 30's scenarios 16 and 35.
+/// Scenario 37 and scenarios 16 and 35 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn neither_takeover_nor_restart_touches_what_is_as_it_should_be() {
     let server = ApiServer::start(kit::Options::default()).await;

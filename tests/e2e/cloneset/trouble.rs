@@ -155,7 +155,7 @@ async fn a_mistyped_claim_template_is_refused_with_its_place() {
     }
 }
 
-/// Spec 50, sharp edge 10.
+/// docs/behaviour/deletion-protection.md#warnings.
 #[tokio::test]
 async fn a_protection_that_means_nothing_is_warned_of() {
     let fleet = Fleet::launch("cloneset-warned", |set| set.replicas(1)).await;

@@ -1,4 +1,5 @@
-//! Templates of CloneSets: what is filled in, and what is refused (spec 00 §7, scenarios 23 to 26 and 29 to 32).
+//! Templates of CloneSets: what is filled in, and what is refused (scenarios 23 to 26 and
+//! 29 to 32 of docs/behaviour/pod-template.md).
 
 use kit::ApiServer;
 use kit::builders::Object;

@@ -1,4 +1,5 @@
-//! The webhook is killed in the middle of conversions (pain 21).
+//! The webhook is killed in the middle of conversions
+//! (docs/behaviour/api-and-registration.md#version-conversion).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

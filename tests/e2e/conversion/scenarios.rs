@@ -1,4 +1,4 @@
-//! Spec 00, scenarios 12 to 22 and 39.
+//! Scenarios 12 to 22 and 39 of docs/behaviour/api-and-registration.md.
 
 use kit::builders::{Object, workload};
 use serde_json::{Value, json};

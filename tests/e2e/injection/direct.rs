@@ -51,8 +51,8 @@ async fn what_is_no_pod_is_a_bad_request() {
     assert_eq!(names(&patched(&bare, &response)["spec"]["containers"]), ["main", "log"]);
 }
 
-/// Sharp edge 5 of spec 10: fields that this program has never heard of stay where they are, also when
-/// containers come in front of theirs.
+/// docs/behaviour/pod-mutation.md#the-review and docs/behaviour/pod-mutation.md: fields that this program has
+/// never heard of stay where they are, also when containers come in front of theirs.
 #[tokio::test]
 async fn fields_of_the_future_stay_where_they_are() {
     let shop = Shop::open("future").await;

@@ -1,4 +1,5 @@
-//! The worked examples of spec 10 §12, whole, as the API server stores them.
+//! The worked examples of docs/behaviour/pod-mutation.md#examples-of-injection, whole, as the API server
+//! stores them.
 
 use kit::builders::{Object, pod, sidecar_set};
 use serde_json::{Value, json};

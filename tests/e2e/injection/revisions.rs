@@ -1,4 +1,5 @@
-//! Injection from older revisions (spec 10 §5.2). The revisions are written by hand.
+//! Injection from older revisions (docs/behaviour/pod-mutation.md#injected-revision). The revisions are
+//! written by hand.
 
 use kit::builders::object;
 use kit::wait_for;

@@ -1,4 +1,5 @@
-//! What sidecars take over from the app's containers (spec 10 §5.6, §5.7).
+//! What sidecars take over from the app's containers (docs/behaviour/pod-mutation.md#shared-volumes and
+//! docs/behaviour/pod-mutation.md#transferred-variables).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A cluster at rest (pain 17).
+//! A cluster at rest (docs/behaviour/server.md#a-cluster-at-rest).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

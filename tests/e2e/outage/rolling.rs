@@ -1,4 +1,4 @@
-//! Replicas that are replaced again and again while calls come in (pain 5).
+//! Replicas that are replaced again and again while calls come in (docs/behaviour/server.md#shutdown).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

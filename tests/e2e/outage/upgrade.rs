@@ -1,4 +1,4 @@
-//! Objects of an older release (decision 1): readiness must not wait for itself.
+//! Objects of an older release (docs/behaviour/server.md#readiness): readiness must not wait for itself.
 
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ async fn started_alone(server: &ApiServer, options: Options) -> (Product, servic
     (product, endpoint)
 }
 
-/// Conversion goes on, and only what needs the missing cache is refused (pain 21).
+/// Conversion goes on, and only what needs the missing cache is refused (docs/behaviour/server.md#readiness).
 async fn what_needs_no_cache_is_answered(server: &ApiServer, product: &Product) {
     let direct = direct_of(server, product.port).await;
     let converted = conversion_of_a_clone_set(&direct).await;

@@ -1,4 +1,4 @@
-//! Deletes that Kubernetes itself asks for (spec 50 §7).
+//! Deletes that Kubernetes itself asks for (docs/behaviour/deletion-protection.md#protection-and-kubernetes).
 
 use kit::wait_for;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions (spec 50 §4.4).
+//! CustomResourceDefinitions (docs/behaviour/deletion-protection.md#cascading-for-definitions).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

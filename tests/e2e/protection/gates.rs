@@ -1,4 +1,4 @@
-//! What the feature gates switch (spec 50 §2).
+//! What the feature gates switch (docs/behaviour/deletion-protection.md#gates-of-deletion-protection).
 
 use kit::ApiServer;
 use kit::wait_for;

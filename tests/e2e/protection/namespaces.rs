@@ -1,4 +1,4 @@
-//! Namespaces (spec 50 §4.3).
+//! Namespaces (docs/behaviour/deletion-protection.md#cascading-for-namespaces).
 
 use kit::builders::{Object, object, pod};
 use kit::fake_nodes::{self, FakeNodes};
@@ -100,7 +100,8 @@ async fn a_cascading_namespace_is_kept_while_it_has_bound_claims() {
     other.deleted().await;
 }
 
-/// Sharp edges 9 and 10: the client is told what will hold the namespace, and which label means nothing.
+/// docs/behaviour/deletion-protection.md#warnings: the client is told what will hold the namespace, and which
+/// label means nothing.
 #[tokio::test]
 async fn a_namespace_that_will_hang_is_told_of() {
     let site = site().await;

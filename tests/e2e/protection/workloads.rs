@@ -1,4 +1,4 @@
-//! Workloads (spec 50 §4.2).
+//! Workloads (docs/behaviour/deletion-protection.md#cascading-for-workloads).
 
 use kit::builders::{Object, stateful_set, workload};
 use kit::fake_nodes::{self, FakeNodes};

@@ -1,4 +1,4 @@
-//! Pods that slip in while admission is away (users' pain 4).
+//! Pods that slip in while admission is away (docs/sidecarset-pods.md#evict-missed-pods).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Each reason for which a Pod has no sidecars, or not the present ones (users' pain 13): annotation, warning
-//! and command say it in the same words.
+//! Each reason for which a Pod has no sidecars, or not the present ones (docs/sidecarset-pods.md#see-it):
+//! annotation, warning and command say it in the same words.
 
 use kit::builders::{deployment, pod};
 use serde_json::{Value, json};

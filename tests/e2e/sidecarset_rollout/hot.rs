@@ -1,4 +1,5 @@
-//! Hot upgrade: two twins, of which one works and the other one waits (spec 20 §9).
+//! Hot upgrade: two twins, of which one works and the other one waits
+//! (docs/behaviour/sidecarset.md#hot-upgrade).
 
 use kit::builders::Object;
 use kit::fake_nodes;
@@ -59,7 +60,7 @@ async fn ready_after(fleet: &Fleet, pod: &str, time: &str) {
     fleet.pod(pod).patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: time}}})).await;
 }
 
-/// Scenario 22, the table of spec 20 §9.1.
+/// Scenario 22, the table of docs/behaviour/sidecarset.md#states-of-the-twins.
 #[tokio::test]
 async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     let fleet = Fleet::launch("hot", 1, hot).await;
@@ -104,7 +105,7 @@ async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     assert_eq!(second.course("web-0", serves).await, [true]);
 }
 
-/// Scenario 23, and sharp edge 3.
+/// Scenario 23, docs/behaviour/sidecarset.md#upgrade-step.
 #[tokio::test]
 async fn a_twin_that_never_gets_ready_leaves_the_old_one_at_work() {
     let fleet = Fleet::launch("broken", 2, hot).await;

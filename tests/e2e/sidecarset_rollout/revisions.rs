@@ -72,7 +72,7 @@ async fn the_chart_grants_what_owner_references_need() {
     }
 }
 
-/// Scenario 9; the names are test vectors of spec 20 §5.
+/// Scenario 9; the names are test vectors of docs/behaviour/sidecarset.md#revisions.
 #[tokio::test]
 async fn revisions_have_the_names_of_the_reference() {
     let shop = Shop::open("names").await;
@@ -161,7 +161,7 @@ async fn custom_versions_are_labels_and_can_be_injected() {
     let pod = fleet.shop.admit(fleet.shop.pod("web-0")).await;
     assert_eq!(image_of(&pod, "log"), OLD);
     fleet.wait_status("the Pod to be counted as old", json!({"matchedPods": 1, "updatedPods": 0})).await;
-    // Spec 20 §10: such a Pod is updated like any other.
+    // docs/behaviour/sidecarset.md#interplay-with-other-features: such a Pod is updated like any other.
     fleet.set.patch(&json!({"spec": {"updateStrategy": {"paused": false}}})).await;
     fleet.wait_status("the Pod to be updated", json!({"updatedReadyPods": 1})).await;
     assert_eq!(fleet.with_image(NEW).await, ["web-0"]);

@@ -25,7 +25,7 @@ async fn only_pods_with_the_sidecar_are_counted() {
     assert_eq!((&status["updatedReadyPods"], &status["collisionCount"]), (&json!(4), &json!(0)));
 }
 
-/// Scenario 18, and sharp edge 1: also for type `NotUpdate` every change of a Pod shows.
+/// Scenario 18, docs/behaviour/sidecarset.md#triggers: also for type `NotUpdate` every change of a Pod shows.
 #[tokio::test]
 async fn a_set_that_never_updates_counts_all_the_same() {
     let fleet = Fleet::launch("never", 2, |set| set.with("/spec/updateStrategy/type", "NotUpdate")).await;

@@ -11,10 +11,10 @@ use super::{HASH, HASH_WITHOUT_IMAGE, is_ready};
 use crate::product::{self, NAMESPACE, Product};
 use crate::support::{Shop, Stored};
 
-/// Test vectors of spec 10 §5.13 for the SidecarSet `logship`.
+/// Test vectors of docs/behaviour/pod-mutation.md#sidecarset-hash for the SidecarSet `logship`.
 const LOGSHIP_HASH: &str = "bcxfw7cfx89vzd8v9d4z78946992xw946xwdvz8944d4496zdzx6xczbvv25xfx2";
 const LOGSHIP_HASH_WITHOUT_IMAGE: &str = "7f4z7d4wwb6v2b7bxx64db6w24cz7b4wx45658d9zwf25w5dcd45242f54x5dxcd";
-/// The data of its revision, as the reference stores it (spec 20 §5).
+/// The data of its revision, as the reference stores it (docs/behaviour/sidecarset.md#revisions).
 const DATA: &str = r#"{"spec":{"$patch":"replace","containers":[{"env":[{"name":"LEVEL","value":"info"}],"image":"registry.example.com/shipper:1.4.0","imagePullPolicy":"IfNotPresent","name":"shipper","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"enabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","transferEnv":[{"envName":"SHOP_REGION","sourceContainerName":"shop"}],"upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/var/spool","name":"spool"}]}],"imagePullSecrets":[{"name":"regcred"}],"initContainers":[{"command":["sh","-c","mkdir -p /logs/a \u0026\u0026 ls /logs \u003e /logs/b"],"image":"registry.example.com/prep:2.0","imagePullPolicy":"IfNotPresent","name":"prep-logs","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"disabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/logs","name":"spool"}]}],"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"spool"},{"emptyDir":{},"name":"unused"}]}}"#;
 
 /// The SidecarSet as the reference's webhook left it: what its types know, with their defaults.

@@ -13,7 +13,7 @@ use crate::support::{KeptImages, Stored, annotation, named};
 
 const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 
-/// Scenario 13, and spec 20 §8.2.
+/// Scenario 13 of docs/behaviour/sidecarset.md, docs/behaviour/sidecarset.md#updating-one-pod.
 #[tokio::test]
 async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
     let fleet = Fleet::open("roll", |set| set).await;
@@ -107,7 +107,7 @@ async fn a_pause_concerns_running_pods_only() {
     fleet.wait_status("all to be new", json!({"updatedReadyPods": 3})).await;
 }
 
-/// Scenario 17, and sharp edge 5.
+/// Scenario 17, docs/behaviour/sidecarset.md#condition-sidecarsetupgradable.
 #[tokio::test]
 async fn what_cannot_change_in_place_is_told_and_skipped() {
     let fleet = Fleet::launch("env", 2, |set| set).await;
@@ -187,7 +187,8 @@ async fn annotations_go_with_the_image_and_never_alone() {
     assert_eq!((mode("web-0").await, mode("web-1").await), ("c".to_owned(), "c".to_owned()));
 }
 
-/// Sharp edge 2: what is wrong with one Pod is told, and the others go on.
+/// docs/behaviour/sidecarset.md#pods-that-are-refused: what is wrong with one Pod is told, and the others go
+/// on.
 #[tokio::test]
 async fn one_bad_pod_does_not_hold_the_others() {
     allowing_annotations().await;
@@ -206,8 +207,8 @@ async fn one_bad_pod_does_not_hold_the_others() {
     fleet.wait_status("the mended Pod to follow", json!({"updatedReadyPods": 3})).await;
 }
 
-/// Sharp edge 2: with one Pod at a time, a Pod whose update a policy refuses takes nobody's place, and it is
-/// told of.
+/// docs/behaviour/sidecarset.md#pods-that-are-refused: with one Pod at a time, a Pod whose update a policy
+/// refuses takes nobody's place, and it is told of.
 #[tokio::test]
 async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
     let fleet = Fleet::launch("policy", 5, |set| set).await;

@@ -58,7 +58,7 @@ fn other_operation(kind: Kind, request: &Request<'_>) -> Verdict {
     )
 }
 
-/// Passes, and tells of what the client may not expect (spec 50, sharp edges 9 and 10).
+/// Passes, and tells of what the client may not expect (docs/behaviour/deletion-protection.md#warnings).
 async fn allowed(admission: &Admission, kind: Kind, request: &Request<'_>, deadline: Deadline) -> Verdict {
     let mut warnings = Vec::new();
     if let Some(object) = request.old_object

@@ -1,4 +1,4 @@
-//! The HTTP contract of spec 00 §4.2, and what bad input gets.
+//! The HTTP contract of docs/behaviour/server.md#http-of-reviews, and what bad input gets.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Which caches `/mutate-pod` waits for (spec 10 §2): those of features that must not be missed.
+//! Which caches `/mutate-pod` waits for (docs/behaviour/pod-mutation.md#what-a-review-waits-for): those of
+//! features that must not be missed.
 
 use cluster::files::Objects;
 use cluster::index::CacheState;

@@ -1,4 +1,5 @@
-//! Deletion protection from the review to the answer, the counters and the log (spec 50 §10).
+//! Deletion protection from the review to the answer, the counters and the log
+//! (docs/behaviour/deletion-protection.md#acceptance-scenarios).
 
 use std::fs;
 
@@ -98,7 +99,7 @@ async fn scenarios_2_to_4_a_namespace_is_kept_by_what_is_active_in_it() {
     }
 }
 
-/// Sharp edges 9 and 10.
+/// docs/behaviour/deletion-protection.md#warnings.
 #[tokio::test]
 async fn a_delete_that_passes_tells_what_it_leaves_behind() {
     let manifests = [

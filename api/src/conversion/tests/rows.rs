@@ -1,4 +1,5 @@
-//! The rows of the tables of spec 00 §1.4 and spec 51 §2, kind by kind.
+//! The rows of the tables of docs/behaviour/api-and-registration.md#version-conversion and
+//! docs/behaviour/api-and-registration.md#conversion-of-podunavailablebudget, kind by kind.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The volume claims of a CloneSet's Pods (spec 31 §12): which belong to a Pod, which a new Pod can take
-//! over, and which have to go.
+//! The volume claims of a CloneSet's Pods (docs/behaviour/cloneset.md#volume-claims): which belong to a Pod,
+//! which a new Pod can take over, and which have to go.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -150,7 +150,8 @@ pub(super) fn cleanup(
     let reuse = set.spec.scale_strategy.enable_pvc_reuse;
     let mut actions = Vec::new();
     for (id, claims) in &claims.0 {
-        // A claim whose Pod could not be created yet waits for the next try (sharp edge 18).
+        // A claim whose Pod could not be created yet waits for the next try
+        // (docs/behaviour/cloneset.md#volume-claims).
         if taken.active.contains(id) || (misses_pods && snapshot.refused.contains(*id)) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! How many Pods to create, to delete and to update: the whole arithmetic of a CloneSet (spec 31 §6) as
-//! one function of a few numbers.
+//! How many Pods to create, to delete and to update: the whole arithmetic of a CloneSet
+//! (docs/behaviour/cloneset.md#counting-pods) as one function of a few numbers.
 //!
 //! Invariants:
 //! 1. With what it asks for, a CloneSet never has more than `replicas + maxSurge` Pods.
@@ -13,7 +13,7 @@ use crate::text::percent::{self, Rounding};
 #[cfg(test)]
 mod tests;
 
-/// What the CloneSet asks for, as numbers of Pods (spec 31 §6.1).
+/// What the CloneSet asks for, as numbers of Pods (docs/behaviour/cloneset.md#numbers-and-percentages).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Pods wanted.

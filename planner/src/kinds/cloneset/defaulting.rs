@@ -1,5 +1,5 @@
-//! What the API server stores for a CloneSet where its author said nothing (spec 31 §3), as a patch of the
-//! object that was sent, in its version.
+//! What the API server stores for a CloneSet where its author said nothing
+//! (docs/behaviour/cloneset.md#defaulting), as a patch of the object that was sent, in its version.
 
 use api::features::FeatureGates;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Which Pods go first when there are too many (spec 31 §7.2): those that serve least, cost least, and
-//! leave the others spread best.
+//! Which Pods go first when there are too many (docs/behaviour/cloneset.md#order-of-deletion): those that
+//! serve least, cost least, and leave the others spread best.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
-//! The scale step (spec 31 §7): brings the number of Pods to what is wanted, and deletes those that are to
-//! be deleted.
+//! The scale step (docs/behaviour/cloneset.md#scale-step): brings the number of Pods to what is wanted, and
+//! deletes those that are to be deleted.
 //!
-//! Where Pods are missing, Pods that are let go by their preDelete hook and named Pods that serve nobody
-//! are deleted all the same: they would otherwise wait as long as creation is held up (sharp edge 7).
+//! Where Pods are missing, Pods that are let go by their preDelete hook and named Pods that serve nobody are
+//! deleted all the same: they would otherwise wait as long as creation is held up
+//! (docs/behaviour/cloneset.md#scale-step).
 
 use api::labels::CLONESET_INSTANCE_ID;
 use serde::Deserialize;
@@ -80,7 +81,7 @@ fn keep_after_all(working: &Working<'_>) -> Vec<Action> {
 fn create(working: &Working<'_>, difference: Difference, random: &mut Random, scale: &mut Scale) {
     let Difference { up, up_limit, up_old, .. } = difference;
     let is_new = working.set().status.observed_generation != working.set().metadata.generation;
-    // Once per change, not with every look at it (sharp edge 8).
+    // Once per change, not with every look at it (docs/behaviour/cloneset.md#events).
     if up > up_limit && (up_limit > 0 || is_new) {
         let message =
             format!("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: {up_limit}");

@@ -1,4 +1,5 @@
-//! Acceptance scenarios of spec 31 §17 that need no API server, and properties of whole plans.
+//! Acceptance scenarios of docs/behaviour/cloneset.md#acceptance-scenarios that need no API server, and
+//! properties of whole plans.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

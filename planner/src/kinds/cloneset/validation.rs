@@ -1,8 +1,8 @@
-//! What a CloneSet may say (spec 31 §4).
+//! What a CloneSet may say (docs/behaviour/cloneset.md#validation).
 //!
-//! Both versions obey the same rules, each with its own paths and words; where OpenKruise checks something
-//! in v1alpha1 only, it is checked in v1beta1 too, and where one of its checks is a slip, it is not made
-//! (spec 31, sharp edges 1 to 4).
+//! Both versions obey the same rules, each with its own paths and words; where OpenKruise checks something in
+//! v1alpha1 only, it is checked in v1beta1 too, and where one of its checks is a slip, it is not made
+//! (docs/behaviour/cloneset.md#validation).
 //!
 //! ```text
 //!   template    the Pod template, and what of it may change under InPlaceOnly
@@ -117,8 +117,9 @@ pub struct Context<'a> {
     pub pod: &'a dyn Fn(&str) -> NamedPod,
 }
 
-/// The names in `podsToDelete` that the stored object does not have: their Pods must exist (spec 31 §4).
-/// What cannot be the name of a Pod is not among them, so that it never becomes part of a request.
+/// The names in `podsToDelete` that the stored object does not have: their Pods must exist
+/// (docs/behaviour/cloneset.md#validation). What cannot be the name of a Pod is not among them, so that it
+/// never becomes part of a request.
 pub fn newly_named(new: &str, old: Option<&str>) -> Vec<String> {
     let listed = |object: &str| {
         let value: Value = serde_json::from_str(object).unwrap_or_default();
@@ -313,7 +314,8 @@ fn equal(one: &LabelSelector, other: &LabelSelector) -> bool {
     labels(one) == labels(other) && expressions(one) == expressions(other)
 }
 
-/// The Pods' labels name the revision, whose name is too long where the CloneSet's is (sharp edge 14).
+/// The Pods' labels name the revision, whose name is too long where the CloneSet's is
+/// (docs/behaviour/cloneset.md#validation).
 fn long_name_warning(new: &Submitted, old: Option<&Submitted>, gates: &FeatureGates) -> Option<String> {
     const LONGEST: usize = 52;
     let name = &new.set.metadata.name;

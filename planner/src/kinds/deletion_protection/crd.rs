@@ -1,4 +1,5 @@
-//! `Cascading` for CustomResourceDefinitions (spec 50 §4.4).
+//! `Cascading` for CustomResourceDefinitions
+//! (docs/behaviour/deletion-protection.md#cascading-for-definitions).
 
 use api::features::{Feature, FeatureGates};
 use serde::Deserialize;
@@ -30,7 +31,8 @@ struct Names {
 }
 
 /// Refused while objects of the kind exist. A definition that was never established, or that serves no
-/// version, has no objects that anybody could reach (sharp edge 3).
+/// version, has no objects that anybody could reach
+/// (docs/behaviour/deletion-protection.md#cascading-for-definitions).
 pub(super) fn cascading(object: &Object<'_>, gates: &FeatureGates) -> Result<Assessment, serde_json::Error> {
     if !gates.enabled(Feature::DeletionProtectionForCRDCascadingGate) {
         let gate = Feature::DeletionProtectionForCRDCascadingGate;

@@ -1,5 +1,5 @@
 //! What a client is told beside "yes": a label that protects nothing, and a namespace that will not go
-//! (spec 50, sharp edges 9 and 10).
+//! (docs/behaviour/deletion-protection.md#warnings).
 
 use api::features::FeatureGates;
 use api::labels::DELETE_PROTECTION;
@@ -51,7 +51,8 @@ pub fn name(object: &RawValue) -> Option<String> {
     object.metadata?.name
 }
 
-/// Says so where the object has the label with a value that means nothing (sharp edge 10).
+/// Says so where the object has the label with a value that means nothing
+/// (docs/behaviour/deletion-protection.md#warnings).
 pub fn unknown_value(object: &RawValue) -> Option<String> {
     let object: Object<'_> = serde_json::from_str(object.get()).ok()?;
     let value = object.metadata?.labels?.protection?;
@@ -59,7 +60,8 @@ pub fn unknown_value(object: &RawValue) -> Option<String> {
         .then(|| format!("label {DELETE_PROTECTION}={value} protects nothing: write Always or Cascading"))
 }
 
-/// Says which of `objects`, those of a namespace that is deleted, will be kept and hold it (sharp edge 9).
+/// Says which of `objects`, those of a namespace that is deleted, will be kept and hold it
+/// (docs/behaviour/deletion-protection.md#warnings).
 pub fn left_behind<'a>(
     objects: impl IntoIterator<Item = (Namespaced, &'a RawValue)>,
     gates: &FeatureGates,

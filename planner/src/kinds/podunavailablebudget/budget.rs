@@ -20,7 +20,8 @@ pub struct Budget {
     created: Timestamp,
 }
 
-/// A workload by group, kind and name; versions do not matter (spec 00 §8).
+/// A workload by group, kind and name; versions do not matter
+/// (docs/behaviour/api-and-registration.md#objects-of-older-releases).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workload<'a> {
     pub(crate) group: Cow<'a, str>,
@@ -57,7 +58,8 @@ impl Entry for Budget {
         &self.name
     }
 
-    /// A budget that names its workload goes first, then the oldest, then by name (spec 51 §21.15).
+    /// A budget that names its workload goes first, then the oldest, then by name
+    /// (docs/behaviour/pod-mutation.md#podunavailablebudget-mark).
     fn precedence(&self, other: &Self) -> Ordering {
         let rank = |budget: &Self| (budget.target.is_none(), budget.created);
         rank(self).cmp(&rank(other)).then_with(|| self.name.cmp(&other.name))

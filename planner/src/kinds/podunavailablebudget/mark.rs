@@ -1,4 +1,5 @@
-//! The mark of a new Pod: the name of the budget that protects it (spec 10 §7, spec 51 §6).
+//! The mark of a new Pod: the name of the budget that protects it
+//! (docs/behaviour/pod-mutation.md#podunavailablebudget-mark).
 //!
 //! Guarantees: a Pod is never refused, and nothing is asked of the cluster. A Pod that can't be
 //! connected with its budget here gets its mark from the budget's controller.

@@ -1,4 +1,5 @@
-//! Puts the containers of a SidecarSet together for one Pod (spec 10 §5.5, §5.9).
+//! Puts the containers of a SidecarSet together for one Pod
+//! (docs/behaviour/pod-mutation.md#building-containers and docs/behaviour/pod-mutation.md#hot-upgrade-pair).
 
 use std::borrow::Cow;
 

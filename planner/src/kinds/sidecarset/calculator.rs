@@ -1,4 +1,4 @@
-//! The expression language of `resourcesPolicy` (spec 10 §5.8, spec 30 §18).
+//! The expression language of `resourcesPolicy` (docs/behaviour/sidecarset.md#resource-expressions).
 //!
 //! ```text
 //!   sum     = product { ("+" | "-") product }

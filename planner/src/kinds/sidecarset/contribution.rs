@@ -123,7 +123,7 @@ pub(crate) struct AnnotationPatch {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// How an annotation meets one that the Pod has already (spec 10 §5.4).
+/// How an annotation meets one that the Pod has already (docs/behaviour/pod-mutation.md#patched-annotations).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchPolicy {
     Retain,
@@ -213,7 +213,7 @@ impl Sidecar {
             volume_devices: Elements::of_mounts(&own_devices),
             resources: pieces.resources.map(Into::into),
             volumes: used,
-            // Unset, it means what defaulting would write (spec 20 §3).
+            // Unset, it means what defaulting would write (docs/behaviour/sidecarset.md#defaulting).
             before: match fields.pod_inject_policy.as_str() {
                 "" => !init,
                 policy => policy == "BeforeAppContainer",
@@ -239,8 +239,9 @@ impl Sidecar {
     }
 }
 
-/// Own variables without those that injection itself sets, then `IS_INJECTED`: whoever defines a sidecar
-/// by copying it from a live Pod would else have them twice (spec 10 §13.7).
+/// Own variables without those that injection itself sets, then `IS_INJECTED`: whoever defines a sidecar by
+/// copying it from a live Pod would else have them twice
+/// (docs/behaviour/pod-mutation.md#building-containers).
 fn env(list: &str, hot: bool) -> Result<Elements, serde_json::Error> {
     let mut elements = Elements::default();
     let mut text = String::with_capacity(list.len() + 64);

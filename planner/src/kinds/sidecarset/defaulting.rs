@@ -1,5 +1,6 @@
-//! What the API server stores for a SidecarSet: defaults and hashes (spec 20 §3), as a patch of the
-//! object that was sent. Fields that no rule knows stay in it; they do not take part in the hashes.
+//! What the API server stores for a SidecarSet: defaults and hashes
+//! (docs/behaviour/sidecarset.md#defaulting), as a patch of the object that was sent. Fields that no rule
+//! knows stay in it; they do not take part in the hashes.
 
 use api::{APPS_GROUP, annotations};
 use serde::Deserialize;

@@ -1,8 +1,9 @@
 //! The ControllerRevisions of a SidecarSet: which one is current, what to write so that there is one, and
-//! which are not needed any more (spec 20 §5).
+//! which are not needed any more (docs/behaviour/sidecarset.md#revisions).
 //!
 //! Data is compared by meaning and names are made from the bytes that OpenKruise would store, so an
-//! installation of OpenKruise is taken over, and handed back, without a new revision (spec 20 §12.19).
+//! installation of OpenKruise is taken over, and handed back, without a new revision
+//! (docs/behaviour/sidecarset.md#revisions).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

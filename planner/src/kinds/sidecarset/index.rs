@@ -26,7 +26,8 @@ pub struct Entry {
     pub contribution: Result<Contribution, String>,
     pub(crate) pods: PodSelector,
     pub(crate) namespaces: NamespaceSelector,
-    /// Namespaces that its selector names; empty for one that is cluster-wide (spec 10 §5.1).
+    /// Namespaces that its selector names; empty for one that is cluster-wide
+    /// (docs/behaviour/pod-mutation.md#matching-sidecarsets).
     scope: Vec<String>,
 }
 
@@ -84,7 +85,7 @@ fn shrink(spec: &mut Spec) {
     spec.volumes.shrink_to_fit();
 }
 
-/// The namespaces that a selector names, by the rule of spec 10 §5.1.2.
+/// The namespaces that a selector names, by the rule of docs/behaviour/pod-mutation.md#matching-sidecarsets.
 pub(crate) fn scope(selector: Option<&LabelSelector>) -> Vec<String> {
     let Some(selector) = selector else { return Vec::new() };
     if let Some(name) = selector.match_labels.as_ref().and_then(|labels| labels.get(NAMESPACE_NAME)) {
@@ -180,7 +181,8 @@ impl Index {
     }
 
     /// The SidecarSets that may match a Pod; each must still be matched in full. Those that name the
-    /// namespace come first, then the others, both sorted by name (spec 10 §13.1).
+    /// namespace come first, then the others, both sorted by name
+    /// (docs/behaviour/pod-mutation.md#matching-sidecarsets).
     pub(crate) fn candidates<'a>(
         &'a self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! Injection of SidecarSets into a Pod (spec 10 §5).
+//! Injection of SidecarSets into a Pod (docs/behaviour/pod-mutation.md#sidecarset-injection).
 //!
 //! ```text
 //!   choose          which SidecarSets, in which state            matching

@@ -1,4 +1,4 @@
-//! Which SidecarSets a Pod gets, and from which revision (spec 10 §5.1 to §5.3).
+//! Which SidecarSets a Pod gets, and from which revision (docs/behaviour/pod-mutation.md).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
-//! The annotations that injection leaves on a Pod: those of `patchPodMetadata` (spec 10 §5.4), and the
-//! record of what was injected (§5.9, §5.11).
+//! The annotations that injection leaves on a Pod: those of `patchPodMetadata`
+//! (docs/behaviour/pod-mutation.md#patched-annotations), and the record of what was injected
+//! (docs/behaviour/pod-mutation.md#hot-upgrade-pair and
+//! docs/behaviour/pod-mutation.md#the-record-on-the-pod).
 
 use std::collections::{BTreeMap, BTreeSet};
 

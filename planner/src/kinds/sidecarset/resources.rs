@@ -1,4 +1,5 @@
-//! Resources of a sidecar, computed from those of the Pod's own containers (spec 10 §5.8).
+//! Resources of a sidecar, computed from those of the Pod's own containers
+//! (docs/behaviour/pod-mutation.md#resources-policy).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The rollout of a SidecarSet: which Pods get the present sidecars now, how, and why the others wait (spec
-//! 20 §6 to §9).
+//! The rollout of a SidecarSet: which Pods get the present sidecars now, how, and why the others wait
+//! (docs/behaviour/sidecarset.md).
 //!
 //! ```text
 //!   set         RolloutSet: what is kept of a SidecarSet; which Pods belong to it
@@ -239,13 +239,13 @@ impl Plan {
     }
 }
 
-/// Plans the next writes of a rollout (spec 20 §7).
+/// Plans the next writes of a rollout (docs/behaviour/sidecarset.md#reconcile).
 pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     plan_around(snapshot, &Refused::new(), now)
 }
 
-/// As [`plan`], without writes to the Pods that were refused before. Others go in their place: they count
-/// as old Pods, and not as Pods that are being updated (spec 20 §12.2).
+/// As [`plan`], without writes to the Pods that were refused before. Others go in their place: they count as
+/// old Pods, and not as Pods that are being updated (docs/behaviour/sidecarset.md#pods-that-are-refused).
 pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -> Plan {
     let set = snapshot.set;
     if set.deleting {
@@ -266,7 +266,8 @@ pub fn plan_around(snapshot: &Snapshot<'_>, refused: &Refused, now: Timestamp) -
         plan.waiting = all_wait(Hold::NeverUpdated);
         return plan;
     }
-    // What was begun is finished, even while paused: else two live twins stay (spec 20 §12.4).
+    // What was begun is finished, even while paused: else two live twins stay
+    // (docs/behaviour/sidecarset.md#reset-step).
     let writable = |standing: &&Standing| !refused.contains_key(&standing.pod.metadata.uid);
     plan.pods.extend(standings.iter().filter(writable).filter_map(|standing| reset(set, standing, now)));
     if set.strategy.paused {
@@ -333,7 +334,8 @@ fn upgrade(
             condition::write(set, &standing.pod, upgradable, now).into_iter().collect();
         plan.pods.push(PodUpdate { pod: standing.pod.clone(), writes, step: Step::Condition });
     }
-    // Once for each change of the SidecarSet or of a Pod, not in every round (spec 20 §12.5).
+    // Once for each change of the SidecarSet or of a Pod, not in every round
+    // (docs/behaviour/sidecarset.md#condition-sidecarsetupgradable).
     let changed = set.status.observed_generation.is_none_or(|observed| observed < set.generation);
     if not_upgradable > 0 && (newly || changed) {
         let message = format!(

@@ -1,5 +1,5 @@
 //! What sidecars take over from the Pod's own containers: mounts, devices and environment variables
-//! (spec 10 §5.6, §5.7).
+//! (docs/behaviour/pod-mutation.md#shared-volumes and docs/behaviour/pod-mutation.md#transferred-variables).
 //!
 //! A container that this pass replaces is never a source: on a second review of the same Pod it would be
 //! the sidecar of the first, and the sidecars of one pass do not see each other.

@@ -1,4 +1,4 @@
-//! What a SidecarSet may say (spec 20 §4).
+//! What a SidecarSet may say (docs/behaviour/sidecarset.md#validation).
 //!
 //! ```text
 //!   metadata    name, canary and base
@@ -76,8 +76,8 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// Refuses a new object for `error`, and only warns about an existing one, which may be stored
-    /// with that flaw already (spec 20, sharp edge 9).
+    /// Refuses a new object for `error`, and only warns about an existing one, which may be stored with that
+    /// flaw already (docs/behaviour/sidecarset.md#spec-rules).
     fn refuse_new(&mut self, old: Option<&SidecarSet>, error: FieldError) {
         if old.is_none() {
             self.errors.push(error);
@@ -164,7 +164,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     let validation = validate(&submitted.object, old.as_ref(), context);
     warnings.extend(validation.warnings);
     match aggregate(&validation.errors) {
-        // The code of OpenKruise for this webhook (spec 00 §4.2).
+        // The code of OpenKruise for this webhook (docs/behaviour/api-and-registration.md#codes-of-denials).
         Some(message) => Verdict::deny(500, message),
         None => Verdict::Allow { edits: Patch::default(), warnings },
     }

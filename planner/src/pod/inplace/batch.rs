@@ -1,4 +1,6 @@
-//! Applying a change: which containers go first, and what waits for them (spec 30 §5.2 and §7.2).
+//! Applying a change: which containers go first, and what waits for them
+//! (docs/behaviour/in-place-update.md#batches-by-launch-priority and
+//! docs/behaviour/in-place-update.md#resources).
 
 use std::collections::{BTreeMap, BTreeSet};
 

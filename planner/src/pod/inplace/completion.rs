@@ -1,4 +1,5 @@
-//! Whether the containers of a Pod run what was last written to them (spec 30 §8).
+//! Whether the containers of a Pod run what was last written to them
+//! (docs/behaviour/in-place-update.md#completion).
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ pub enum Incomplete {
     Unknown(StateError),
 }
 
-/// The Pod's last update in place is completed, or there was none (spec 30 §8.1).
+/// The Pod's last update in place is completed, or there was none
+/// (docs/behaviour/in-place-update.md#completion).
 ///
 /// # Errors
 /// What it waits for.

@@ -1,4 +1,5 @@
-//! Whether a running Pod can be changed from one template to another (spec 30 §3).
+//! Whether a running Pod can be changed from one template to another
+//! (docs/behaviour/in-place-update.md#what-can-change-in-place).
 
 use std::collections::{BTreeMap, BTreeSet};
 

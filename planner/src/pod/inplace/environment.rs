@@ -1,5 +1,6 @@
 //! Environment variables that show labels or annotations of their Pod: they change only when the container
-//! restarts (spec 30 §3 and §8.3).
+//! restarts (docs/behaviour/in-place-update.md#what-can-change-in-place and
+//! docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables).
 
 use std::cell::OnceCell;
 
@@ -44,8 +45,8 @@ pub(super) fn sources(container: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
-/// The hash of the values that the variables of a container should show now (spec 30 §8.3); `None` where
-/// it has no such variable.
+/// The hash of the values that the variables of a container should show now
+/// (docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables); `None` where it has no such variable.
 pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<u32> {
     let whole = OnceCell::new();
     let mut variables: Vec<(&str, Option<&str>)> = container

@@ -17,7 +17,7 @@ pub enum SetsUpdating {
     Never,
 }
 
-/// How a kind of workload updates its Pods in place (spec 30 §1).
+/// How a kind of workload updates its Pods in place (docs/behaviour/in-place-update.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// How Pods carry their revision.

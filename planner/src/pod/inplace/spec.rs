@@ -1,5 +1,5 @@
-//! A change of a Pod in place, as data: computed from two templates, stored in the grace annotation while
-//! it waits (spec 30 §5.1).
+//! A change of a Pod in place, as data: computed from two templates, stored in the grace annotation while it
+//! waits (docs/behaviour/in-place-update.md#update-spec).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! How far a Pod's update in place is, as its annotation holds it (spec 30 §5.3), so that a restarted
-//! controller goes on where the last one stopped.
+//! How far a Pod's update in place is, as its annotation holds it
+//! (docs/behaviour/in-place-update.md#state-annotation), so that a restarted controller goes on where the
+//! last one stopped.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What two templates differ in, and whether a running Pod can take it (spec 30 §3).
+//! What two templates differ in, and whether a running Pod can take it
+//! (docs/behaviour/in-place-update.md#what-can-change-in-place).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,5 +1,6 @@
-//! When the launch priority controller lets containers start (spec 30 §17): a lower priority only after
-//! all containers of a higher one are ready.
+//! When the launch priority controller lets containers start
+//! (docs/behaviour/launch-priority.md#release-of-the-containers): a lower priority only after all containers
+//! of a higher one are ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,7 +12,7 @@ use crate::text::moment::rfc3339;
 
 /// The annotations with times in them, in the order in which their times are kept.
 const STAMPED: [&str; 2] = [SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE];
-/// What comes before a time (spec 10 §5.6).
+/// What comes before a time (docs/behaviour/pod-mutation.md#the-record-on-the-pod).
 const FIELD: &str = r#""updateTimestamp":""#;
 /// What stands where a time was.
 const TAKEN: &str = r#""updateTimestamp":"~""#;

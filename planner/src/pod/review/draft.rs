@@ -217,8 +217,8 @@ impl<'a> Draft<'a> {
         self.patch.add(Pointer::from_escaped(path), array(elements));
     }
 
-    /// Merges containers into a list: one of the same name is replaced in place, the others go in front
-    /// or behind, in their order (spec 10 §5.10, rule M).
+    /// Merges containers into a list: one of the same name is replaced in place, the others go in front or
+    /// behind, in their order (docs/behaviour/pod-mutation.md#merging-into-the-pod, rule M).
     pub(crate) fn merge(&mut self, list: ContainerList, additions: Vec<Placed>) {
         if additions.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Defaults of Pod templates, claim templates and sidecars (spec 00 §7.2 to §7.4), as patches: only
+//! Defaults of Pod templates, claim templates and sidecars (docs/behaviour/pod-template.md), as patches: only
 //! what is missing is written, everything else stays as the user spelt it.
 
 use api::features::{Feature, FeatureGates};

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The tag of an image, `latest` where neither tag nor digest is given, and empty where there is only
-/// a digest or the reference can't be parsed (spec 20 §3).
+/// The tag of an image, `latest` where neither tag nor digest is given, and empty where there is only a
+/// digest or the reference can't be parsed (docs/behaviour/sidecarset.md#defaulting).
 pub(crate) fn tag(image: &str) -> &str {
     static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let label = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";

@@ -1,5 +1,6 @@
-//! What users choose about the webhook entries while the server runs (users' pain 20): the value
-//! [`CHOICES_KEY`] of ConfigMap `kruise-configuration`, in YAML or JSON.
+//! What users choose about the webhook entries while the server runs
+//! (docs/behaviour/api-and-registration.md#choices-of-users): the value [`CHOICES_KEY`] of ConfigMap
+//! `kruise-configuration`, in YAML or JSON.
 //!
 //! ```yaml
 //! defaults:                      # for every entry

@@ -1,4 +1,5 @@
-//! The conversion stanza of a CustomResourceDefinition (spec 00 §1.4).
+//! The conversion stanza of a CustomResourceDefinition
+//! (docs/behaviour/api-and-registration.md#conversion-stanzas).
 
 use serde::Deserialize;
 

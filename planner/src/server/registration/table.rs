@@ -1,4 +1,4 @@
-//! The webhook entries of spec 00 §4.2 as data.
+//! The webhook entries of docs/behaviour/api-and-registration.md#webhook-entries as data.
 
 use api::{APPS_GROUP, POLICY_GROUP};
 
@@ -77,8 +77,8 @@ const fn protection(
     Entry { name, path, group, resource, versions, operations: DELETE, purpose: Purpose::Protection }
 }
 
-/// Create and update of these kinds have no rules of ours yet, so that only deletes are reviewed, and
-/// of those only the ones that the label marks (spec 50, sharp edge 8).
+/// Create and update of these kinds have no rules of ours yet, so that only deletes are reviewed, and of
+/// those only the ones that the label marks (docs/behaviour/deletion-protection.md#protection-webhooks).
 const fn workload(name: &'static str, path: &'static str, resource: &'static str) -> Entry {
     Entry { operations: DELETE, purpose: Purpose::WorkloadProtection, ..own(name, path, resource) }
 }

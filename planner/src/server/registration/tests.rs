@@ -490,7 +490,8 @@ fn a_host_that_is_an_ipv6_address_is_bracketed() {
     assert_eq!(endpoint.url("/convert"), "https://[fd00::5]:9876/convert");
 }
 
-/// Users' pain 20: each choice changes its fields of its entries, is visible, and goes without a trace.
+/// docs/behaviour/api-and-registration.md#choices-of-users: each choice changes its fields of its entries, is
+/// visible, and goes without a trace.
 #[test]
 fn each_choice_of_users_changes_its_entries_and_nothing_else() {
     let server = Server::new();

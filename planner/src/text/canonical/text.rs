@@ -20,7 +20,7 @@ pub enum Numbers {
     Double,
 }
 
-/// Appends a string as Go's encoder writes it (spec 10 §5.13).
+/// Appends a string as Go's encoder writes it (docs/behaviour/pod-mutation.md#sidecarset-hash).
 pub(super) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {

@@ -9,7 +9,8 @@ fn hashes(spec: &str) -> SidecarSetHashes {
 const C: &str = r#"{"name":"container1","image":"test-image"}"#;
 const I: &str = r#"{"name":"container1","image":"test-image","restartPolicy":"Always"}"#;
 
-/// The hashes of one container, and the same without its image (spec 10 §5.13).
+/// The hashes of one container, and the same without its image
+/// (docs/behaviour/pod-mutation.md#sidecarset-hash).
 const HASH_OF_C: &str = "w26c4x8fz245642fdv499b464248f974xddx4x55z5dw55bc6x66464fxz77dc78";
 const HASH_OF_C_WITHOUT_IMAGE: &str = "8wzddb4dvv9c6x8zdc77z4z75987424f457dfv6724ddw6zbdx467wz5x24fc759";
 

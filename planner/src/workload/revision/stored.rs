@@ -68,7 +68,8 @@ impl StoredRevision {
         self.metadata.annotations.get(CLONESET_CLAIMS_HASH).map(String::as_str)
     }
 
-    /// The claims of Pods at both revisions are alike, or it is not known that they differ (spec 30 §2.5).
+    /// The claims of Pods at both revisions are alike, or it is not known that they differ
+    /// (docs/behaviour/revisions.md#claim-hash).
     pub fn claims_agree_with(&self, other: &Self) -> bool {
         match (self.claims_hash(), other.claims_hash()) {
             (Some(one), Some(another)) => one == another,

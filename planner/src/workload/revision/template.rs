@@ -50,7 +50,7 @@ impl RevisionData {
 }
 
 /// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where
-/// there are none (spec 30 §2.5).
+/// there are none (docs/behaviour/revisions.md#claim-hash).
 ///
 /// # Errors
 /// The path and the problem, where a field does not decode into its Go type.

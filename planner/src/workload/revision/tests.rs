@@ -17,8 +17,8 @@ const TEMPLATE: &str =
     r#"{"metadata":{"labels":{"app":"demo"}},"spec":{"containers":[{"name":"main","image":"nginx:1.25"}]}}"#;
 const DEFAULTED: &str = r#"{"spec":{"terminationGracePeriodSeconds":30,"containers":[{"name":"main","image":"nginx:1.25","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{}},"metadata":{"labels":{"app":"demo"}}}"#;
 
-/// What OpenKruise stored (spec 30 §2.2), and what it stores since its libraries leave out an empty creation
-/// time and empty resources.
+/// What OpenKruise stored (docs/behaviour/revisions.md#hash-and-name), and what it stores since its libraries
+/// leave out an empty creation time and empty resources.
 const DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
 const NEWER_DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
 

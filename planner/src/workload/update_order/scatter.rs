@@ -1,4 +1,5 @@
-//! Spreads the Pods of one label value over the order of an update (spec 30 §13.1).
+//! Spreads the Pods of one label value over the order of an update
+//! (docs/behaviour/in-place-update.md#scatter).
 
 use super::Term;
 use crate::pod::observed::ObservedPod;

@@ -1,4 +1,5 @@
-//! What the strategies of an update order may say (spec 20 §4.2, spec 30 §13).
+//! What the strategies of an update order may say (docs/behaviour/sidecarset.md#spec-rules and
+//! docs/behaviour/in-place-update.md#update-order).
 
 use std::collections::HashSet;
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Pods as spec 31 §6.3 writes them: `5o 1n' o*`.
+/// Pods as docs/behaviour/cloneset.md#worked-results writes them: `5o 1n' o*`.
 fn groups(text: &str) -> (Group, Group) {
     let (mut old, mut new) = (Group::default(), Group::default());
     for word in text.split_whitespace() {
@@ -50,7 +50,7 @@ const NONE: Difference = Difference {
     update_limit: 0,
 };
 
-/// The table of spec 31 §6.3.
+/// The table of docs/behaviour/cloneset.md#worked-results.
 #[test]
 fn worked_results() {
     let update = |update, update_limit| Difference { update, update_limit, ..NONE };
@@ -86,7 +86,8 @@ fn worked_results() {
     }
 }
 
-/// The rows of spec 31 §6.3 with other replicas, paused, or with a limit on scaling.
+/// The rows of docs/behaviour/cloneset.md#worked-results with other replicas, paused, or with a limit on
+/// scaling.
 #[test]
 fn worked_results_with_other_settings() {
     let scaled_in = answer(&spec(4, "0", "1", "0", ""), false, "3n 2n*");
@@ -100,7 +101,7 @@ fn worked_results_with_other_settings() {
     }
 }
 
-/// "First steps of a rollout" of spec 31 §6.3.
+/// "First steps of a rollout" of docs/behaviour/cloneset.md#worked-results.
 #[test]
 fn first_steps_of_a_rollout() {
     for (unavailable, surge, up, update, limit) in [
@@ -129,7 +130,8 @@ fn first_steps_of_a_rollout() {
     assert_eq!(answer(&spec(5, "0", "0", "3", ""), false, "4o 3n").update, 2);
 }
 
-/// Spec 31 §6.1: percentages of maxUnavailable and maxSurge, and paused.
+/// docs/behaviour/cloneset.md#numbers-and-percentages: percentages of maxUnavailable and maxSurge, and
+/// paused.
 #[test]
 fn limits_follow_the_resolution_table() {
     let limits = |unavailable: &str, surge: &str, more: &str| {
@@ -141,7 +143,11 @@ fn limits_follow_the_resolution_table() {
     assert_eq!(limits(r#""5%""#, "1", ""), (0, 1));
     assert_eq!(limits(r#""25%""#, r#""25%""#, ""), (2, 3));
     assert_eq!(limits(r#""25%""#, "3", r#","paused":true"#), (3, 0));
-    assert_eq!(limits(r#""12.5%""#, r#""12.5%""#, ""), (1, 2), "decimals count (sharp edge 13)");
+    assert_eq!(
+        limits(r#""12.5%""#, r#""12.5%""#, ""),
+        (1, 2),
+        "decimals count (docs/behaviour/cloneset.md#numbers-and-percentages)"
+    );
     let on_delete = r#"{"spec":{"replicas":9,"updateStrategy":{"type":"OnDelete"}}}"#;
     let limits = Limits::of(&serde_json::from_str::<CloneSet>(on_delete).unwrap().spec);
     assert_eq!(limits, Limits { replicas: 9, max_unavailable: 1, ..Limits::default() });

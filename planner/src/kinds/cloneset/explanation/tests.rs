@@ -122,8 +122,8 @@ struct Stuck {
     limit: &'static str,
 }
 
-/// Each way in which a CloneSet stands still in what users complain of (pains 7, 12 and 13): what is asked for
-/// is there, and the Pod that stands in the way is the first one, since now.
+/// Each way in which a CloneSet stands still in what users complain of (docs/behaviour/cloneset.md#blocked,
+/// 12 and 13): what is asked for is there, and the Pod that stands in the way is the first one, since now.
 fn ways() -> Vec<Stuck> {
     let hook = json!({"labelsHandler": {"hold": "yes"}});
     let one = || json!({"maxUnavailable": 1});

@@ -1,4 +1,5 @@
-//! Claims: whose they are, and what becomes of them (spec 31 §12, §17).
+//! Claims: whose they are, and what becomes of them (docs/behaviour/cloneset.md#volume-claims and
+//! docs/behaviour/cloneset.md#acceptance-scenarios).
 
 use std::sync::Arc;
 

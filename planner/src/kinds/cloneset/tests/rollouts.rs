@@ -1,4 +1,5 @@
-//! Rollouts: partition, budgets, pauses, rollbacks (spec 31 §9, §17).
+//! Rollouts: partition, budgets, pauses, rollbacks (docs/behaviour/cloneset.md#update-step and
+//! docs/behaviour/cloneset.md#acceptance-scenarios).
 
 use std::sync::Arc;
 

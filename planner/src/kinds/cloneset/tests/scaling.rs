@@ -1,4 +1,5 @@
-//! Scaling: who is created, who goes, who comes back (spec 31 §7, §17).
+//! Scaling: who is created, who goes, who comes back (docs/behaviour/cloneset.md#scale-step and
+//! docs/behaviour/cloneset.md#acceptance-scenarios).
 
 use std::sync::Arc;
 

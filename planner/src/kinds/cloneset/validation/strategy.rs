@@ -1,4 +1,4 @@
-//! The update strategy and the numbers of a CloneSet (spec 31 §4).
+//! The update strategy and the numbers of a CloneSet (docs/behaviour/cloneset.md#validation).
 
 use api::kinds::cloneset::RollingUpdate;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};

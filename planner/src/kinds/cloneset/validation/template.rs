@@ -1,5 +1,5 @@
-//! The Pod template of a CloneSet (spec 31 §4), and what of it may change where Pods are only ever updated
-//! in place.
+//! The Pod template of a CloneSet (docs/behaviour/cloneset.md#validation), and what of it may change where
+//! Pods are only ever updated in place.
 
 use api::features::{Feature, FeatureGates};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(super) fn validate(new: &Submitted, context: &Context<'_>, errors: &mut Vec<
 }
 
 /// The template with what its Pods will have where it says nothing: also where gate TemplateNoDefaults keeps
-/// that from being stored (spec 00 §7.6).
+/// that from being stored (docs/behaviour/pod-template.md#validation-of-templates).
 fn with_defaults(template: &Value, gates: &FeatureGates) -> Value {
     let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
     let patch = default_template(template, &Pointer::root(), host_ports);

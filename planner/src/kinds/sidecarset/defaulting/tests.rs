@@ -36,7 +36,7 @@ fn a_minimal_sidecarset_gets_all_defaults_and_both_hashes() {
         })
     );
     let annotations = &stored["metadata"]["annotations"];
-    // The vector of spec 10 §5.13.
+    // The vector of docs/behaviour/pod-mutation.md#sidecarset-hash.
     assert_eq!(
         annotations["kruise.io/sidecarset-hash"],
         "6wbd76bd7984x24fb4f44fv9222cw9v9bcf85x766744wddd4zwx927zzz2zb684"

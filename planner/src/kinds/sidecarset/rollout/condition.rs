@@ -1,5 +1,5 @@
-//! Condition `SidecarSetUpgradable` of a Pod: for each of its SidecarSets, whether it can be updated in
-//! place (spec 20 §8.3).
+//! Condition `SidecarSetUpgradable` of a Pod: for each of its SidecarSets, whether it can be updated in place
+//! (docs/behaviour/sidecarset.md#condition-sidecarsetupgradable).
 
 use std::collections::BTreeMap;
 

@@ -15,8 +15,8 @@ pub(super) fn is_running_and_ready(pod: &ObservedPod) -> bool {
 /// Tells whether containers run what they were given.
 ///
 /// Completion is seen from outside: the runtime reports another image, or the image that was asked for
-/// however it spells it, or the container that ran before is gone. The last one also ends an update to a
-/// new tag of the same content (spec 20 §12.6).
+/// however it spells it, or the container that ran before is gone. The last one also ends an update to a new
+/// tag of the same content (docs/behaviour/sidecarset.md#consistent-containers).
 pub(super) struct Consistency<'p> {
     pod: &'p ObservedPod,
     /// What containers ran before; an error where it can't be read.

@@ -1,5 +1,5 @@
 //! Hot upgrade: a sidecar as a pair of twins, of which one works while the other waits with an empty image
-//! (spec 20 §9).
+//! (docs/behaviour/sidecarset.md#hot-upgrade).
 
 use std::collections::BTreeMap;
 
@@ -35,8 +35,8 @@ impl Twins {
         }
     }
 
-    /// As [`Twins::of`], but for a Pod that OpenKruise rolled back: there the annotation names the twin
-    /// with the image that was given up (spec 20 §12.3).
+    /// As [`Twins::of`], but for a Pod that OpenKruise rolled back: there the annotation names the twin with
+    /// the image that was given up (docs/behaviour/sidecarset.md#upgrade-step).
     fn of_settled(pod: &ObservedPod, sidecar: &Sidecar, updated: bool) -> Self {
         let Self { working, other } = Self::of(pod, sidecar);
         let rolled_back = updated
@@ -58,7 +58,8 @@ fn pairs(set: &RolloutSet) -> impl Iterator<Item = (&Sidecar, &str)> {
 }
 
 /// True if a twin does nothing: it has the empty image, or got the one of an earlier time. A changed empty
-/// image makes Pods not upgradable (spec 20 §8) and must not restart the idle twins of all of them at once.
+/// image makes Pods not upgradable (docs/behaviour/sidecarset.md#updating-one-pod) and must not restart the
+/// idle twins of all of them at once.
 fn is_idle(pod: &ObservedPod, twin: &str, empty_image: &str) -> bool {
     image(pod, twin) == Some(empty_image)
         || pod.annotation(&format!("{SIDECARSET_VERSION_PREFIX}{twin}")) == Some(IDLE)
@@ -125,7 +126,8 @@ pub(super) fn upgrade(draft: &mut Draft<'_>, sidecar: &Sidecar, empty_image: &st
         }
     };
     if has(&older, &sidecar.image) {
-        // A rollback to what the older twin runs still: it goes on alone (spec 20 §12.3).
+        // A rollback to what the older twin runs still: it goes on alone
+        // (docs/behaviour/sidecarset.md#upgrade-step).
         if !has(&picked, empty_image) && !empty_image.is_empty() {
             draft.idle(sidecar, &Twins { working: older, other: picked }, empty_image);
         }

@@ -1,4 +1,5 @@
-//! What a Pod's annotations tell about the sidecars that were put into it (spec 10 §5.11, spec 20 §8.1).
+//! What a Pod's annotations tell about the sidecars that were put into it
+//! (docs/behaviour/pod-mutation.md#the-record-on-the-pod and docs/behaviour/sidecarset.md#updating-one-pod).
 
 use std::collections::BTreeMap;
 

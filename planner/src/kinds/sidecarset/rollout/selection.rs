@@ -1,4 +1,4 @@
-//! Which Pods are updated now (spec 20 §7).
+//! Which Pods are updated now (docs/behaviour/sidecarset.md#reconcile).
 
 use jiff::Timestamp;
 

@@ -185,12 +185,14 @@ impl RolloutSet {
         }
     }
 
-    /// True if every sidecar is in the Pod, as a container or as a pair of twins (spec 20 §6.1).
+    /// True if every sidecar is in the Pod, as a container or as a pair of twins
+    /// (docs/behaviour/sidecarset.md#triggers).
     pub fn fits(&self, pod: &ObservedPod) -> bool {
         self.lacking(pod).is_none()
     }
 
-    /// Whether a Pod of a selected namespace belongs to the SidecarSet (spec 20 §6.2).
+    /// Whether a Pod of a selected namespace belongs to the SidecarSet
+    /// (docs/behaviour/sidecarset.md#pods-of-a-sidecarset).
     ///
     /// # Errors
     /// Why it does not.

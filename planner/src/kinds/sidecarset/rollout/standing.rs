@@ -1,4 +1,4 @@
-//! Where one Pod stands in the rollout of a SidecarSet (spec 20 §6.3 to §6.5).
+//! Where one Pod stands in the rollout of a SidecarSet (docs/behaviour/sidecarset.md).
 
 use std::sync::Arc;
 

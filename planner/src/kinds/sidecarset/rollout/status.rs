@@ -1,4 +1,4 @@
-//! The counts in the status of a SidecarSet (spec 20 §1.2).
+//! The counts in the status of a SidecarSet (docs/behaviour/sidecarset.md#status).
 
 use serde::Serialize;
 

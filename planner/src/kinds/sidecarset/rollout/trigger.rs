@@ -1,7 +1,8 @@
-//! Which changes of Pods ask for a new plan (spec 20 §6.1).
+//! Which changes of Pods ask for a new plan (docs/behaviour/sidecarset.md#triggers).
 //!
-//! The rule is drawn from the plan itself: a change asks for a plan exactly if it changes what the plan
-//! sees of the Pod. So the status is never stale, not even with type `NotUpdate` (spec 20 §12.1).
+//! The rule is drawn from the plan itself: a change asks for a plan exactly if it changes what the plan sees
+//! of the Pod. So the status is never stale, not even with type `NotUpdate`
+//! (docs/behaviour/sidecarset.md#triggers).
 
 use jiff::SignedDuration;
 

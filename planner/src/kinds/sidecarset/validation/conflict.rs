@@ -1,4 +1,5 @@
-//! SidecarSets that can meet the same Pod must not get into each other's way (spec 20 §4.4).
+//! SidecarSets that can meet the same Pod must not get into each other's way
+//! (docs/behaviour/sidecarset.md#conflicts-with-other-sidecarsets).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The name, and the pair of a canary and its base (spec 20 §4.1).
+//! The name, and the pair of a canary and its base (docs/behaviour/sidecarset.md#name-and-canary).
 
 use api::annotations::{EVICT_MISSED_PODS, SIDECARSET_BASE};
 use api::sidecarset::SidecarSet;

@@ -1,4 +1,5 @@
-//! `patchPodMetadata` and the allow-list that administrators keep (spec 20 §4.2 and §4.3).
+//! `patchPodMetadata` and the allow-list that administrators keep (docs/behaviour/sidecarset.md#spec-rules
+//! and docs/behaviour/sidecarset.md#annotation-allow-list).
 
 use std::collections::HashSet;
 

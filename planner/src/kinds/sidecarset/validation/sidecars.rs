@@ -1,5 +1,5 @@
 //! Containers and volumes: the checks of Kubernetes, and those of the fields that a SidecarSet adds
-//! (spec 20 §4.2).
+//! (docs/behaviour/sidecarset.md#spec-rules).
 
 use std::collections::HashMap;
 
@@ -99,7 +99,7 @@ fn validate_policies(container: &SidecarContainer, errors: &mut Vec<FieldError>)
 
 fn validate_transfer(transfer: &TransferEnv, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let field = transfer.source_container_name_from.as_ref().and_then(|source| source.field_ref.as_ref());
-    // Without a field the source counts as unset (spec 20, sharp edge 13).
+    // Without a field the source counts as unset (docs/behaviour/sidecarset.md#spec-rules).
     let Some(field) = field else { return };
     for (value, name) in [(&field.api_version, "apiVersion"), (&field.field_path, "fieldPath")] {
         if value.is_empty() {
@@ -120,7 +120,8 @@ fn validate_transfer(transfer: &TransferEnv, path: &FieldPath, errors: &mut Vec<
     errors.push(FieldError::invalid(path.child("fieldPath"), field_path, message));
 }
 
-/// Values that would act as another one or break the creation of Pods (spec 20, sharp edge 9).
+/// Values that would act as another one or break the creation of Pods
+/// (docs/behaviour/sidecarset.md#spec-rules).
 fn validate_upgrade(
     container: &SidecarContainer,
     list: &str,

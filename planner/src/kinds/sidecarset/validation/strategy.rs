@@ -1,4 +1,4 @@
-//! Selectors, the update strategy and the pinned revision (spec 20 §4.2).
+//! Selectors, the update strategy and the pinned revision (docs/behaviour/sidecarset.md#spec-rules).
 
 use api::sidecarset::{IntOrString, SidecarSet, UpdateStrategy};
 

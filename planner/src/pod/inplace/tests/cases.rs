@@ -119,7 +119,7 @@ impl Scene {
 }
 
 struct Case {
-    /// The thread, or the edge of spec 30 §21.
+    /// The thread, or the edge of docs/behaviour/in-place-update.md.
     thread: &'static str,
     about: &'static str,
     play: fn() -> Scene,

@@ -1,4 +1,4 @@
-//! The tables of spec 30 §3.
+//! The tables of docs/behaviour/in-place-update.md#what-can-change-in-place.
 
 use super::*;
 use crate::workload::revision::{RevisionData, StoredRevision};
@@ -138,7 +138,10 @@ fn referenced_keys_leave_the_general_patch() {
         &GATED,
     )
     .unwrap();
-    assert!(!removed.update_env_from_metadata, "sharp edge 3: the environment keeps the old value");
+    assert!(
+        !removed.update_env_from_metadata,
+        "docs/behaviour/in-place-update.md#what-can-change-in-place: the environment keeps the old value"
+    );
     assert_eq!(removed.metadata_patch.unwrap().annotations, [("k".to_owned(), None)].into());
 }
 

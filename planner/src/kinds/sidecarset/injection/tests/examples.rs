@@ -1,4 +1,4 @@
-//! The worked examples of spec 10 §12, whole.
+//! The worked examples of docs/behaviour/pod-mutation.md#examples-of-injection, whole.
 
 use serde_json::{Value, json};
 

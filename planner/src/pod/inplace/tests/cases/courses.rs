@@ -97,7 +97,7 @@ pub(super) const COURSES: &[Case] = &[
         decision: SERVES,
     },
     Case {
-        thread: "edge 9",
+        thread: "docs/behaviour/in-place-update.md#completion",
         about: "a Pod whose containers have no status yet starts with the new image, and is done",
         play: || {
             let mut scene = Scene::new();
