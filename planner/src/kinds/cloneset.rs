@@ -126,10 +126,6 @@ impl WorkloadStatus for Status {
         &self.current_revision
     }
 
-    fn collision_count(&self) -> Option<i32> {
-        self.collision_count
-    }
-
     fn conditions(&self) -> Vec<Condition> {
         self.conditions.iter().map(Condition::from).collect()
     }

@@ -64,9 +64,6 @@ pub trait WorkloadStatus:
     /// The revision that Pods come from.
     fn current_revision(&self) -> &str;
 
-    /// How often names of new revisions were taken.
-    fn collision_count(&self) -> Option<i32>;
-
     /// The conditions.
     fn conditions(&self) -> Vec<Condition>;
 
