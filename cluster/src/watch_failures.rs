@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 /// API servers end watches every few minutes, and connections with them. A failure that follows another one
-/// within this time is no such end: attempts are at most half a minute apart.
-const AGAIN: Duration = Duration::from_secs(60);
+/// within this time is no such end: attempts are at most a minute apart.
+const AGAIN: Duration = Duration::from_secs(120);
 
 /// The failures of one watch.
 #[derive(Debug, Default)]

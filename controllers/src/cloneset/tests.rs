@@ -1,6 +1,5 @@
 //! The controller with an API server that makes trouble.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -462,7 +461,7 @@ async fn a_name_that_another_pod_has_is_told_and_a_conflict_of_quotas_too() {
     ] {
         let held = holder.clone();
         let mut site = Site::open(json!({"replicas": 1}), move |request| match request.method {
-            "POST" if request.path == PODS => Some(conflict(reason)),
+            "POST" if request.path == PODS => Some(fake::conflict(reason)),
             "GET" if request.path.starts_with(PODS) => held.clone().map(|pod| (200, pod.to_string())),
             _ => None,
         });
@@ -481,7 +480,7 @@ async fn a_claim_that_is_there_is_used_if_it_is_ours() {
             Site::open(json!({"replicas": 1, "volumeClaimTemplates": claim()}), move |request| match request
                 .method
             {
-                "POST" if request.path == CLAIMS => Some(conflict("AlreadyExists")),
+                "POST" if request.path == CLAIMS => Some(fake::conflict("AlreadyExists")),
                 "GET" if request.path.starts_with(CLAIMS) => Some((200, holder.to_string())),
                 _ => None,
             });

@@ -61,7 +61,8 @@ pub fn namespace_ends() -> (u16, String) {
     (403, status(403).replace(r#""code""#, cause))
 }
 
-fn conflict(reason: &str) -> (u16, String) {
+/// What the API server says to a write that meets another one.
+pub fn conflict(reason: &str) -> (u16, String) {
     (409, status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
 }
 

@@ -181,7 +181,7 @@ async fn scenario_22_refusals_are_counted_and_logged() {
 #[tokio::test]
 async fn user_names_can_be_kept_out_of_the_metrics() {
     let mut admission = admission(PROTECTED, "");
-    admission.settings.user_names_in_metrics = false;
+    admission.flags.user_names_in_metrics = false;
     ask(
         &admission,
         "/validate-namespace",

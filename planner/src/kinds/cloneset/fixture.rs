@@ -1,5 +1,7 @@
 //! A small cluster for tests: carries plans out at once, and has a kubelet that makes Pods run when asked.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use api::features::FeatureGates;

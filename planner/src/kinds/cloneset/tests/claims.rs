@@ -1,5 +1,7 @@
 //! Claims: whose they are, and what becomes of them (spec 31 §12, §17).
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::fixture::Fleet;

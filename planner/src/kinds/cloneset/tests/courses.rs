@@ -1,5 +1,7 @@
 //! Updates in place from wherever a Pod may be, with writes that are refused or come to nothing.
 
+use std::sync::Arc;
+
 use api::conditions::IN_PLACE_UPDATE_READY;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! Rollouts: partition, budgets, pauses, rollbacks (spec 31 §9, §17).
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::fixture::{Fleet, template};

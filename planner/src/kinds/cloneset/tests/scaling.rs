@@ -1,5 +1,7 @@
 //! Scaling: who is created, who goes, who comes back (spec 31 §7, §17).
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::fixture::{Fleet, template};

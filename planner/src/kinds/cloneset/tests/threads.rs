@@ -2,6 +2,8 @@
 //! each thread. (kruise#879 and kruise#2111 are not among the texts that were at hand; what they are listed
 //! for is in the last two cases.)
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::fixture::{Fleet, template};

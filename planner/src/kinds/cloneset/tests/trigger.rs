@@ -1,6 +1,8 @@
 //! The filters against "no filter": whatever changes in an object, if the plan is another one, they let it
 //! through.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
