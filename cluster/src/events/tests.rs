@@ -50,7 +50,7 @@ fn last_count(requests: &Requests) -> Option<i64> {
 async fn events_that_differ_in_their_notes_are_few() {
     let (recorder, requests) = recorder(200);
     let numbered = async |number: usize| {
-        tell(&recorder, "FailedCreate", &format!("failed to create pod-{number}")).await
+        tell(&recorder, "FailedCreate", &format!("failed to create pod-{number}")).await;
     };
     let created = || count(&requests, &Method::POST);
     for number in 0..1000 {
