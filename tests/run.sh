@@ -35,9 +35,16 @@ export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-100000}"
 upper=${host^^}
 export "CARGO_TARGET_${upper//-/_}_RUNNER=$PWD/tests/runner.sh"
 lane() {
-  # The names of programs that the runner passed over are left out.
-  KUTTER_TEST_LANE=$1 cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 |
-    awk '/^ +Running / { program = $0; next } program { print program; program = "" } { print; fflush() }'
+  KUTTER_TEST_LANE=$1 cargo test --workspace --lib --bins --tests --no-fail-fast 2>&1 | {
+    program=
+    while IFS= read -r line; do
+      # The name of a program is shown with the first line that it prints: the runner passes over most.
+      case $line in
+        "     Running "*) program=$line ;;
+        *) printf '%s' "${program:+$program$'\n'}" "$line" $'\n' && program= ;;
+      esac
+    done
+  }
 }
 
 # Tests on nodes and API servers wait most of the time. Those that compute take what is left meanwhile.
