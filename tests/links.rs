@@ -1,4 +1,6 @@
-//! Links to the rules of `docs/behaviour/`, from code and from pages: each leads to a heading.
+//! Links to the rules of `docs/behaviour/`, from code and from pages: each leads to a heading, and nothing cites
+//! a document that is not in the repository.
+#![allow(clippy::expect_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -94,6 +96,31 @@ fn every_link_to_a_rule_leads_to_its_heading() {
         }
     }
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+/// A word and a number, such as a reader can't look up here.
+fn cites_elsewhere(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    ["spec", "specs", "sharp edge", "sharp edges", "pain", "pains"].iter().any(|word| {
+        lower.match_indices(word).any(|(start, _)| {
+            let after = lower.get(start + word.len()..).unwrap_or("").strip_prefix(' ').unwrap_or("");
+            let begins = !lower.get(..start).unwrap_or("").ends_with(|letter: char| letter.is_alphanumeric());
+            begins && after.starts_with(|letter: char| letter.is_ascii_digit())
+        })
+    })
+}
+
+#[test]
+fn no_file_cites_a_document_outside_the_repository() {
+    let files = files();
+    let cited = files.iter().filter(|(file, _)| !file.ends_with("links.rs")).flat_map(|(file, text)| {
+        let lines = text.lines().filter(|line| cites_elsewhere(line));
+        lines.map(|line| format!("{}: {}", file.display(), line.trim()))
+    });
+    let cited: Vec<String> = cited.collect();
+    assert!(cited.is_empty(), "rules belong into {PAGES}:\n{}", cited.join("\n"));
+    assert!(cites_elsewhere("as Spec 31 says") && cites_elsewhere("(sharp edge 8)"));
+    assert!(!cites_elsewhere("inspec 3") && !cites_elsewhere("spec.replicas is 3"));
 }
 
 #[test]
