@@ -2,6 +2,7 @@
 //! annotation, warning and command say it in the same words.
 
 use kit::builders::{deployment, pod};
+use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, account, explain, reason, sidecar, told};
@@ -25,8 +26,13 @@ async fn a_pod_from_before_the_sidecarset() {
     assert_eq!(message, "not injected: created before the SidecarSet selected it; recreate the Pod");
     let told = account(&fleet.set.get().await.1);
     assert_eq!((&told["matched"], &told["injected"], &told["missed"]), (&json!(1), &json!(0), &json!(0)));
-    let word = fleet.explain(&["pod/earlier"]).await;
-    assert_eq!((word.status.code(), word.stdout), (Some(2), fleet.explain(&["pod", "earlier"]).await.stdout));
+    // SidecarSets of other tests, of which the command tells too, come and go between the two.
+    wait_for("the same answer to both forms", async || {
+        let (one, other) = (fleet.explain(&["pod/earlier"]).await, fleet.explain(&["pod", "earlier"]).await);
+        assert_eq!(one.status.code(), Some(2));
+        if one.stdout == other.stdout { Ok(()) } else { Err((one.stdout, other.stdout)) }
+    })
+    .await;
 }
 
 /// So does one from before its selectors, however old the SidecarSet is.

@@ -1,7 +1,7 @@
 //! etcd and kube-apiserver, alone or with the controller manager and the scheduler.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -150,9 +150,11 @@ impl ApiServer {
         let etcd = start_etcd(directory);
         let mut api_server = start_api_server(directory, &options, port);
         let certificate = directory.join("certificates/apiserver.crt");
+        // The key is written after the certificate: when it is there, the certificate is complete.
+        let key = directory.join("certificates/apiserver.key");
         wait_within(START_DEADLINE, "the API server's certificate", async || {
             api_server.assert_running();
-            fs::metadata(&certificate).map(drop)
+            fs::metadata(&key).map(drop)
         })
         .await;
         fs::write(&kubeconfig, kubeconfig_text(address, port, Some(&certificate)))
@@ -342,17 +344,25 @@ impl ApiServer {
     }
 }
 
-/// A port of this machine that is free, outside the range of outgoing connections, so that it stays
-/// free while a test keeps it for a server that is down for a moment.
+/// A port of this machine that is free and stays ours until this process ends, also for a server that is
+/// down for a moment: it lies outside the range of outgoing connections, and other test processes pass over
+/// it because of a locked file.
 pub fn free_port() -> u16 {
+    static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    const PER_PROCESS: u16 = 16;
-    let first = 20_000 + (std::process::id() % 700) as u16 * PER_PROCESS;
-    (0..12_000)
-        .map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 12_000)
-        .map(|port| if port < 32_000 { port } else { port - 12_000 })
-        .find(|&port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok())
-        .expect("one of 12,000 ports is free")
+    const PORTS: u16 = 12_000;
+    let locks = std::env::temp_dir().join("kutter-ports");
+    fs::create_dir_all(&locks).expect("a directory for locks can be made");
+    let first = std::process::id() as u16 % PORTS;
+    for _ in 0..PORTS {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed) % PORTS) % PORTS;
+        let lock = File::create(locks.join(port.to_string())).expect("a lock file can be created");
+        if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
+            TAKEN.lock().expect("no test panicked here").push(lock);
+            return port;
+        }
+    }
+    panic!("none of {PORTS} ports is free");
 }
 
 /// An address of this machine that isn't the loopback, which EndpointSlices refuse.
