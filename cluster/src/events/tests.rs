@@ -37,6 +37,10 @@ async fn tell(recorder: &Recorder, reason: &str, note: &str) {
     recorder.record(&thing(), Severity::Warning, "Reconcile", reason, note.to_owned()).await;
 }
 
+fn written(requests: &Requests) -> usize {
+    requests.lock().unwrap().len()
+}
+
 fn count(requests: &Requests, wanted: &Method) -> usize {
     requests.lock().unwrap().iter().filter(|(method, _)| method == wanted).count()
 }
@@ -98,17 +102,17 @@ async fn an_event_is_counted_up_once_in_ten_seconds() {
     for _ in 0..5 {
         tell(&recorder, "Waits", "for a node").await;
     }
-    assert_eq!(requests.lock().unwrap().len(), 1, "the first is written at once");
+    assert_eq!(written(&requests), 1, "the first is written at once");
     sleep(PAUSE - Duration::from_millis(10)).await;
-    assert_eq!(requests.lock().unwrap().len(), 1);
+    assert_eq!(written(&requests), 1);
     sleep(Duration::from_millis(20)).await;
-    assert_eq!((requests.lock().unwrap().len(), last_count(&requests)), (2, Some(5)));
+    assert_eq!((written(&requests), last_count(&requests)), (2, Some(5)));
     let patch = requests.lock().unwrap().last().unwrap().1.clone();
     assert!(patch["series"]["lastObservedTime"].is_string(), "{patch}");
     // After a quiet time the next is written at once.
     advance(PAUSE).await;
     tell(&recorder, "Waits", "for a node").await;
-    assert_eq!((requests.lock().unwrap().len(), last_count(&requests)), (3, Some(6)));
+    assert_eq!((written(&requests), last_count(&requests)), (3, Some(6)));
     advance(OVER).await;
     tell(&recorder, "Waits", "for a node").await;
     assert_eq!(count(&requests, &Method::POST), 2, "long after it is another Event");
