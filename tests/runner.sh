@@ -7,7 +7,7 @@ case ${program##*/} in
   nodes-*) lane=nodes threads=$cores priority=0 ;;
   # These wait for others most of the time.
   e2e-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 1)) priority=0 ;;
-  *) lane=computing threads=$cores priority=15 ;;
+  *) lane=computing threads=$cores priority=10 ;;
 esac
 [[ $lane == "$KUTTER_TEST_LANE" ]] || exit 0
 # The time of each test is shown by unstable options, which this variable allows.

@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use api::meta::LabelSelector;
 use proptest::prelude::*;
@@ -203,18 +203,30 @@ fn shallow_depth_does_not_look_into_the_spec() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test measures")]
-fn ten_thousand_containers_are_checked_quickly() {
-    let mut changed = template();
-    let container = changed["spec"]["containers"][0].clone();
-    let containers = (0..10_000).map(|number| {
-        let mut container = container.clone();
-        container["name"] = json!(format!("c{}", number % 5_000));
-        container
-    });
-    changed["spec"]["containers"] = containers.collect();
-    let start = Instant::now();
-    assert_eq!(validate_template(&changed, &rules()).len(), 5_000);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+fn ten_times_the_containers_take_not_much_more_than_ten_times_the_work() {
+    let with_containers = |count: usize| {
+        let mut changed = template();
+        let container = changed["spec"]["containers"][0].clone();
+        let containers = (0..count).map(|number| {
+            let mut container = container.clone();
+            container["name"] = json!(format!("c{}", number % (count / 2)));
+            container
+        });
+        changed["spec"]["containers"] = containers.collect();
+        changed
+    };
+    // The shortest of three: what else goes on at the machine only makes a time longer.
+    let shortest = |template: &Value, problems: usize| {
+        let times = (0..3).map(|_| {
+            let start = Instant::now();
+            assert_eq!(validate_template(template, &rules()).len(), problems);
+            start.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let few = shortest(&with_containers(1_000), 500);
+    let many = shortest(&with_containers(10_000), 5_000);
+    assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
 proptest! {

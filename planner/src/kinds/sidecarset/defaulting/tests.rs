@@ -139,15 +139,26 @@ fn what_is_no_sidecarset_is_refused() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test measures")]
-fn ten_thousand_containers_are_completed_quickly() {
-    let containers: Vec<Value> = (0..10_000)
-        .map(|number| json!({"name": format!("c{number}"), "image": "a:1", "env": [{"name": "A"}]}))
-        .collect();
-    let object = json!({"spec": {"containers": containers}}).to_string();
-    let start = std::time::Instant::now();
-    let patch = default(&object, "v1beta1").unwrap();
-    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
-    assert!(patch.operations().len() > 60_000);
+fn ten_times_the_containers_take_not_much_more_than_ten_times_the_work() {
+    let object = |count: usize| {
+        let containers: Vec<Value> = (0..count)
+            .map(|number| json!({"name": format!("c{number}"), "image": "a:1", "env": [{"name": "A"}]}))
+            .collect();
+        json!({"spec": {"containers": containers}}).to_string()
+    };
+    // The shortest of three: what else goes on at the machine only makes a time longer.
+    let shortest = |object: &str| {
+        let times = (0..3).map(|_| {
+            let start = std::time::Instant::now();
+            assert!(!default(object, "v1beta1").unwrap().is_empty());
+            start.elapsed()
+        });
+        times.min().unwrap()
+    };
+    let (few, many) = (object(1_000), object(10_000));
+    assert!(default(&many, "v1beta1").unwrap().operations().len() > 60_000);
+    let (few, many) = (shortest(&few), shortest(&many));
+    assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
 proptest! {
