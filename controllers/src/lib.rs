@@ -15,6 +15,7 @@ pub mod workload;
 pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
+pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
+    /// ResourceDistributions that are reconciled at a time.
+    pub resourcedistribution_workers: usize,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -161,6 +164,9 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(cloneset::run(context.clone(), stores));
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
+    }
+    if context.settings.gates.enabled(Feature::ResourceDistributionGate) {
+        tasks.spawn(resourcedistribution::run(context.clone()));
     }
     tasks.spawn(storage_version::run(context.client.clone()));
     tasks
@@ -248,6 +254,7 @@ mod tests {
             cloneset_scaling_exclude_preparing_delete: false,
             sidecarset_workers: 1,
             sidecarterminator_workers: 1,
+            resourcedistribution_workers: 1,
         };
         let context = Context {
             evicting: client.clone(),

@@ -15,6 +15,7 @@
 //!   told           what a status tells of refusals       trigger   which workloads to look at
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
+//!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -56,6 +57,7 @@ pub mod revision;
 pub mod seen;
 pub mod snapshot;
 pub mod status;
+pub mod submitted;
 pub mod told;
 pub mod trigger;
 pub mod update_order;

@@ -87,6 +87,7 @@ impl Settings {
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
+            resourcedistribution_workers: arguments.resourcedistribution_workers.into(),
         };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),

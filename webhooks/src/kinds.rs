@@ -5,4 +5,5 @@ pub(crate) mod cloneset;
 pub(crate) mod pod;
 pub(crate) mod protection;
 pub(crate) mod resource;
+pub(crate) mod resourcedistribution;
 pub(crate) mod sidecarset;
