@@ -15,6 +15,7 @@
 //!   told           what a status tells of refusals       trigger   which workloads to look at
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
+//!   reservation    units of a status that many requests want at once
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -52,6 +53,7 @@ pub mod owner;
 pub mod plan;
 pub mod pre_download;
 pub mod progress;
+pub mod reservation;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;
