@@ -12,6 +12,8 @@ use crate::kinds::{cloneset, sidecarset};
 pub enum Endpoint {
     /// Mutation of Pods at their creation.
     MutatePod,
+    /// Validation of requests that delete, evict or change Pods.
+    ValidatePod,
     /// Defaulting of a custom resource.
     Mutate(&'static Resource),
     /// Validation of a custom resource that has no deletion protection.
@@ -25,6 +27,7 @@ impl Endpoint {
     /// Every webhook.
     pub const ALL: &'static [Self] = &[
         Self::MutatePod,
+        Self::ValidatePod,
         Self::Mutate(&sidecarset::WEBHOOKS),
         Self::Validate(&sidecarset::WEBHOOKS),
         Self::Mutate(&cloneset::WEBHOOKS),
@@ -44,6 +47,7 @@ impl Endpoint {
     pub fn path(self) -> &'static str {
         match self {
             Self::MutatePod => "/mutate-pod",
+            Self::ValidatePod => "/validate-pod",
             Self::Mutate(resource) => resource.mutate_path,
             Self::Validate(resource) => match resource.validated_at {
                 ValidatedAt::Path(path) => path,
@@ -65,7 +69,7 @@ impl Endpoint {
     /// The custom resource whose creates and updates it sees.
     pub(crate) fn resource(self) -> Option<&'static Resource> {
         match self {
-            Self::MutatePod => None,
+            Self::MutatePod | Self::ValidatePod => None,
             Self::Mutate(resource) | Self::Validate(resource) => Some(resource),
             Self::Protect(kind) => Self::ALL.iter().find_map(|other| match other {
                 Self::Mutate(resource) if resource.protection() == Some(kind) => Some(*resource),
@@ -96,7 +100,7 @@ impl Endpoint {
     /// Whether it is served at all with these gates.
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
-            Self::MutatePod => gates.enabled(Feature::PodWebhook),
+            Self::MutatePod | Self::ValidatePod => gates.enabled(Feature::PodWebhook),
             Self::Protect(Kind::Service | Kind::Ingress) => {
                 gates.enabled(Feature::ResourcesDeletionProtection)
             }
@@ -129,7 +133,7 @@ mod tests {
             Endpoint::from_path("/validate-apps-kruise-io-v1alpha1-cloneset"),
             Some(Endpoint::Protect(Kind::CloneSet))
         );
-        assert_eq!(Endpoint::from_path("/validate-pod"), None);
+        assert_eq!(Endpoint::from_path("/validate-pods"), None);
     }
 
     #[test]

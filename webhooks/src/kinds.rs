@@ -3,6 +3,7 @@
 
 pub(crate) mod cloneset;
 pub(crate) mod pod;
+pub(crate) mod pod_validation;
 pub(crate) mod protection;
 pub(crate) mod resource;
 pub(crate) mod sidecarset;
