@@ -16,6 +16,7 @@
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   reservation    units of a status that many requests want at once
+//!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -58,6 +59,7 @@ pub mod revision;
 pub mod seen;
 pub mod snapshot;
 pub mod status;
+pub mod submitted;
 pub mod told;
 pub mod trigger;
 pub mod update_order;

@@ -84,10 +84,10 @@ impl Admission {
                 Err(denial) => denial.into(),
             },
             Endpoint::ValidatePod => pod_validation::validate(self, request, deadline).await,
-            Endpoint::Mutate(resource) => resource.mutate(self, request, deadline),
-            Endpoint::Validate(resource) => resource.validate(self, request, deadline).await,
-            Endpoint::Protect(kind) => match endpoint.resource().filter(|_| is_write(request)) {
-                Some(resource) => resource.validate(self, request, deadline).await,
+            Endpoint::Mutate(defaulting) => defaulting.mutate(self, request, deadline),
+            Endpoint::Validate(validation) => validation.validate(self, request, deadline).await,
+            Endpoint::Protect(kind) => match Endpoint::validation_of(kind).filter(|_| is_write(request)) {
+                Some(validation) => validation.validate(self, request, deadline).await,
                 None => protection::validate(self, kind, request, deadline).await,
             },
         }

@@ -1,5 +1,6 @@
 //! What a PodUnavailableBudget may say (docs/behaviour/podunavailablebudget.md#validation).
 
+use api::Raw;
 use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
 use api::features::{Feature, FeatureGates};
 use api::kinds::podunavailablebudget::{
@@ -16,6 +17,7 @@ use crate::pod::template::node::Node;
 use crate::text::field::{FieldError, FieldPath, aggregate};
 use crate::text::selector::{Selector, is_empty};
 use crate::text::verdict::Verdict;
+use crate::workload::submitted::{in_hub_version, leaves_spec};
 
 mod overlap;
 #[cfg(test)]
@@ -35,13 +37,13 @@ pub struct Context<'a> {
     /// The feature gates.
     pub gates: &'a FeatureGates,
     /// The budgets of the namespace, the one under review perhaps among them.
-    pub budgets: &'a [PodUnavailableBudget],
+    pub budgets: &'a [Raw],
 }
 
 /// Decides a create or an update. Every refusal has code 400.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     let gates = [Feature::PodUnavailableBudgetDeleteGate, Feature::PodUnavailableBudgetUpdateGate];
-    if !gates.into_iter().any(|gate| context.gates.enabled(gate)) {
+    if !gates.into_iter().any(|gate| context.gates.enabled(gate)) && !leaves_spec(new, old) {
         return Verdict::deny(400, GATES_OFF);
     }
     let errors = read(new, context.version, "").and_then(|new| {
@@ -71,9 +73,8 @@ fn read(object: &str, version: &str, which: &str) -> Result<Submitted, String> {
         "v1alpha1" => {
             let failed = |error: String| format!("failed to convert {which}v1alpha1 PUB to v1beta1: {error}");
             check_annotations(annotation(PUB_PROTECT_OPERATIONS), total.as_deref()).map_err(failed)?;
-            let converted =
-                api::conversion::convert(object, API_VERSION).map_err(|error| failed(error.to_string()))?;
-            serde_json::from_str(converted.get()).map_err(|error| error.to_string())?
+            let converted = in_hub_version(object, API_VERSION).map_err(|denial| failed(denial.message))?;
+            serde_json::from_str(&converted).map_err(|error| error.to_string())?
         }
         version => return Err(format!("unsupported version: {version}")),
     };
@@ -111,11 +112,7 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
     if old.is_some_and(|old| !is_same_subject(spec, &old.budget.spec)) {
         errors.push(required(SELECTOR_OR_TARGET, "selector and targetRef cannot be modified"));
     }
-    let name = &new.budget.metadata.name;
-    let others = context.budgets.iter().filter(|other| other.metadata.name != *name);
-    let conflict =
-        others.filter_map(|other| Some((conflict(spec, &other.spec)?, &other.metadata.name))).next();
-    errors.extend(conflict.map(|(conflict, other)| conflict.error(spec, other)));
+    errors.extend(conflicting(new, context.budgets));
     errors
 }
 
@@ -218,6 +215,15 @@ fn is_same_subject(one: &Spec, other: &Spec) -> bool {
 fn identity(target: &TargetReference) -> (String, String, String) {
     let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
     (group.to_owned(), target.kind.clone(), target.name.clone())
+}
+
+/// The first other budget that conflicts.
+fn conflicting(new: &Submitted, budgets: &[Raw]) -> Option<FieldError> {
+    let PodUnavailableBudget { metadata, spec, .. } = &new.budget;
+    let budgets = budgets.iter().filter_map(|budget| serde_json::from_str(budget.get()).ok());
+    budgets
+        .filter(|other: &PodUnavailableBudget| other.metadata.name != metadata.name)
+        .find_map(|other| Some(conflict(spec, &other.spec)?.error(spec, &other.metadata.name)))
 }
 
 /// How two budgets of a namespace conflict.

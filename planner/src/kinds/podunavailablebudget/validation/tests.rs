@@ -5,8 +5,8 @@ use super::*;
 const REQUIRED_SUBJECT: &str =
     "spec.selector, targetRef: Required value: no selector or targetRef defined in PodUnavailableBudget";
 
-fn budget(name: &str, spec: &Value) -> PodUnavailableBudget {
-    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+fn budget(name: &str, spec: &Value) -> Raw {
+    Raw::parse(json!({"metadata": {"name": name}, "spec": spec}).to_string()).unwrap()
 }
 
 fn target(api_version: &str, name: &str) -> Value {
@@ -22,7 +22,7 @@ struct Review<'a> {
     gates: &'a str,
     annotations: Value,
     old: Option<Value>,
-    others: Vec<PodUnavailableBudget>,
+    others: Vec<Raw>,
 }
 
 impl Review<'_> {
