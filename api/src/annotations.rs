@@ -123,3 +123,14 @@ pub const SIDECARSET_PODS: &str = "kutter.io/sidecarset-pods";
 /// On a SidecarSet: how many of the Pods that were created without its sidecars may be away at a time while
 /// they are evicted, so that they come back with them. Without it none is.
 pub const EVICT_MISSED_PODS: &str = "kutter.io/evict-missed-pods";
+
+/// On a copy of a ResourceDistribution: the hexadecimal SHA-256 of `spec.resource`, byte for byte as the API
+/// server delivered it. Clients compare it with the hash of what they read.
+pub const DISTRIBUTED_HASH: &str = "kruise.io/resourcedistribution.resource.hashcode";
+
+/// On a copy of a ResourceDistribution: the ResourceDistribution's name.
+pub const DISTRIBUTED_FROM: &str = "kruise.io/resourcedistribution.resource.from";
+
+/// On a copy of a ResourceDistribution: JSON of the keys of the labels and annotations that it has from
+/// `spec.resource`, so that those which are taken out there go from the copy too. OpenKruise never writes it.
+pub const DISTRIBUTED_METADATA: &str = "kutter.io/resourcedistribution-metadata";

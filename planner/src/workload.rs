@@ -17,6 +17,7 @@
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
+//!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -60,6 +61,7 @@ pub mod revision;
 pub mod seen;
 pub mod snapshot;
 pub mod status;
+pub mod submitted;
 pub mod told;
 pub mod trigger;
 pub mod update_order;
