@@ -26,3 +26,5 @@ pub mod validation;
 mod available;
 mod change;
 mod record;
+#[cfg(test)]
+mod tests;
