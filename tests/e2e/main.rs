@@ -23,6 +23,7 @@ mod launch_priority;
 mod metrics;
 mod outage;
 mod pod_steps;
+mod podunavailablebudget;
 mod poison;
 mod product;
 mod protection;
