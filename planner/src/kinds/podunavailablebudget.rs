@@ -7,6 +7,7 @@
 //!   changed or resized             reserve     the budget gives a unit, or refuses
 //!   anything changed               plan        the controller counts and marks
 //!   a budget is written            validation  what it may say
+//!   somebody asks                  explanation who uses it up, and when it gives again
 //!
 //!   budget, reason      whose Pods a budget is for       terms      its operations and numbers
 //!   available, change   is a Pod available, what counts  record     what its status has recorded
@@ -14,6 +15,7 @@
 
 pub mod budget;
 pub mod check;
+pub mod explanation;
 pub mod mark;
 pub mod plan;
 pub mod reason;
