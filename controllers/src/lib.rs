@@ -15,6 +15,7 @@ pub mod workload;
 pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
+pub mod podunavailablebudget;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
+    /// PodUnavailableBudgets that are reconciled at a time.
+    pub podunavailablebudget_workers: usize,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -154,6 +157,10 @@ fn start(context: &Context) -> JoinSet<()> {
     caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
     caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
+    if podunavailablebudget::is_on(context) {
+        podunavailablebudget::ask_for_pods(context, &stores);
+        tasks.spawn(podunavailablebudget::run(context.clone(), stores.clone()));
+    }
     tasks.spawn(stores.clone().follow(context.client.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
@@ -248,6 +255,7 @@ mod tests {
             cloneset_scaling_exclude_preparing_delete: false,
             sidecarset_workers: 1,
             sidecarterminator_workers: 1,
+            podunavailablebudget_workers: 1,
         };
         let context = Context {
             evicting: client.clone(),

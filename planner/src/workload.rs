@@ -16,6 +16,7 @@
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   reservation    units of a status that many requests want at once
+//!   found          a workload of any kind behind Pods: how many it is to have
 //!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
@@ -43,6 +44,7 @@ pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
+pub mod found;
 pub mod in_place;
 pub mod kind;
 pub mod member;

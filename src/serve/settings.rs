@@ -89,6 +89,7 @@ impl Settings {
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
+            podunavailablebudget_workers: arguments.podunavailablebudget_workers.into(),
         };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),

@@ -140,6 +140,7 @@ impl Site {
                 cloneset_scaling_exclude_preparing_delete: false,
                 sidecarset_workers: 1,
                 sidecarterminator_workers: 1,
+                podunavailablebudget_workers: 1,
             }),
         };
         let (teller, told) = events::teller("Reconcile");

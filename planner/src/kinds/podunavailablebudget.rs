@@ -6,6 +6,7 @@
 //!   a Pod is deleted, evicted,     check       does it need a unit, and of which budget
 //!   changed or resized             reserve     the budget gives a unit, or refuses
 //!   anything changed               plan        the controller counts and marks
+//!                                  trigger     which budgets it looks at
 //!   a budget is written            validation  what it may say
 //!   somebody asks                  explanation who uses it up, and when it gives again
 //!
@@ -21,6 +22,7 @@ pub mod plan;
 pub mod reason;
 pub mod reserve;
 pub mod terms;
+pub mod trigger;
 pub mod validation;
 
 mod available;
