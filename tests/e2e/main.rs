@@ -17,6 +17,7 @@ mod conversion;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_cloneset;
+mod docs_podunavailablebudget;
 mod election;
 mod injection;
 mod launch_priority;
@@ -24,6 +25,7 @@ mod metrics;
 mod outage;
 mod pod_steps;
 mod podunavailablebudget;
+mod podunavailablebudget_admission;
 mod poison;
 mod product;
 mod protection;
