@@ -59,6 +59,9 @@ pub(crate) struct ServeArguments {
     /// Name users in the metrics of refused deletes; false leaves that label empty
     #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub user_names_in_metrics: bool,
+    /// Answer refused evictions with 429, so that kubectl drain waits and tries again, instead of 403
+    #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub retry_refused_evictions: bool,
     /// After the stop signal: how long to go on accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,
@@ -98,6 +101,9 @@ pub(crate) struct ServeArguments {
     /// ResourceDistributions that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub resourcedistribution_workers: u16,
+    /// PodUnavailableBudgets that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub podunavailablebudget_workers: u16,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pub pprof_addr: Option<String>,
@@ -138,7 +144,7 @@ accepted! {
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
-    podprobemarker_workers podunavailablebudget_workers
+    podprobemarker_workers
     statefulset_workers uniteddeployment_workers workloadspread_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
     nodeimage_creation_delay ws_enabled_versioned_status expectation_timeout rate_limiter_base_delay

@@ -8,7 +8,6 @@ use planner::kinds::cloneset::defaulting;
 use planner::kinds::cloneset::validation::{self, NamedPod};
 use planner::simulation::Simulated;
 use planner::text::json_patch;
-use planner::text::verdict::Verdict;
 use planner::workload::kind::Workload;
 
 /// The kinds, one line each.
@@ -46,8 +45,8 @@ impl Offline for CloneSet {
         let defaulted = json_patch::apply(&object.json, &defaults)?;
         let pod = |_: &str| NamedPod::Missing;
         let context = validation::Context { gates, allow_privileged: true, pod: &pod };
-        if let Verdict::Deny(denial) = validation::review(&defaulted, old, &context) {
-            bail!(denial.message);
+        if let Some(denial) = validation::review(&defaulted, old, &context).denial() {
+            bail!(denial.message.clone());
         }
         Ok(defaulted)
     }

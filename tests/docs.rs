@@ -343,3 +343,26 @@ pub async fn in_place_update(server: &ApiServer, namespace: &str) {
     page.end();
     page.shell("kubectl delete clonesets --all").await.success();
 }
+
+/// Goes through `podunavailablebudget.md`.
+pub async fn budget(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open(server, namespace, "podunavailablebudget.md").await;
+    let printed = page.read("Protect an application").await;
+    let open = format!("PodUnavailableBudget {namespace}/web: open\n");
+    assert!(printed.contains(&open) && printed.contains("counts 4: web-"), "{printed}");
+    let held = page.read("Hold every Pod").await;
+    for part in
+        ["pub unavailable allowed is negative", "it is held\n", "it would be held\n", "PubPreventPodDeletion"]
+    {
+        assert!(held.contains(part), "{part}: {held}");
+    }
+    let waiting = page.read("Who uses it up?").await;
+    assert!(
+        waiting.contains("nothing left: code 2\n") && waiting.contains("\"state\": \"exhausted\""),
+        "{waiting}"
+    );
+    page.read("Let a Pod pass").await;
+    page.read("Hold evictions only").await;
+    page.read("In the end").await;
+    page.end();
+}

@@ -16,6 +16,7 @@ pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
 pub mod resourcedistribution;
+pub mod podunavailablebudget;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
     pub resourcedistribution_workers: usize,
+    /// PodUnavailableBudgets that are reconciled at a time.
+    pub podunavailablebudget_workers: usize,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -157,6 +160,10 @@ fn start(context: &Context) -> JoinSet<()> {
     caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
     caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
+    if podunavailablebudget::is_on(context) {
+        podunavailablebudget::ask_for_pods(context, &stores);
+        tasks.spawn(podunavailablebudget::run(context.clone(), stores.clone()));
+    }
     tasks.spawn(stores.clone().follow(context.client.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
@@ -255,6 +262,7 @@ mod tests {
             sidecarset_workers: 1,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
+            podunavailablebudget_workers: 1,
         };
         let context = Context {
             evicting: client.clone(),

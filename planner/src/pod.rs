@@ -3,6 +3,7 @@
 //! ```text
 //!   template           defaulting and validation of Pod templates
 //!   review             a Pod under review in admission: what is read of it, and the edits made to it
+//!   disruption         a request that removes or changes a running Pod, as admission gets it
 //!   observed, write    a Pod as controllers remember it, and what they change in it
 //!   selector           which Pods the selector of an object means
 //!   revision_labels    how a Pod says at which revision it is
@@ -15,6 +16,7 @@
 //! A module belongs here if it needs one Pod, or one template, and no other object of the cluster. How several
 //! Pods are counted, ordered or chosen belongs to [`crate::workload`].
 
+pub mod disruption;
 pub mod enhanced_liveness;
 pub mod inplace;
 pub mod kruise_pod_ready;

@@ -15,6 +15,8 @@
 //!   told           what a status tells of refusals       trigger   which workloads to look at
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
+//!   reservation    units of a status that many requests want at once
+//!   found          a workload of any kind behind Pods: how many it is to have
 //!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
@@ -42,6 +44,7 @@ pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
+pub mod found;
 pub mod in_place;
 pub mod kind;
 pub mod member;
@@ -53,6 +56,7 @@ pub mod owner;
 pub mod plan;
 pub mod pre_download;
 pub mod progress;
+pub mod reservation;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;

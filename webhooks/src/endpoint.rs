@@ -5,13 +5,15 @@ use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
-use crate::kinds::{cloneset, resourcedistribution, sidecarset};
+use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset};
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Mutation of Pods at their creation.
     MutatePod,
+    /// Validation of requests that delete, evict or change Pods.
+    ValidatePod,
     /// Defaulting of a custom resource.
     Mutate(&'static Defaulting),
     /// Validation of a custom resource that has no deletion protection.
@@ -28,10 +30,12 @@ impl Endpoint {
     /// Every webhook.
     pub const ALL: &'static [Self] = &[
         Self::MutatePod,
+        Self::ValidatePod,
         Self::Mutate(&sidecarset::DEFAULTING),
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
         Self::Validate(&resourcedistribution::VALIDATION),
+        Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),
@@ -48,6 +52,7 @@ impl Endpoint {
     pub fn path(self) -> &'static str {
         match self {
             Self::MutatePod => "/mutate-pod",
+            Self::ValidatePod => "/validate-pod",
             Self::Mutate(defaulting) => defaulting.path,
             Self::Validate(validation) => match validation.at {
                 ValidatedAt::Path { path, .. } => path,
@@ -94,7 +99,7 @@ impl Endpoint {
     /// Whether it is served at all with these gates.
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
-            Self::MutatePod => gates.enabled(Feature::PodWebhook),
+            Self::MutatePod | Self::ValidatePod => gates.enabled(Feature::PodWebhook),
             Self::Protect(Kind::Service | Kind::Ingress) => {
                 gates.enabled(Feature::ResourcesDeletionProtection)
             }
@@ -127,7 +132,7 @@ mod tests {
             Endpoint::from_path("/validate-apps-kruise-io-v1alpha1-cloneset"),
             Some(Endpoint::Protect(Kind::CloneSet))
         );
-        assert_eq!(Endpoint::from_path("/validate-pod"), None);
+        assert_eq!(Endpoint::from_path("/validate-pods"), None);
     }
 
     #[test]

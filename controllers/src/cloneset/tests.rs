@@ -141,6 +141,7 @@ impl Site {
                 sidecarset_workers: 1,
                 sidecarterminator_workers: 1,
                 resourcedistribution_workers: 1,
+                podunavailablebudget_workers: 1,
             }),
         };
         let (teller, told) = events::teller("Reconcile");

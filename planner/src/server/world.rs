@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use api::CONFIGURATION_CONFIG_MAP;
+use api::{CONFIGURATION_CONFIG_MAP, Raw};
 use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
@@ -30,7 +30,7 @@ use crate::kinds::sidecarset::recorded::RecordedRevision;
 use crate::pod::review::lens::Object;
 use crate::text::selector::SelectorError;
 use crate::workload::namespace::Namespace;
-use crate::workload::namespaced::Namespaced;
+use crate::workload::namespaced::{Entry as _, Namespaced};
 
 /// The kinds that the world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ impl World {
             }
             Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
             Watched::PodUnavailableBudget => {
-                let budget = Budget::read(name, object);
+                let budget = Budget::read(object);
                 let problem = unusable(budget.as_ref().ok().and_then(Budget::problem));
                 Namespaced::apply(&mut self.budgets, namespace, name, budget).and(problem)
             }
@@ -202,9 +202,21 @@ impl World {
         self.inventory.configuration().get(key).map(String::as_str)
     }
 
+    /// The PodUnavailableBudgets of a namespace as they are stored.
+    pub fn budgets_in(&self, namespace: &str) -> Vec<Raw> {
+        self.budgets.of(namespace).iter().map(|budget| budget.object.clone()).collect()
+    }
+
     /// The PodUnavailableBudgets; the first of its namespace that matches a Pod protects it.
     pub(crate) fn budgets(&self) -> &Namespaced<Budget> {
         &self.budgets
+    }
+
+    /// Namespaces and names of all budgets.
+    pub fn budget_names(&self) -> Vec<(String, String)> {
+        let names =
+            self.budgets.iter().map(|(namespace, budget)| (namespace.to_owned(), budget.name().to_owned()));
+        names.collect()
     }
 
     /// The PodProbeMarkers, those of a namespace by name.
