@@ -15,8 +15,8 @@ pub mod workload;
 pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
-pub mod resourcedistribution;
 pub mod podunavailablebudget;
+pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
@@ -83,6 +83,23 @@ pub struct Settings {
     pub resourcedistribution_workers: usize,
     /// PodUnavailableBudgets that are reconciled at a time.
     pub podunavailablebudget_workers: usize,
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Those of tests: each controller has one worker.
+    pub(crate) fn of_one_worker() -> Self {
+        Self {
+            gates: FeatureGates::default(),
+            install_namespace: "kruise-system".to_owned(),
+            cloneset_workers: 1,
+            cloneset_scaling_exclude_preparing_delete: false,
+            sidecarset_workers: 1,
+            sidecarterminator_workers: 1,
+            resourcedistribution_workers: 1,
+            podunavailablebudget_workers: 1,
+        }
+    }
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -254,22 +271,12 @@ mod tests {
     #[tokio::test]
     async fn controllers_without_an_election_lead() {
         let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
-        let settings = Settings {
-            gates: FeatureGates::default(),
-            install_namespace: "kruise-system".to_owned(),
-            cloneset_workers: 1,
-            cloneset_scaling_exclude_preparing_delete: false,
-            sidecarset_workers: 1,
-            sidecarterminator_workers: 1,
-            resourcedistribution_workers: 1,
-            podunavailablebudget_workers: 1,
-        };
         let context = Context {
             evicting: client.clone(),
             client,
             metrics: Arc::new(metrics()),
             index: Arc::new(Index::fixed(planner::server::world::World::new("kruise-system"))),
-            settings: Arc::new(settings),
+            settings: Arc::new(Settings::of_one_worker()),
         };
         let running = tokio::spawn(run_unelected(context.clone()));
         while !context.metrics.leads() {
