@@ -24,6 +24,7 @@ mod launch_priority;
 mod metrics;
 mod outage;
 mod pod_steps;
+mod podunavailablebudget;
 mod podunavailablebudget_admission;
 mod poison;
 mod product;

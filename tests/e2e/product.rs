@@ -153,6 +153,14 @@ impl Product {
         product
     }
 
+    /// Starts a further replica behind the Service and waits until it is ready.
+    pub async fn join(server: &ApiServer, options: Options) -> Self {
+        let mut product = Self::start(server, options).await;
+        product.wait_ready().await;
+        server.add_endpoint(NAMESPACE, "kruise-webhook-service", product.port).await;
+        product
+    }
+
     /// Starts a replica without waiting for anything.
     pub async fn start(server: &ApiServer, options: Options) -> Self {
         let directory = tempfile::tempdir().unwrap();

@@ -117,6 +117,14 @@ impl Stored {
         self.delete_with(&json!({"dryRun": ["All"]})).await
     }
 
+    /// Asks for the eviction of a Pod, with options of the deletion.
+    pub async fn evict(&self, options: &Value) -> (u16, Value) {
+        let name = self.path.rsplit('/').next().unwrap();
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": name}, "deleteOptions": options});
+        call(&self.client, "POST", &format!("{}/eviction", self.path), &eviction).await
+    }
+
     /// Deletes it, which has to be allowed.
     pub async fn deleted(&self) {
         let (code, answer) = self.delete().await;
@@ -135,6 +143,11 @@ impl Stored {
     /// Asks for a change by merge patch.
     pub async fn try_patch(&self, patch: &Value) -> (u16, Value) {
         call(&self.client, "PATCH", &self.path, patch).await
+    }
+
+    /// Asks for a change of a part of it, such as `resize`.
+    pub async fn try_patch_part(&self, part: &str, patch: &Value) -> (u16, Value) {
+        call(&self.client, "PATCH", &format!("{}/{part}", self.path), patch).await
     }
 
     /// Changes it by merge patch.

@@ -15,6 +15,7 @@ use super::*;
 use crate::kinds::cloneset::plan;
 
 mod broken;
+mod budget;
 mod history;
 mod scenarios;
 

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A claim is granted on a state that is current when the answer is given: the write of that state has
-//!    succeeded, or the state has the claim already.
-//! 2. A claim is refused only on a state that was read after the claim was made.
+//! 1. A claim is answered on a state that the object had after the claim was made: the write to that state has
+//!    succeeded, or it was read.
+//! 2. So a claim is granted without a write, and refused, only on a state that was read after the claim was made.
 //! 3. Whether a write without a clear answer was carried out is seen in the state that is read next: a claim that
 //!    it has is not taken twice.
 
@@ -118,9 +118,12 @@ impl Desk {
         let Some(known) = &self.known else { return Step::Read };
         let Reserved { patch, answers } = rules.reserve(known.object.get(), claims, now);
         match patch {
-            _ if !self.is_live && answers.iter().any(R::is_refusal) => Step::Read,
-            Some(patch) => Step::Write { patch, answers },
-            None => Step::Answer(answers),
+            Some(patch) if self.is_live || !answers.iter().any(R::is_refusal) => {
+                Step::Write { patch, answers }
+            }
+            None if self.is_live => Step::Answer(answers),
+            // No write would tell that the state is an old one.
+            Some(_) | None => Step::Read,
         }
     }
 }
@@ -195,11 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_refused_on_a_state_from_before_the_claim() {
+    fn nothing_is_answered_on_a_state_from_before_the_claim() {
         let mut desk = Desk::default();
         desk.watched(&state(7, 1));
         desk.open();
         assert_eq!(decide(&desk, 2), Step::Read);
+        assert_eq!(decide(&desk, 0), Step::Read, "nor granted without a write");
         desk.read(state(7, 1));
         assert_eq!(decide(&desk, 2), write("1 of 7", &[true, false]));
         desk.written(state(8, 0));

@@ -249,16 +249,21 @@ impl ApiServer {
             "metadata": {"name": name, "namespace": namespace},
             "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]},
         });
+        crate::objects::create(&client, service).await.expect("a Service can be created");
+        self.add_endpoint(namespace, name, port).await;
+    }
+
+    /// Lets calls of a Service arrive at `port` of this machine too.
+    pub async fn add_endpoint(&self, namespace: &str, service: &str, port: u16) {
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},
+            "metadata": {"name": format!("{service}-{port}"), "namespace": namespace,
+                "labels": {"kubernetes.io/service-name": service}},
             "addressType": "IPv4",
             "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
             "endpoints": [{"addresses": [host_address()], "conditions": {"ready": true}}],
         });
-        for object in [service, slice] {
-            crate::objects::create(&client, object).await.expect("a Service can be created");
-        }
+        crate::objects::create(&self.client(), slice).await.expect("an EndpointSlice can be created");
     }
 
     /// Runs the real kubectl as an administrator.

@@ -110,7 +110,9 @@ impl Rules {
             }
             if !claim.dry_run {
                 left.unavailable_allowed -= i32::from(recorded.is_none());
-                record::record(&mut left, &claim.pod, claim.operation, now);
+                // By a clock that is behind, the entry would seem to be that of an earlier Pod.
+                let since = claim.created.map_or(now, |created| now.max(created));
+                record::record(&mut left, &claim.pod, claim.operation, since);
                 is_taken = true;
             }
             Answer::Granted

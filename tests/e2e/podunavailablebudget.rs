@@ -1,0 +1,137 @@
+//! What PodUnavailableBudgets let pass and what they refuse, counted by the controller and taken by admission
+//! (docs/behaviour/podunavailablebudget.md#acceptance-scenarios). What budgets may say is tested in
+//! `podunavailablebudget_admission`.
+
+mod operations;
+mod parallel;
+mod pods;
+mod workloads;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use kit::builders::{Object, deployment, object, workload};
+use kit::{ApiServer, wait_for, wait_within};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::product::{self, Product};
+use crate::support::{Shop, Site, Stored, call, in_use};
+
+const MARK: &str = "pub.kruise.io/related-pub";
+const OLDER_MARK: &str = "kruise.io/related-pub";
+const NOTHING_LEFT: &str = "pub unavailable allowed is negative";
+const DELETION: &str = "vpod.kb.io";
+const EVICTION: &str = "vpodeviction.kb.io";
+
+/// An API server with the controllers of Kubernetes, on which budgets protect Pods from everything.
+async fn guarded() -> &'static Site {
+    static SITE: OnceCell<Site> = OnceCell::const_new();
+    SITE.get_or_init(async || {
+        let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
+        open(server, "PodUnavailableBudgetUpdateGate=true").await
+    })
+    .await
+}
+
+/// The program with these gates on an API server, once it is asked about evictions.
+async fn open(server: ApiServer, gates: &str) -> Site {
+    product::install(&server).await;
+    let product = Product::serve(&server, product::Options::default().gates(gates)).await;
+    in_use(&server).await;
+    asks(&server).await;
+    Site { server, product }
+}
+
+/// Waits until the API server asks the program about changes of Pods.
+async fn asks(server: &ApiServer) {
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration";
+    let client = server.client();
+    wait_for("deletions and evictions of Pods to be registered", async || {
+        let configuration = call(&client, "GET", path, &Value::Null).await.1;
+        let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
+        let has = |name: &str| entries.iter().any(|entry| entry["name"] == name);
+        if has(DELETION) && has(EVICTION) { Ok(()) } else { Err(entries.len()) }
+    })
+    .await;
+}
+
+/// A budget of the shop's Pods, named `web`.
+fn budget(shop: &Shop, spec: Value) -> Object {
+    object("policy.kruise.io/v1beta1", "PodUnavailableBudget", "web")
+        .in_namespace(&shop.namespace)
+        .with("/spec", spec)
+}
+
+/// The spec of a budget that counts so many Pods labelled `app=web`, whoever owns them.
+fn selecting(total: usize, limit: Value) -> Value {
+    let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "protectTotalReplicas": total});
+    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    spec
+}
+
+/// Waits until the controller has counted the newest spec, with these numbers: allowed, current, desired and total.
+async fn counted(budget: &Stored, numbers: [i64; 4]) -> Value {
+    wait_for("the budget to be counted", async || {
+        let now = budget.get().await.1;
+        let status = &now["status"];
+        let found = ["unavailableAllowed", "currentAvailable", "desiredAvailable", "totalReplicas"]
+            .map(|name| status[name].as_i64());
+        let is_new = status["observedGeneration"] == now["metadata"]["generation"];
+        if is_new && found == numbers.map(Some) { Ok(status.clone()) } else { Err(status.clone()) }
+    })
+    .await
+}
+
+/// A Pod that serves, on no node: a deletion takes it away at once.
+async fn serving(shop: &Shop, pod: Object) -> Stored {
+    let pod = Stored::create(&shop.client, pod).await;
+    serve(&pod, true).await;
+    pod
+}
+
+/// So many Pods that serve, with a budget over them that lets some be away.
+async fn protected(shop: &Shop, count: usize, away: i64) -> (Stored, Vec<Stored>) {
+    let spec = selecting(count, json!({"maxUnavailable": away}));
+    let budget = Stored::create(&shop.client, budget(shop, spec)).await;
+    let pods = (0..count).map(|number| serving(shop, shop.pod(&format!("web-{number}"))));
+    let pods = join_all(pods).await;
+    let total = i64::try_from(count).unwrap();
+    counted(&budget, [away, total, total - away, total]).await;
+    (budget, pods)
+}
+
+/// Serves from now on, or does not.
+async fn serve(pod: &Stored, is_ready: bool) {
+    let ready = if is_ready { "True" } else { "False" };
+    pod.patch_status(&json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]})).await;
+}
+
+/// The refusal of a budget named `web`, as clients see it.
+#[track_caller]
+fn assert_refused(answer: &(u16, Value), webhook: &str) {
+    let (code, status) = answer;
+    assert_eq!(*code, 403, "{status:#}");
+    let expected = format!(
+        "admission webhook \"{webhook}\" denied the request: podunavailablebudget.policy.kruise.io \"web\" is forbidden: {NOTHING_LEFT}"
+    );
+    assert_eq!((&status["message"], &status["reason"]), (&json!(expected), &json!("Forbidden")));
+}
+
+#[track_caller]
+fn assert_passed((code, answer): &(u16, Value)) {
+    assert!((200..300).contains(code), "{answer:#}");
+}
+
+/// Waits for an Event about an object of this name with this reason.
+async fn told(shop: &Shop, name: &str, reason: &str) -> Value {
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
+    wait_for(&format!("the Event {reason}"), async || {
+        let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
+        let events = list["items"].as_array().unwrap();
+        let found =
+            events.iter().find(|event| event["regarding"]["name"] == name && event["reason"] == reason);
+        found.cloned().ok_or(events.len())
+    })
+    .await
+}

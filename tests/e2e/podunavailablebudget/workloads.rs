@@ -1,0 +1,222 @@
+//! Budgets over the Pods of workloads, which run on nodes without machines.
+
+use kit::fake_nodes::{FakeNodes, Options};
+
+use super::*;
+use crate::chronicle::Chronicle;
+use crate::cloneset;
+
+/// A shop whose Pods run.
+async fn running(prefix: &str) -> (Shop, FakeNodes) {
+    let server = &guarded().await.server;
+    let shop = Shop::open_on(server, prefix).await;
+    let options = Options::nodes(2).binding_pods().in_namespace(&shop.namespace);
+    let nodes = FakeNodes::start(shop.client.clone(), options).await;
+    (shop, nodes)
+}
+
+async fn clone_set(shop: &Shop, replicas: u32) -> Stored {
+    cloneset::asks(&guarded().await.server).await;
+    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web").in_namespace(&shop.namespace);
+    Stored::create(
+        &shop.client,
+        set.matching("app", "web").replicas(replicas).container("main", "nginx:1.25"),
+    )
+    .await
+}
+
+fn targeting(kind: &str, limit: Value) -> Value {
+    let group = if kind == "CloneSet" { "apps.kruise.io/v1alpha1" } else { "apps/v1" };
+    let mut spec = json!({"targetRef": {"apiVersion": group, "kind": kind, "name": "web"}});
+    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    spec
+}
+
+async fn list(shop: &Shop) -> Vec<Stored> {
+    let path = format!("/api/v1/namespaces/{}/pods", shop.namespace);
+    let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
+    let items = list["items"].as_array().unwrap().clone();
+    let stored = |pod: Value| {
+        let path = format!("{path}/{}", pod["metadata"]["name"].as_str().unwrap());
+        Stored::existing(&shop.client, path, pod)
+    };
+    items.into_iter().map(stored).collect()
+}
+
+/// Waits until no Pod of the shop is left.
+async fn no_pods(shop: &Shop) {
+    wait_for("all Pods to be gone", async || match list(shop).await.len() {
+        0 => Ok(()),
+        left => Err(left),
+    })
+    .await;
+}
+
+/// Scenarios 1, 3 and 4.
+#[tokio::test]
+async fn as_many_pods_go_as_the_budget_allows() {
+    let (shop, nodes) = running("budget-set").await;
+    clone_set(&shop, 10).await;
+    let budget =
+        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": "30%"}))))
+            .await;
+    counted(&budget, [3, 10, 7, 10]).await;
+    let pods = list(&shop).await;
+    // Nobody starts Pods any more, so that none takes the place of those that go.
+    drop(nodes);
+    let deletions = join_all(pods[..3].iter().map(Stored::delete)).await;
+    deletions.iter().for_each(assert_passed);
+    assert_refused(&pods[3].delete().await, DELETION);
+    told(&shop, pods[3].object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
+    assert_refused(&pods[4].evict(&json!({})).await, EVICTION);
+    assert_eq!(pods[4].get().await.1["metadata"]["deletionTimestamp"], Value::Null);
+    counted(&budget, [0, 7, 7, 10]).await;
+}
+
+/// Scenarios 16 and 17.
+#[tokio::test]
+async fn a_deployment_counts_once_and_two_add_up() {
+    let (shop, _nodes) = running("budget-deployments").await;
+    let deployment = |name: &str, replicas: u32| {
+        let deployment = deployment(name).in_namespace(&shop.namespace).replicas(replicas);
+        deployment.matching("app", "web").matching("part", name).container("main", "nginx:1.25")
+    };
+    let one = Stored::create(&shop.client, deployment("one", 5)).await;
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 8});
+    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    counted(&budget, [5, 5, 0, 5]).await;
+    // A rollout that stands still in the middle: there are Pods of two ReplicaSets.
+    let template = json!({"metadata": {"annotations": {"fake-node/ready-after": "never"}}});
+    one.patch(&json!({"spec": {"template": template}})).await;
+    wait_for("Pods of two ReplicaSets", async || {
+        let pods = list(&shop).await;
+        let mut owners: Vec<_> =
+            pods.iter().map(|pod| pod.object["metadata"]["ownerReferences"][0]["name"].clone()).collect();
+        owners.sort_by_key(ToString::to_string);
+        owners.dedup();
+        if owners.len() == 2 { Ok(()) } else { Err(owners) }
+    })
+    .await;
+    wait_for("the total to be that of the Deployment", async || {
+        let status = budget.get().await.1["status"].clone();
+        if status["totalReplicas"] == 5 { Ok(()) } else { Err(status) }
+    })
+    .await;
+    Stored::create(&shop.client, deployment("two", 3)).await;
+    wait_for("the totals to be added", async || {
+        let status = budget.get().await.1["status"].clone();
+        if status["totalReplicas"] == 8 { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
+
+/// Scenario 18.
+#[tokio::test]
+async fn a_custom_workload_is_known_by_its_scale() {
+    let (shop, _nodes) = running("budget-custom").await;
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size",
+            "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"}}});
+    let definition =
+        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "fleets.budget.example.com").with(
+            "/spec",
+            json!({"group": "budget.example.com", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": "fleets", "singular": "fleet", "kind": "Fleet", "listKind": "FleetList"}}),
+        );
+    Stored::create(&shop.client, definition).await;
+    let path = format!("/apis/budget.example.com/v1/namespaces/{}/fleets", shop.namespace);
+    let manifest = json!({"apiVersion": "budget.example.com/v1", "kind": "Fleet", "metadata": {"name": "web"},
+        "spec": {"size": 4}});
+    let fleet = wait_for("the kind to be served", async || {
+        match call(&shop.client, "POST", &path, &manifest).await {
+            (201, fleet) => Ok(Stored::existing(&shop.client, format!("{path}/web"), fleet)),
+            (_, answer) => Err(answer),
+        }
+    })
+    .await;
+    fleet.patch_status(&json!({"size": 2, "selector": "app=web"})).await;
+    let mut spec = targeting("Fleet", json!({"maxUnavailable": 3}));
+    spec["targetRef"]["apiVersion"] = json!("budget.example.com/v1");
+    for number in 0..2 {
+        serving(&shop, shop.pod(&format!("web-{number}"))).await;
+    }
+    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    // Found by the selector, as long as the workload owns none.
+    counted(&budget, [1, 2, 1, 4]).await;
+    serving(&shop, shop.pod("owned").controlled_by(&fleet.object)).await;
+    counted(&budget, [0, 1, 1, 4]).await;
+}
+
+/// Scenario 28.
+#[tokio::test]
+async fn an_update_in_place_keeps_to_the_budget() {
+    let (shop, _nodes) = running("budget-rollout").await;
+    let set = clone_set(&shop, 10).await;
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}});
+    set.patch(&json!({"spec": {"updateStrategy": rolling}})).await;
+    let budget =
+        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": "20%"}))))
+            .await;
+    counted(&budget, [2, 10, 8, 10]).await;
+    let chronicle = Chronicle::begin(&shop.client, &shop.namespace).await;
+    let mut containers = set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["image"] = json!("nginx:1.26");
+    set.patch(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    wait_within(Duration::from_secs(100), "the update to be complete", async || {
+        let now = set.get().await.1;
+        let status = &now["status"];
+        let done = status["observedGeneration"] == now["metadata"]["generation"]
+            && status["updatedReadyReplicas"] == 10;
+        if done { Ok(()) } else { Err((status.clone(), budget.get().await.1["status"].clone())) }
+    })
+    .await;
+    let is_ready = |pod: &&Value| {
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    let (least, _) = chronicle.range(|pods| pods.iter().filter(|pod| is_ready(pod)).count()).await;
+    assert!(least >= 8, "only {least} were ready");
+}
+
+/// Scenario 29.
+#[tokio::test]
+async fn a_scale_down_is_completed() {
+    let (shop, _nodes) = running("budget-scale").await;
+    let set = clone_set(&shop, 10).await;
+    let budget =
+        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))))
+            .await;
+    counted(&budget, [1, 10, 9, 10]).await;
+    set.patch(&json!({"spec": {"replicas": 2}})).await;
+    counted(&budget, [1, 2, 1, 2]).await;
+    assert_eq!(list(&shop).await.len(), 2);
+}
+
+/// Scenario 30.
+#[tokio::test]
+async fn a_workload_that_is_deleted_takes_its_pods_along() {
+    let (shop, _nodes) = running("budget-collected").await;
+    let set = clone_set(&shop, 3).await;
+    let budget =
+        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": 0}))))
+            .await;
+    counted(&budget, [0, 3, 3, 3]).await;
+    assert_passed(&set.delete_with(&json!({"propagationPolicy": "Background"})).await);
+    no_pods(&shop).await;
+}
+
+/// Scenario 31.
+#[tokio::test]
+async fn a_namespace_is_deleted_with_its_budget() {
+    let (shop, _nodes) = running("budget-namespace").await;
+    let spec = selecting(1, json!({"maxUnavailable": 0}));
+    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    serving(&shop, shop.pod("web-0")).await;
+    counted(&budget, [0, 1, 1, 1]).await;
+    let path = format!("/api/v1/namespaces/{}", shop.namespace);
+    let namespace = Stored::existing(&shop.client, path, Value::Null);
+    namespace.deleted().await;
+    namespace.gone().await;
+}
