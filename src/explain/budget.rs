@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use api::Raw;
 use api::features::FeatureGates;
-use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
-use cluster::resource::{PODS, Resource};
+use api::kinds::podunavailablebudget::KIND;
+use cluster::resource::{BUDGETS, PODS};
 use kube::Client;
 use planner::kinds::podunavailablebudget::explanation::{Report, State, explain};
 use planner::pod::observed::ObservedPod;
@@ -26,8 +26,8 @@ pub(super) async fn of_budget(
     gates: &FeatureGates,
 ) -> anyhow::Result<(String, std::process::ExitCode)> {
     let (mut budgets, mut pods) = (Vec::new(), Vec::new());
-    let collection = Resource::new(API_VERSION, PLURAL, KIND).namespaced(namespace);
-    list_all(client, &collection, |budget: Box<RawValue>| budgets.push(Raw::from(budget))).await?;
+    list_all(client, &BUDGETS.namespaced(namespace), |budget: Box<RawValue>| budgets.push(Raw::from(budget)))
+        .await?;
     list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| pods.push(Arc::new(pod))).await?;
     let name = &target.name;
     let report = explain(name, &budgets, &pods, gates, jiff::Timestamp::now());

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod connections;
+mod disruptions;
 mod early_answers;
 mod fuzz;
 mod http_contract;

@@ -1,0 +1,120 @@
+//! Requests that delete, evict or change Pods under a PodUnavailableBudget
+//! (docs/behaviour/podunavailablebudget.md#refusals).
+
+use cluster::files::Objects;
+use cluster::{Index, Lookup};
+use planner::server::world::{Watched, World};
+use serde_json::{Value, json};
+use webhooks::Admission;
+
+use crate::support::{ask, delete, with_index};
+
+const PATH: &str = "/validate-pod";
+const NOTHING_LEFT: &str =
+    "podunavailablebudget.policy.kruise.io \"web\" is forbidden: pub unavailable allowed is negative";
+
+fn pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "web-0", "namespace": "shop", "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5c4", "uid": "r", "controller": true}],
+        },
+        "spec": {"containers": [{"name": "main", "image": "nginx:1.25"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// Admission that knows the Pod, and a budget with so many units left.
+fn admission(flags: &str, left: u32) -> Admission {
+    let budget = json!({
+        "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+        "status": {"desiredAvailable": 1, "unavailableAllowed": left, "currentAvailable": 1 + left, "totalReplicas": 2},
+    });
+    let mut world = World::new(api::DEFAULT_NAMESPACE);
+    world.apply(Watched::PodUnavailableBudget, &budget.to_string()).unwrap();
+    let mut objects = Objects::default();
+    objects.parse("test", &pod().to_string()).unwrap();
+    with_index(flags, Index::fixed(world), Lookup::files(objects))
+}
+
+fn deletion() -> Value {
+    let mut request = delete("pods", "v1", &pod());
+    request["namespace"] = json!("shop");
+    request
+}
+
+fn eviction(name: &str) -> Value {
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "shop"}});
+    json!({
+        "uid": "7f2c9e4a-0002", "kind": {"group": "policy", "version": "v1", "kind": "Eviction"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": "eviction", "name": name,
+        "namespace": "shop", "operation": "CREATE", "userInfo": {"username": "alice"}, "object": eviction,
+    })
+}
+
+#[tokio::test]
+async fn a_refusal_has_the_words_and_the_reason_of_the_reference() {
+    let admission = admission("", 0);
+    for request in [deletion(), eviction("web-0")] {
+        let response = ask(&admission, PATH, &request).await;
+        let status = json!({"metadata": {}, "message": NOTHING_LEFT, "reason": "Forbidden", "code": 403});
+        assert_eq!((&response["allowed"], &response["status"]), (&json!(false), &status));
+    }
+    let metrics = admission.metrics.render().unwrap();
+    let line =
+        "pod_unavailable_budget{kind_namespace_name=\"ReplicaSet_shop_web-5c4\",username=\"alice\"} 2\n";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_refused_eviction_may_be_tried_again_where_that_is_wanted() {
+    let mut admission = admission("", 0);
+    admission.flags.retry_refused_evictions = true;
+    let status = ask(&admission, PATH, &eviction("web-0")).await["status"].clone();
+    assert_eq!((&status["code"], &status["reason"]), (&json!(429), &json!("TooManyRequests")));
+    assert_eq!(
+        (&status["details"]["retryAfterSeconds"], &status["message"]),
+        (&json!(10), &json!(NOTHING_LEFT))
+    );
+    let status = ask(&admission, PATH, &deletion()).await["status"].clone();
+    assert_eq!(status["code"], 403);
+}
+
+#[tokio::test]
+async fn what_the_budget_does_not_hold_passes() {
+    let full = admission("", 1);
+    let none = admission("", 0);
+    let mut elsewhere = deletion();
+    elsewhere["namespace"] = json!("other");
+    let update = {
+        let mut request = deletion();
+        request["operation"] = json!("UPDATE");
+        request["object"] = json!({"metadata": {}, "spec": {}});
+        request
+    };
+    for (admission, request) in [
+        (&full, deletion()),
+        (&full, eviction("web-0")),
+        (&none, eviction("gone")),
+        (&none, elsewhere),
+        (&none, update.clone()),
+    ] {
+        let response = ask(admission, PATH, &request).await;
+        assert_eq!(response["allowed"], true, "{request:#} {response:#}");
+    }
+    let updates = admission_with_updates();
+    assert_eq!(ask(&updates, PATH, &update).await["status"]["code"], 403);
+}
+
+fn admission_with_updates() -> Admission {
+    admission("PodUnavailableBudgetUpdateGate=true", 0)
+}
+
+#[tokio::test]
+async fn nothing_passes_while_budgets_are_not_known() {
+    let index = Index::awaiting(World::new(api::DEFAULT_NAMESPACE), [Watched::PodUnavailableBudget]);
+    let admission = with_index("", index, Lookup::files(Objects::default()));
+    assert_eq!(ask(&admission, PATH, &deletion()).await["status"]["code"], 503);
+}
