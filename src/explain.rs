@@ -1,7 +1,9 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
-//! next; and which SidecarSets are in which Pods, and why. It reads the objects from the API server, decides
+//! next; which SidecarSets are in which Pods, and why; and which namespaces have the copy of a
+//! ResourceDistribution. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
+mod distribution;
 mod sidecars;
 mod workload;
 
@@ -43,6 +45,9 @@ enum Kind {
     /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
     #[command(name = "sidecarset")]
     SidecarSet(SidecarArguments),
+    /// Explain which namespaces have the copy of a ResourceDistribution, and what is wrong in the others
+    #[command(name = "resourcedistribution", visible_alias = "distributor")]
+    ResourceDistribution(Target),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -108,6 +113,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::SidecarSet(arguments) => arguments.target.with_cluster(async |client, _| {
             sidecars::of_sidecar_set(client, &arguments.install_namespace, &arguments.target).await
         })?,
+        Kind::ResourceDistribution(target) => {
+            target.with_cluster(async |client, _| distribution::of_distribution(client, target).await)?
+        }
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

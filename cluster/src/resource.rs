@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use kube::core::{ApiResource, GroupVersionKind};
+use planner::kinds::resourcedistribution::resource::ResourceKind;
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +44,14 @@ pub const REVISIONS: Resource<'_> = Resource::new("apps/v1", "controllerrevision
 pub const EVENTS: Resource<'_> = Resource::new("events.k8s.io/v1", "events", "Event");
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
+
+/// What ResourceDistributions distribute.
+pub fn distributed(kind: ResourceKind) -> Resource<'static> {
+    match kind {
+        ResourceKind::Secret => SECRETS,
+        ResourceKind::ConfigMap => CONFIG_MAPS,
+    }
+}
 
 impl<'a> Resource<'a> {
     /// The kind `kind` of this API version, which paths call `plural`.

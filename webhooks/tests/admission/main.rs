@@ -10,5 +10,6 @@ mod panics;
 mod pod_steps;
 mod pods;
 mod protection;
+mod resourcedistribution;
 mod support;
 mod tls;
