@@ -18,7 +18,7 @@ use std::time::Duration;
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use cluster::client::metadata_only;
 use cluster::events::about;
-use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS};
+use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS, distributed};
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind};
 use cluster::{ErrorReason, Retry};
@@ -346,7 +346,7 @@ impl Controller {
             Ok(copy) => copy,
             Err(error) => return Tried::failed(Failure::Create, error),
         };
-        match write::create(&self.client, &place(resource.kind).namespaced(namespace), copy).await {
+        match write::create(&self.client, &distributed(resource.kind).namespaced(namespace), copy).await {
             Ok(text) => self.take_in(distribution, resource, &text),
             Err(error) => match error.reason() {
                 ErrorReason::AlreadyExists => Tried::Exists,
@@ -360,7 +360,7 @@ impl Controller {
 
     /// Reads a copy and makes it equal.
     async fn update(&self, distribution: &Distribution, resource: &Distributed, key: &Key) -> Tried {
-        let path = place(resource.kind).namespaced(&key.0).name(&key.1);
+        let path = distributed(resource.kind).namespaced(&key.0).name(&key.1);
         let text = match write::get(&self.client, &path).await {
             Ok(Some(text)) => text,
             Ok(None) => return Tried::Gone,
@@ -426,7 +426,7 @@ impl Controller {
     ) -> Option<Done> {
         let key = (namespace.to_owned(), resource.name.to_string());
         let copy = self.copies(resource.kind).get(&key).filter(|copy| copy.is_owned_by(distribution))?;
-        let path = place(resource.kind).namespaced(namespace).name(&copy.name);
+        let path = distributed(resource.kind).namespaced(namespace).name(&copy.name);
         // It may have got another owner since the watch told of it.
         let options = write::deletion(&copy.uid, Some(&copy.resource_version));
         match write::delete(&self.client, &path, options).await {
@@ -478,12 +478,5 @@ fn note(outcome: &mut Outcome, namespace: &str, done: Done) {
     match done {
         Ok(()) => outcome.succeeded(),
         Err((failure, text)) => outcome.failed(failure, namespace, text),
-    }
-}
-
-fn place(kind: ResourceKind) -> Resource<'static> {
-    match kind {
-        ResourceKind::Secret => SECRETS,
-        ResourceKind::ConfigMap => CONFIG_MAPS,
     }
 }
