@@ -120,3 +120,13 @@ pub const SIDECARSET_PODS: &str = "kutter.io/sidecarset-pods";
 /// On a SidecarSet: how many of the Pods that were created without its sidecars may be away at a time while
 /// they are evicted, so that they come back with them. Without it none is.
 pub const EVICT_MISSED_PODS: &str = "kutter.io/evict-missed-pods";
+
+/// On a Pod: JSON with the WorkloadSpread and the subset that it belongs to.
+pub const MATCHED_WORKLOADSPREAD: &str = "apps.kruise.io/matched-workloadspread";
+
+/// On a WorkloadSpread: `true` keeps labels and annotations of a subset's patch from Pods that were there before.
+pub const IGNORE_PATCH_EXISTING_PODS_METADATA: &str =
+    "workloadspread.kruise.io/ignore-patch-existing-pods-metadata";
+
+/// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

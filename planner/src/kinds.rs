@@ -14,3 +14,4 @@ pub mod podprobemarker;
 pub mod podunavailablebudget;
 pub mod sidecar_terminator;
 pub mod sidecarset;
+pub mod workloadspread;

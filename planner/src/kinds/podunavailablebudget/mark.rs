@@ -117,7 +117,7 @@ fn mismatch(budget: &Budget, workload: Option<&Workload<'_>>, draft: &Draft<'_>)
 /// is what stands before the hash with which both the ReplicaSet's name ends and the Pod is labelled. So
 /// no ReplicaSet has to be known, not even one that was made a moment ago.
 fn workload<'p>(controller: &'p Controller<'_>, labels: &'p (impl Labels + ?Sized)) -> Workload<'p> {
-    let Controller { group, kind, name } = controller;
+    let Controller { group, kind, name, .. } = controller;
     let direct =
         Workload { group: group.as_ref().into(), kind: kind.as_ref().into(), name: name.as_ref().into() };
     if (&**group, &**kind) != ("apps", "ReplicaSet") {
@@ -295,7 +295,7 @@ mod tests {
         let cluster = budget(cluster, "third", DAY, selecting(json!({"app": "db"})));
         let object = deployed().to_string();
         let (outcome, told) =
-            explain(&create(&object), &cluster.world, None, &cluster.gates, cluster.moment());
+            explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
         assert_eq!(outcome, cluster.decide(&deployed()));
         let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         let expected = [

@@ -11,7 +11,7 @@ mod steps;
 fn decide(review: &PodReview<'_>) -> Outcome {
     let cluster = Cluster::new()
         .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
-    mutate(review, &cluster.world, None, &cluster.gates, cluster.moment())
+    mutate(review, &cluster.world, Known::default(), &cluster.gates, cluster.moment())
 }
 
 #[test]
@@ -234,8 +234,8 @@ fn explain_tells_every_reason_and_decides_as_mutate_does() {
     let object = pod(json!([{"name": "m"}])).to_string();
     let review = create(&object);
     let (outcome, mut explanations) =
-        explain(&review, &cluster.world, None, &cluster.gates, cluster.moment());
-    assert_eq!(outcome, mutate(&review, &cluster.world, None, &cluster.gates, cluster.moment()));
+        explain(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
+    assert_eq!(outcome, mutate(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment()));
     explanations.sort_by_key(ToString::to_string);
     let told: Vec<_> = explanations
         .into_iter()
