@@ -66,6 +66,9 @@ pub const RELATED_PUB: &str = "pub.kruise.io/related-pub";
 /// As [`RELATED_PUB`], in its older spelling: both are written, this one is read second.
 pub const RELATED_PUB_OLDER: &str = "kruise.io/related-pub";
 
+/// On a Pod: `true` lets it pass its budget. `spec.ignoredPodSelector` of the budget says it for many Pods.
+pub const PUB_NO_PROTECT: &str = "pub.kruise.io/no-protect";
+
 /// On a Pod of a Kruise workload: `true` has its liveness probes run by the node daemon.
 pub const USING_ENHANCED_LIVENESS: &str = "apps.kruise.io/using-enhanced-liveness";
 

@@ -47,3 +47,6 @@ pub const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
 
 /// On a Pod of a CloneSet and on its claims: the five characters that end the Pod's name.
 pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
+
+/// Begins the labels that make a Pod count as not available, whatever their values.
+pub const UNAVAILABLE_POD_PREFIX: &str = "unavailable-pod.kruise.io/";

@@ -5,6 +5,7 @@
 //!              <--GET---- lookup   (what is not cached, bounded in time)
 //!              <--Lease-- election (who runs the controllers)
 //!              <--Event-- events
+//!              <--PATCH-- reservation (units of a status that many requests want at once)
 //! ```
 //!
 //! A client's worker lives on the runtime that made it: make one client per runtime.
@@ -21,6 +22,7 @@ pub mod list;
 pub mod lookup;
 pub mod panics;
 pub mod requests;
+pub mod reservation;
 pub mod resource;
 pub mod watch_failures;
 pub mod watched;

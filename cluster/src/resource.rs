@@ -74,7 +74,7 @@ impl<'a> Resource<'a> {
 }
 
 /// A path of the API server: a collection, an object or a part of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path(String);
 
 impl Path {

@@ -3,6 +3,7 @@
 //! ```text
 //!   template           defaulting and validation of Pod templates
 //!   review             a Pod under review in admission: what is read of it, and the edits made to it
+//!   disruption         a request that removes or changes a running Pod, as admission gets it
 //!   observed, write    a Pod as controllers remember it, and what they change in it
 //!   node_fit           on which Nodes a Pod may run
 //!   selector           which Pods the selector of an object means
@@ -16,6 +17,7 @@
 //! A module belongs here if it needs one Pod, or one template, and no other object of the cluster. How several
 //! Pods are counted, ordered or chosen belongs to [`crate::workload`].
 
+pub mod disruption;
 pub mod enhanced_liveness;
 pub mod inplace;
 pub mod kruise_pod_ready;

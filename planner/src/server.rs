@@ -4,6 +4,7 @@
 //! ```text
 //!   world                    what is known of the cluster, indexed; filled by watches, by files or by tests
 //!   pod_review               the steps of the Pod webhook in their order, each with its part of the world
+//!   pod_validation           the same for requests that delete, evict or change a Pod
 //!   registration, silence    the webhook entries, and whether anybody calls them
 //!   rotation                 certificates: when they are made anew
 //!   election                 who leads among the replicas
@@ -14,6 +15,7 @@
 
 pub mod election;
 pub mod pod_review;
+pub mod pod_validation;
 pub mod registration;
 pub mod rotation;
 pub mod silence;

@@ -17,6 +17,7 @@
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   target         workloads by group, kind and name
+//!   reservation    units of a status that many requests want at once
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -54,6 +55,7 @@ pub mod owner;
 pub mod plan;
 pub mod pre_download;
 pub mod progress;
+pub mod reservation;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;

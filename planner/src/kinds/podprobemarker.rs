@@ -195,7 +195,7 @@ pub(crate) fn mutate(
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::server::pod_review::explain;
+    use crate::server::pod_review::{Known, explain};
     use crate::server::pod_review::fixture::{Cluster, create, pod};
     use crate::server::world::Watched;
 

@@ -1,10 +1,26 @@
 //! PodUnavailableBudgets: how many Pods of an application may be unavailable at once
-//! (docs/behaviour/pod-mutation.md#podunavailablebudget-mark).
+//! (docs/behaviour/podunavailablebudget.md).
 //!
 //! ```text
-//!   budget   what is kept of a budget, and which of several goes first
-//!   mark     a new Pod is told the name of its budget
+//!   a Pod is created               mark        it is told the name of its budget
+//!   a Pod is deleted, evicted,     check       does it need a unit, and of which budget
+//!   changed or resized             reserve     the budget gives a unit, or refuses
+//!   anything changed               plan        the controller counts and marks
+//!   a budget is written            validation  what it may say
+//!
+//!   budget, reason      whose Pods a budget is for       terms      its operations and numbers
+//!   available, change   is a Pod available, what counts  record     what its status has recorded
 //! ```
 
 pub mod budget;
+pub mod check;
 pub mod mark;
+pub mod plan;
+pub mod reason;
+pub mod reserve;
+pub mod terms;
+pub mod validation;
+
+mod available;
+mod change;
+mod record;

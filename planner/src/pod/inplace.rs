@@ -33,13 +33,13 @@ mod completion;
 mod decision;
 mod environment;
 mod go_json;
-mod qos;
+pub(crate) mod qos;
 pub mod readiness;
 mod restarts;
 mod rules;
 mod spec;
 mod state;
-mod template;
+pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 mod unfinished;

@@ -135,7 +135,7 @@ impl World {
             }
             Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
             Watched::PodUnavailableBudget => {
-                let budget = Budget::read(name, object);
+                let budget = Budget::read(object);
                 let problem = unusable(budget.as_ref().ok().and_then(Budget::problem));
                 Namespaced::apply(&mut self.budgets, namespace, name, budget).and(problem)
             }

@@ -7,6 +7,7 @@ use api::kinds::shared::TargetReference;
 use api::labels::POD_TEMPLATE_HASH;
 use api::meta::OwnerReference;
 
+use crate::pod::observed::ObservedPod;
 use crate::text::selector::Labels;
 
 /// A workload of a namespace that is known.
@@ -26,6 +27,11 @@ impl<'a> Workload<'a> {
         Self { group: group.into(), kind: kind.into(), name: name.into() }
     }
 
+    /// The workload of this API version, kind and name.
+    pub fn referenced(api_version: &'a str, kind: &'a str, name: &'a str) -> Self {
+        Self::new(api_version.split_once('/').map_or("", |(group, _)| group), kind, name)
+    }
+
     /// Whether it is of this group and kind.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         (&*self.group, &*self.kind) == (group, kind)
@@ -38,6 +44,18 @@ impl<'a> Workload<'a> {
         let hash = labels.label(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty() && self.is("apps", "ReplicaSet"))?;
         let name = self.name.strip_suffix(hash)?.strip_suffix('-')?;
         Some(Workload { group: "apps".into(), kind: "Deployment".into(), name: name.to_owned().into() })
+    }
+
+    /// The workload behind a Pod's controller: of a ReplicaSet that a Deployment has made it is the Deployment.
+    pub fn behind(group: &'a str, kind: &'a str, name: &'a str, labels: &(impl Labels + ?Sized)) -> Self {
+        let direct = Self::new(group, kind, name);
+        direct.deployment(labels).unwrap_or(direct)
+    }
+
+    /// The workload behind a Pod.
+    pub fn of_pod(pod: &'a ObservedPod) -> Option<Self> {
+        let owner = pod.controller()?;
+        Some(Self::behind(owner.group(), &owner.kind, &owner.name, &pod.metadata.labels))
     }
 
     /// The same, with texts of its own.
@@ -53,9 +71,8 @@ impl<'a> From<&'a OwnerReference> for Workload<'a> {
     }
 }
 
-impl From<&TargetReference> for Workload<'static> {
-    fn from(target: &TargetReference) -> Self {
-        let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
-        Workload::new(group, &target.kind, &target.name).into_owned()
+impl<'a> From<&'a TargetReference> for Workload<'a> {
+    fn from(target: &'a TargetReference) -> Self {
+        Self::referenced(&target.api_version, &target.kind, &target.name)
     }
 }

@@ -1,67 +1,130 @@
-//! What is kept of a PodUnavailableBudget: whose Pods it protects.
+//! A PodUnavailableBudget as the server keeps it, and whose Pods it protects.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use api::kinds::podunavailablebudget::{PodUnavailableBudget, TargetReference};
+use api::Raw;
+use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
+use api::kinds::Time;
+use api::kinds::podunavailablebudget::PodUnavailableBudget;
+use api::raw_object::RawObject;
 use jiff::Timestamp;
 
+use super::reason::Reason;
+use crate::pod::observed::ObservedPod;
 use crate::pod::selector::PodSelector;
-use crate::text::selector::SelectorError;
+use crate::text::selector::{Labels, SelectorError};
 use crate::workload::namespaced::Entry;
+use crate::workload::target::Workload;
 
-/// A budget as far as the mark needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A budget of the cluster.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
+    /// Which Pods it is for.
+    pub(crate) scope: Scope,
+    /// The object, but for `metadata.managedFields`: what is left is in it.
+    pub(crate) object: Raw,
+}
+
+/// Which Pods a budget is for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scope {
     pub(crate) name: Box<str>,
-    pub(crate) target: Option<Workload<'static>>,
-    pub(crate) selector: PodSelector,
+    target: Option<Workload<'static>>,
+    selector: PodSelector,
+    /// Pods that always pass.
+    pub(crate) ignored: PodSelector,
     /// Unset it counts as the youngest, so that a manifest does not displace what is there.
     created: Timestamp,
 }
 
-/// A workload by group, kind and name; versions do not matter
-/// (docs/behaviour/api-and-registration.md#objects-of-older-releases).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Workload<'a> {
-    pub(crate) group: Cow<'a, str>,
-    pub(crate) kind: Cow<'a, str>,
-    pub(crate) name: Cow<'a, str>,
-}
-
 impl Budget {
-    pub(crate) fn read(name: &str, object: &str) -> Result<Self, serde_json::Error> {
-        let PodUnavailableBudget { metadata, spec, .. } = serde_json::from_str(object)?;
-        Ok(Self {
-            name: name.into(),
-            target: spec.target_ref.map(Workload::from),
-            selector: PodSelector::compile(spec.selector.as_ref()),
-            created: metadata.creation_timestamp.and_then(|time| time.timestamp()).unwrap_or(Timestamp::MAX),
-        })
+    pub(crate) fn read(object: &str) -> Result<Self, serde_json::Error> {
+        let budget: PodUnavailableBudget = serde_json::from_str(object)?;
+        let mut kept = RawObject::parse(object)?;
+        kept.edit_object("metadata", |metadata| drop(metadata.remove("managedFields")));
+        Ok(Self { object: Raw::parse(kept.to_string())?, scope: Scope::of(&budget) })
     }
 
     /// Why the selector can't be used, if so.
     pub(crate) fn problem(&self) -> Option<&SelectorError> {
-        self.selector.problem()
+        self.scope.selector.problem()
     }
 }
 
-impl From<TargetReference> for Workload<'static> {
-    fn from(target: TargetReference) -> Self {
-        let group = target.api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
-        Self { group: group.into(), kind: target.kind.into(), name: target.name.into() }
+impl Scope {
+    pub(crate) fn of(budget: &PodUnavailableBudget) -> Self {
+        let PodUnavailableBudget { metadata, spec, .. } = budget;
+        let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
+        Self {
+            name: metadata.name.as_str().into(),
+            target: spec.target_ref.as_ref().map(|target| {
+                Workload::referenced(&target.api_version, &target.kind, &target.name).into_owned()
+            }),
+            selector: PodSelector::compile(spec.selector.as_ref()),
+            ignored: PodSelector::compile(spec.ignored_pod_selector.as_ref()),
+            created: created.unwrap_or(Timestamp::MAX),
+        }
     }
+
+    /// Why the budget does not match a Pod, as far as the Pod itself tells; `None` where it does.
+    pub(crate) fn mismatch(
+        &self,
+        workload: Option<&Workload<'_>>,
+        labels: &(impl Labels + ?Sized),
+    ) -> Option<Reason> {
+        if let (Some(target), Some(workload)) = (&self.target, workload) {
+            return (target != workload).then_some(Reason::OtherWorkload);
+        }
+        match (&self.selector, self.selector.matches(labels)) {
+            (PodSelector::Nothing, _) => Some(Reason::EmptySelector),
+            (_, Ok(true)) => None,
+            (_, Ok(false)) => Some(Reason::OtherLabels),
+            (_, Err(error)) => Some(Reason::BrokenSelector(error.to_string())),
+        }
+    }
+
+    /// Whether the mark of a Pod may name this budget: it matches, or its target may be a workload further up in
+    /// the chain of owners, which only the controller knows.
+    pub(crate) fn may_be_marked(&self, pod: &ObservedPod) -> bool {
+        let workload = Workload::of_pod(pod);
+        let above = match (&self.target, &workload) {
+            (Some(target), Some(workload)) => {
+                (&target.group, &target.kind) != (&workload.group, &workload.kind)
+            }
+            (Some(_), None) => !pod.metadata.owner_references.is_empty(),
+            (None, _) => false,
+        };
+        above || self.mismatch(workload.as_ref(), &pod.metadata.labels).is_none()
+    }
+}
+
+/// The budget that protects a Pod, of those of its namespace: the one that its mark names, unless that is wrong;
+/// else the first that matches (docs/behaviour/podunavailablebudget.md#which-budget-protects-a-pod).
+pub(crate) fn protecting<'b>(budgets: &'b [Budget], pod: &ObservedPod) -> Option<&'b Budget> {
+    let named = mark(pod).and_then(|name| budgets.iter().find(|budget| budget.name() == name));
+    named.filter(|budget| budget.scope.may_be_marked(pod)).or_else(|| {
+        let workload = Workload::of_pod(pod);
+        let matches =
+            |budget: &&Budget| budget.scope.mismatch(workload.as_ref(), &pod.metadata.labels).is_none();
+        budgets.iter().find(matches)
+    })
+}
+
+/// The name of the budget with which a Pod is marked.
+pub(crate) fn mark(pod: &ObservedPod) -> Option<&str> {
+    let mut marks = [RELATED_PUB, RELATED_PUB_OLDER].into_iter().filter_map(|key| pod.annotation(key));
+    marks.find(|name| !name.is_empty())
 }
 
 impl Entry for Budget {
     fn name(&self) -> &str {
-        &self.name
+        &self.scope.name
     }
 
     /// A budget that names its workload goes first, then the oldest, then by name
-    /// (docs/behaviour/pod-mutation.md#podunavailablebudget-mark).
+    /// (docs/behaviour/podunavailablebudget.md#which-budget-protects-a-pod).
     fn precedence(&self, other: &Self) -> Ordering {
-        let rank = |budget: &Self| (budget.target.is_none(), budget.created);
-        rank(self).cmp(&rank(other)).then_with(|| self.name.cmp(&other.name))
+        let rank = |budget: &Self| (budget.scope.target.is_none(), budget.scope.created);
+        rank(self).cmp(&rank(other)).then_with(|| self.name().cmp(other.name()))
     }
 }

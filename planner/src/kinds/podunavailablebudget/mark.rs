@@ -4,61 +4,14 @@
 //! Guarantees: a Pod is never refused, and nothing is asked of the cluster. A Pod that can't be
 //! connected with its budget here gets its mark from the budget's controller.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
 use api::features::Feature;
-use api::labels::POD_TEMPLATE_HASH;
 
-use super::budget::{Budget, Workload};
-use crate::pod::review::draft::Controller;
+use super::budget::Budget;
+use super::reason::Reason;
 use crate::pod::review::{Draft, Reasons, ReviewContext};
-use crate::pod::selector::PodSelector;
-use crate::text::selector::Labels;
-use crate::workload::namespaced::Namespaced;
-
-/// What a budget is to a new Pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It protects the Pod.
-    Protects,
-    /// It matches, but another one goes first.
-    Displaced {
-        /// The other one.
-        by: String,
-    },
-    /// `spec.targetRef` is not the workload of the Pod.
-    OtherWorkload,
-    /// `spec.selector` does not match the Pod's labels.
-    OtherLabels,
-    /// There is no `spec.selector`, or an empty one, and the Pod has no workload to compare.
-    EmptySelector,
-    /// `spec.selector` can't be used.
-    BrokenSelector(String),
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Protects => formatter.write_str("protects the Pod"),
-            Self::Displaced { by } => {
-                write!(formatter, "matches, but the Pod is protected by PodUnavailableBudget {by}")
-            }
-            Self::OtherWorkload => {
-                formatter.write_str("does not protect the Pod: spec.targetRef is not its workload")
-            }
-            Self::OtherLabels => {
-                formatter.write_str("does not protect the Pod: spec.selector does not match its labels")
-            }
-            Self::EmptySelector => formatter
-                .write_str("does not protect the Pod: spec.selector is empty, or the Pod has no workload"),
-            Self::BrokenSelector(problem) => {
-                write!(formatter, "does not protect the Pod: spec.selector is invalid: {problem}")
-            }
-        }
-    }
-}
+use crate::workload::namespaced::{Entry, Namespaced};
+use crate::workload::target::Workload;
 
 /// Marks the Pod with the first budget of its namespace that matches. Without a match, marks that the
 /// user gave stay.
@@ -76,19 +29,22 @@ pub(crate) fn mutate(
     if budgets.is_empty() {
         return;
     }
-    let workload = draft.controller.as_ref().map(|controller| workload(controller, draft.labels.as_slice()));
+    let labels = draft.labels.as_slice();
+    let workload = draft.controller.as_ref().map(|owner| {
+        Workload::behind(owner.group.as_ref(), owner.kind.as_ref(), owner.name.as_ref(), labels)
+    });
     let mut first = None;
     for budget in budgets {
-        let reason = match (mismatch(budget, workload.as_ref(), draft), first) {
+        let reason = match (budget.scope.mismatch(workload.as_ref(), labels), first) {
             (Some(reason), _) => reason,
             (None, Some(by)) => Reason::Displaced { by: String::from(by) },
             (None, None) => {
-                first = Some(&*budget.name);
+                first = Some(budget.name());
                 Reason::Protects
             }
         };
         if reasons.are_wanted() {
-            reasons.note(&budget.name, || reason);
+            reasons.note(budget.name(), || reason);
         } else if first.is_some() {
             break;
         }
@@ -100,41 +56,11 @@ pub(crate) fn mutate(
     }
 }
 
-/// Why a budget does not match the Pod; `None` where it does.
-fn mismatch(budget: &Budget, workload: Option<&Workload<'_>>, draft: &Draft<'_>) -> Option<Reason> {
-    if let (Some(target), Some(workload)) = (&budget.target, workload) {
-        return (target != workload).then_some(Reason::OtherWorkload);
-    }
-    match (&budget.selector, budget.selector.matches(draft.labels.as_slice())) {
-        (PodSelector::Nothing, _) => Some(Reason::EmptySelector),
-        (_, Ok(true)) => None,
-        (_, Ok(false)) => Some(Reason::OtherLabels),
-        (_, Err(error)) => Some(Reason::BrokenSelector(error.to_string())),
-    }
-}
-
-/// The workload behind a Pod's controller. That of a Deployment's ReplicaSet is the Deployment: its name
-/// is what stands before the hash with which both the ReplicaSet's name ends and the Pod is labelled. So
-/// no ReplicaSet has to be known, not even one that was made a moment ago.
-fn workload<'p>(controller: &'p Controller<'_>, labels: &'p (impl Labels + ?Sized)) -> Workload<'p> {
-    let Controller { group, kind, name, .. } = controller;
-    let direct =
-        Workload { group: group.as_ref().into(), kind: kind.as_ref().into(), name: name.as_ref().into() };
-    if (&**group, &**kind) != ("apps", "ReplicaSet") {
-        return direct;
-    }
-    let hash = labels.label(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty());
-    match hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-')) {
-        Some(deployment) => Workload { kind: Cow::Borrowed("Deployment"), name: deployment.into(), ..direct },
-        None => direct,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::server::pod_review::explain;
+    use crate::server::pod_review::{Known, explain};
     use crate::server::pod_review::fixture::{Cluster, create, pod};
     use crate::server::world::Watched;
 

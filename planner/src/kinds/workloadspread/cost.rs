@@ -6,8 +6,8 @@ use crate::workload::standing::Standing;
 
 /// The active Pods of one version in one subset.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group<'a> {
-    pub(super) pods: &'a [&'a ObservedPod],
+pub(super) struct Group<'g, 'p> {
+    pub(super) pods: &'g [&'p ObservedPod],
     /// The position of the subset; `None` for Pods that belong to none.
     pub(super) subset: Option<usize>,
     /// The most Pods of the subset; `None` where there is no limit.
@@ -17,7 +17,7 @@ pub(super) struct Group<'a> {
 }
 
 /// The cost of each Pod of a group, when there are `subsets` subsets.
-pub(super) fn costs<'a>(group: &Group<'a>, subsets: usize) -> Vec<(&'a ObservedPod, i64)> {
+pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p ObservedPod, i64)> {
     let count = i64::try_from(subsets).unwrap_or(i64::MAX / 1000);
     let Some(subset) = group.subset else {
         return group.pods.iter().map(|pod| (*pod, -100 * (count + 1))).collect();

@@ -43,7 +43,7 @@ impl Spread {
     /// What is wrong with a text that is none.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let object: WorkloadSpread = serde_json::from_str(text)?;
-        let target = Workload::from(&object.spec.target_ref);
+        let target = Workload::from(&object.spec.target_ref).into_owned();
         let selector = object.spec.target_filter.as_ref().and_then(|filter| filter.selector.as_ref());
         let filter = selector.map_or_else(|| Ok(Selector::default()), Selector::compile);
         Ok(Self(Arc::new(Inner { object, target, filter, text: Raw::parse(text)? })))

@@ -84,7 +84,7 @@ pub fn decide(old: &Template, new: &Template, options: &Options<'_>) -> Result<U
         classify(&difference, old, new, options, &mut spec)?;
     }
     if !spec.container_resources.is_empty() {
-        let (old, new) = (qos_class(old), qos_class(new));
+        let (old, new) = (qos_class(old.all_containers()), qos_class(new.all_containers()));
         if old != new {
             return Err(Reason::QualityOfService { old, new });
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::template::{Template, resources};
+use serde_json::Value;
+
+use super::template::resources;
 use crate::pod::observed::Pairs;
 use crate::text::quantity::Quantity;
 
@@ -24,11 +26,10 @@ impl fmt::Display for QosClass {
     }
 }
 
-/// The class of the template's Pods, whose missing requests the API server fills from their limits.
-pub(super) fn qos_class(template: &Template) -> QosClass {
+/// The class of Pods with these containers and init containers. The API server fills missing requests from limits.
+pub(crate) fn qos_class<'a>(containers: impl Iterator<Item = &'a Value>) -> QosClass {
     let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
     let mut all_limited = true;
-    let containers = template.containers("containers").iter().chain(template.containers("initContainers"));
     for container in containers {
         let resources = resources(container);
         let limited = compute(&resources.limits);

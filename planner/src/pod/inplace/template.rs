@@ -49,6 +49,11 @@ impl Template {
         finalizers.filter_map(Value::as_str).collect()
     }
 
+    /// Containers and init containers.
+    pub(super) fn all_containers(&self) -> impl Iterator<Item = &Value> {
+        self.containers("containers").iter().chain(self.containers("initContainers"))
+    }
+
     /// The containers under `field` of the spec.
     pub(super) fn containers(&self, field: &str) -> &[Value] {
         let containers = self.known.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_array);
@@ -62,12 +67,12 @@ fn template_of(data: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// The text member `name` of an object.
-pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The limits and requests of a container of a template.
-pub(super) fn resources(container: &Value) -> Resources {
+pub(crate) fn resources(container: &Value) -> Resources {
     let pairs = |list: &str| -> Pairs {
         let pairs = container.get("resources").and_then(|resources| resources.get(list));
         let pairs = pairs.and_then(Value::as_object).into_iter().flatten();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::kinds::podprobemarker;
-use crate::kinds::podunavailablebudget::mark;
+use crate::kinds::podunavailablebudget::reason as budget;
 use crate::kinds::sidecarset::explanation as sidecarset;
 use crate::kinds::workloadspread::explanation as workloadspread;
 
@@ -22,7 +22,7 @@ pub enum Explanation {
         /// Its name.
         name: String,
         /// What it is to the Pod.
-        reason: mark::Reason,
+        reason: budget::Reason,
     },
     /// A PodProbeMarker of the Pod's namespace.
     PodProbeMarker {

@@ -199,7 +199,8 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
     let object = pod(json!([{"name": "m"}])).to_string();
     let review = PodReview { namespace: "new", ..create(&object) };
     let decide = |namespace: Option<&Namespace>| {
-        mutate(&review, &cluster.world, namespace, &cluster.gates, cluster.moment())
+        let known = Known { namespace, spread: None };
+        mutate(&review, &cluster.world, known, &cluster.gates, cluster.moment())
     };
     assert_eq!(decide(None), Outcome::NeedsNamespace);
     let team = read_namespace(r#"{"metadata":{"name":"new","labels":{"team":"a"}}}"#).unwrap();

@@ -193,7 +193,7 @@ fn scenario_29_the_quality_of_service_may_not_change() {
 
 #[test]
 fn classes_of_service_are_those_of_kubernetes() {
-    let class = |containers: Value| qos::qos_class(&template(&json!({"spec": {"containers": containers}})));
+    let class = |containers: Value| qos::qos_class(containers.as_array().into_iter().flatten());
     let full =
         json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}});
     for (containers, expected) in [

@@ -1,0 +1,159 @@
+//! Takes units from what a budget has left, for several requests at once
+//! (docs/behaviour/podunavailablebudget.md#taking-a-unit).
+//!
+//! Invariants:
+//! 1. A Pod is recorded in the same write that takes its unit.
+//! 2. A Pod that is recorded already takes none: it is not counted as available.
+//! 3. Nothing is given where nothing is left.
+
+use api::features::{Feature, FeatureGates};
+use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
+use jiff::Timestamp;
+
+use super::record::{self, Entry};
+use super::terms::{Operation, desired_available, given_total, protected_operations};
+use crate::pod::observed::ObservedPod;
+use crate::text::verdict::Denial;
+use crate::workload::reservation::{Reservable, Reserved};
+
+/// The most Pods that may be recorded before another one.
+const MOST_RECORDED: usize = 2000;
+
+/// What a request wants of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The Pod's name.
+    pub pod: String,
+    /// When the Pod was created.
+    pub created: Option<Timestamp>,
+    /// What is to be done to it.
+    pub operation: Operation,
+    /// It is only tried out: nothing is taken.
+    pub dry_run: bool,
+}
+
+impl Claim {
+    /// The claim of a request about this Pod.
+    pub fn new(pod: &ObservedPod, operation: Operation, dry_run: bool) -> Self {
+        let metadata = &pod.metadata;
+        Self { pod: metadata.name.to_string(), created: metadata.creation_timestamp, operation, dry_run }
+    }
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The request may pass.
+    Granted,
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// Why a claim is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No more Pods may become unavailable.
+    NothingLeft,
+    /// Too many admitted requests have not taken effect yet.
+    TooManyRecorded,
+    /// The budget can't be read.
+    Unreadable(String),
+}
+
+impl Refusal {
+    /// The answer of the webhook (docs/behaviour/podunavailablebudget.md#refusals).
+    pub fn denial(&self, budget: &str) -> Denial {
+        let why = match self {
+            Self::NothingLeft => "pub unavailable allowed is negative",
+            Self::TooManyRecorded => {
+                "DisruptedPods and UnavailablePods map too big - too many unavailable not confirmed by PUB controller"
+            }
+            Self::Unreadable(problem) => return Denial { code: 400, message: problem.clone() },
+        };
+        let message = format!(r#"podunavailablebudget.policy.kruise.io "{budget}" is forbidden: {why}"#);
+        Denial { code: 403, message }
+    }
+}
+
+/// How claims on budgets are decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    vertical_scaling: bool,
+}
+
+impl Rules {
+    /// The rules under these gates.
+    pub fn new(gates: &FeatureGates) -> Self {
+        Self { vertical_scaling: gates.enabled(Feature::InPlacePodVerticalScaling) }
+    }
+
+    fn decide(self, budget: &PodUnavailableBudget, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {
+        let protected = protected_operations(budget, self.vertical_scaling);
+        let mut left = current(budget);
+        let mut is_taken = false;
+        let answers = claims.iter().map(|claim| {
+            if budget.metadata.deletion_timestamp.is_some()
+                || left.desired_available <= 0
+                || !protected.contains(&claim.operation)
+            {
+                return Answer::Granted;
+            }
+            let recorded = Entry::of(&left, &claim.pod, claim.created);
+            match recorded {
+                Some(entry) if !entry.is_old(now) => return Answer::Granted,
+                Some(_) => {}
+                None if left.unavailable_allowed <= 0 => return Answer::Refused(Refusal::NothingLeft),
+                None if record::count(&left) > MOST_RECORDED => {
+                    return Answer::Refused(Refusal::TooManyRecorded);
+                }
+                None => {}
+            }
+            if !claim.dry_run {
+                left.unavailable_allowed -= i32::from(recorded.is_none());
+                record::record(&mut left, &claim.pod, claim.operation, now);
+                is_taken = true;
+            }
+            Answer::Granted
+        });
+        let answers = answers.collect();
+        Reserved { patch: if is_taken { record::patch(budget, &left) } else { None }, answers }
+    }
+}
+
+/// The status, with its numbers brought up to date where the spec has changed since: the controller knows of that a
+/// moment later (docs/behaviour/podunavailablebudget.md#a-budget-that-was-just-changed).
+fn current(budget: &PodUnavailableBudget) -> Status {
+    let mut status = budget.status.clone();
+    let is_older =
+        status.observed_generation.is_some() && status.observed_generation < budget.metadata.generation;
+    let total = given_total(budget).unwrap_or(status.total_replicas);
+    let Ok(desired) = desired_available(&budget.spec, total) else { return status };
+    if is_older {
+        let surplus = status.current_available.saturating_sub(status.desired_available).max(0);
+        let taken = surplus.saturating_sub(status.unavailable_allowed).max(0);
+        let left = status.current_available.saturating_sub(taken).saturating_sub(desired);
+        status.total_replicas = total;
+        status.desired_available = desired;
+        status.unavailable_allowed = left.max(0);
+    }
+    status
+}
+
+impl Reservable for Rules {
+    type Claim = Claim;
+    type Answer = Answer;
+
+    fn reserve(&self, object: &str, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {
+        match serde_json::from_str(object) {
+            Ok(budget) => self.decide(&budget, claims, now),
+            Err(error) => {
+                let refused = Answer::Refused(Refusal::Unreadable(error.to_string()));
+                Reserved { patch: None, answers: vec![refused; claims.len()] }
+            }
+        }
+    }
+
+    fn is_refusal(answer: &Answer) -> bool {
+        matches!(answer, Answer::Refused(_))
+    }
+}
