@@ -214,7 +214,7 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
     let outcome = mutate(
         &PodReview { namespace: "new", ..create(unlabelled) },
         &cluster.world,
-        None,
+        Known::default(),
         &cluster.gates,
         cluster.moment(),
     );
