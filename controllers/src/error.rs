@@ -22,9 +22,9 @@ pub enum ReconcileError {
     /// A Pod's Node is not there.
     #[error("node {0:?} does not exist")]
     NoNode(String),
-    /// Nodes are not listed yet.
-    #[error("the Nodes can't be listed")]
-    NoNodes,
+    /// Objects of this kind are not listed yet.
+    #[error("{0} can't be listed")]
+    NotListed(&'static str),
     /// A ControllerRevision that was just written is not what is wanted.
     #[error(
         "the ControllerRevision that was written is not the one that is wanted: somebody else writes them too"

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   stores          what is watched once for all: pods, claims, controller_revisions, nodes
+//!     |- finder       the workloads behind Pods, of any kind
 //!     '- store        objects of one kind, found by name and group; triggers  the keys to reconcile
 //!   queue           which key is reconciled when; delays  keys that are due later
 //!   controller      one reconcile of a workload of any kind, by the kind's plan
@@ -20,6 +21,7 @@ pub(crate) mod course;
 mod delays;
 pub mod events;
 mod executor;
+pub(crate) mod finder;
 pub(crate) mod memory;
 mod nodes;
 pub mod pods;

@@ -18,6 +18,7 @@
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   target         workloads by group, kind and name
 //!   reservation    units of a status that many requests want at once
+//!   found          a workload of any kind behind Pods: how many it is to have
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -44,6 +45,7 @@ pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
+pub mod found;
 pub mod in_place;
 pub mod kind;
 pub mod member;

@@ -59,7 +59,7 @@ impl Nodes {
         self.wanted.send_replace(true);
         let mut synced = self.synced.subscribe();
         let listed = timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
-        drop(listed.map_err(|_| ReconcileError::NoNodes)?);
+        drop(listed.map_err(|_| ReconcileError::NotListed(NODES.kind))?);
         Ok(self.lock().labels.clone())
     }
 

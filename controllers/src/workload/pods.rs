@@ -4,6 +4,7 @@
 //! Kept are Pods
 //! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
 //! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
+//! - in a namespace all of whose Pods some object asks for, such as a budget ([`Pods::want`]);
 //! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
 //! - that wait for a condition or for the start of a container, whole, until they do not wait any more
 //!   ([`Pods::waiting`]).
@@ -34,7 +35,10 @@ use crate::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
 use crate::workload::store::{Change, Identity, Kept, Store};
 
+mod namespaces;
 mod trim;
+
+use namespaces::Namespaces;
 
 /// The Pods.
 pub struct Pods {
@@ -42,6 +46,7 @@ pub struct Pods {
     waiting: Store<WatchedObject>,
     pool: Mutex<Pool>,
     ledger: Mutex<Ledger>,
+    namespaces: Namespaces,
     terminator: bool,
     created: Arc<CreatedPods>,
 }
@@ -49,8 +54,10 @@ pub struct Pods {
 /// What Pods are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// The UID of an owner of our own group.
+    /// The UID of an owner.
     Owner(Box<str>),
+    /// The namespace.
+    Namespace(Arc<str>),
     /// The name of a SidecarSet whose sidecars were injected.
     SidecarSet(Box<str>),
 }
@@ -69,9 +76,9 @@ impl Kept for ObservedPod {
 
     fn groups(&self) -> Vec<Group> {
         let owners = self.metadata.owner_references.iter();
-        let owners = owners.filter(|owner| owner.group() == api::APPS_GROUP);
         let owners = owners.map(|owner| Group::Owner(owner.uid.as_str().into()));
-        owners.chain(injected(self).map(|name| Group::SidecarSet(name.into()))).collect()
+        let sets = injected(self).map(|name| Group::SidecarSet(name.into()));
+        owners.chain(sets).chain([Group::Namespace(self.metadata.namespace.clone())]).collect()
     }
 }
 
@@ -83,6 +90,7 @@ impl Pods {
             waiting: Store::default(),
             pool: Mutex::default(),
             ledger: Mutex::default(),
+            namespaces: Namespaces::default(),
             terminator,
             created: Arc::default(),
         }
@@ -104,7 +112,8 @@ impl Pods {
         self.kept.get(key)
     }
 
-    /// The Pods with this owner, of our own group, among their owners, in no particular order.
+    /// The Pods with this owner among their owners, in no particular order: all of them if it is of our own group,
+    /// or in a namespace that is wanted.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::Owner(uid.into()))
     }
@@ -171,7 +180,8 @@ impl Pods {
 
     fn is_needed(&self, pod: &ObservedPod) -> bool {
         let mut owners = pod.metadata.owner_references.iter();
-        injected(pod).next().is_some()
+        self.namespaces.is_wanted(&pod.metadata.namespace)
+            || injected(pod).next().is_some()
             || owners.any(|owner| owner.group() == api::APPS_GROUP)
             || (self.terminator && sidecar_terminator::is_due(pod))
     }
@@ -199,6 +209,7 @@ pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
 
 impl Sink for Pods {
     fn list_begins(&self) {
+        self.namespaces.list_begins();
         self.kept.list_begins();
         self.waiting.list_begins();
         self.ledger().list_begins();
@@ -227,15 +238,17 @@ impl Sink for Pods {
 
     fn gone(&self, object: &WatchedObject) {
         let (key, version) = (object.key(), object.resource_version());
+        // First the record: a list of a namespace brings back only Pods of which there is one.
+        self.ledger().gone(Uid::of(object.uid()));
         self.kept.delete(&key, version);
         self.waiting.delete(&key, version);
-        self.ledger().gone(Uid::of(object.uid()));
     }
 
     fn list_ends(&self) {
         self.ledger().list_ends();
         self.kept.list_ends();
         self.waiting.list_ends();
+        self.namespaces.list_ends();
     }
 }
 

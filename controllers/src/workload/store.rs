@@ -199,6 +199,21 @@ impl<T: Kept> Store<T> {
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
+    /// Whether everything was listed once.
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Takes in an object that is known to be there still, unless the watch has told of something newer.
+    pub(crate) fn found(&self, object: T) {
+        let mut state = self.lock();
+        let known =
+            state.slots.find(object.namespace(), object.name()).and_then(|slot| state.slots.get(slot));
+        if known.is_none_or(|known| Version::of(&**known) < Version::of(&object)) {
+            state.take_in(object);
+        }
+    }
+
     /// Takes in what a write of our own returned, unless the watch has told of it or of something newer.
     pub fn written(&self, object: T) {
         let mut state = self.lock();
@@ -210,13 +225,7 @@ impl<T: Kept> Store<T> {
             None => state.listing.is_some() || state.progress < version,
         };
         if older {
-            let slot = state.insert(object);
-            if let Some(listing) = &mut state.listing {
-                listing.written.insert(slot);
-                if known.is_none() {
-                    listing.unseen.insert(slot);
-                }
-            }
+            state.take_in(object);
         }
     }
 
@@ -287,6 +296,18 @@ impl<T: Kept> Store<T> {
 }
 
 impl<T: Kept> State<T> {
+    /// Inserts what the watch has not told of.
+    fn take_in(&mut self, object: T) {
+        let is_known = self.slots.find(object.namespace(), object.name()).is_some();
+        let slot = self.insert(object);
+        if let Some(listing) = &mut self.listing {
+            listing.written.insert(slot);
+            if !is_known {
+                listing.unseen.insert(slot);
+            }
+        }
+    }
+
     fn insert(&mut self, object: T) -> u32 {
         let object = Arc::new(object);
         let groups = object.groups();

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use planner::workload::children::Claim;
 use planner::workload::revision::StoredRevision;
 
+use super::finder::Finder;
 use super::nodes::Nodes;
 use super::pods::{self, Pods};
 use super::store::follow::{Readable, Sink, follow};
@@ -49,6 +50,8 @@ pub struct Stores {
     pub(crate) claims: Store<Claim>,
     pub(crate) revisions: Revisions,
     pub(crate) nodes: Nodes,
+    /// Workloads of any kind.
+    pub(crate) finder: Finder,
 }
 
 /// ControllerRevisions of our own kinds, and those that nobody owns.
@@ -68,6 +71,7 @@ impl Stores {
             claims: Store::default(),
             revisions: Revisions { stored: Store::default(), index, install_namespace },
             nodes: Nodes::default(),
+            finder: Finder::default(),
         }
     }
 
@@ -81,6 +85,7 @@ impl Stores {
             follow(everywhere(CLAIMS), with_id, &self.claims),
             follow(everywhere(REVISIONS), Config::default(), &self.revisions),
             self.nodes.follow(&client),
+            self.finder.follow(&client),
         );
     }
 
@@ -95,6 +100,7 @@ impl Stores {
         caches.count("claims", CLAIMS.kind, self, |all| all.claims.len());
         caches.count("controller-revisions", REVISIONS.kind, self, |all| all.revisions.stored.len());
         caches.count("nodes", "Node", self, |all| all.nodes.len());
+        caches.count("workloads", "any", self, |all| all.finder.len());
     }
 }
 

@@ -37,6 +37,9 @@ pub enum SelectorError {
     /// `Exists` or `DoesNotExist` with values.
     #[error("values set must be empty for exists and does not exist")]
     UnexpectedValues,
+    /// A text that is no selector.
+    #[error("{0:?} is not a label selector")]
+    Unreadable(String),
 }
 
 /// One requirement of a compiled selector.
@@ -84,6 +87,35 @@ impl Selector {
         Ok(Self(requirements))
     }
 
+    /// Reads a selector from the text in which `kubectl` and the `scale` subresource have it: `app=web,tier in (a,b)`.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut requirements = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            // A comma inside parentheses parts values.
+            let (mut depth, mut end) = (0, rest.len());
+            for (position, letter) in rest.char_indices() {
+                match letter {
+                    '(' => depth += 1,
+                    ')' => depth -= 1,
+                    ',' if depth == 0 => {
+                        end = position;
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+            let (first, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            let requirement = Requirement::parse(first.trim());
+            requirements.push(requirement.ok_or_else(|| SelectorError::Unreadable(text.to_owned()))?);
+            rest = behind.strip_prefix(',').unwrap_or_default().trim();
+        }
+        Ok(Self(requirements))
+    }
+
     /// True when there is no requirement.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -101,6 +133,35 @@ impl Selector {
 }
 
 impl Requirement {
+    fn parse(text: &str) -> Option<Self> {
+        let is_word = |word: &str| {
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+            word.chars().all(plain)
+        };
+        let key = |key: &str| (!key.is_empty() && is_word(key)).then(|| Arc::from(key));
+        let value = |value: &str| is_word(value).then(|| Box::from(value));
+        if let Some(absent) = text.strip_prefix('!') {
+            return Some(Self::DoesNotExist(key(absent.trim())?));
+        }
+        if let Some((name, not)) = text.split_once("!=") {
+            return Some(Self::NotIn(key(name.trim())?, vec![value(not.trim())?]));
+        }
+        if let Some((name, is)) = text.split_once("==").or_else(|| text.split_once('=')) {
+            return Some(Self::In(key(name.trim())?, vec![value(is.trim())?]));
+        }
+        let Some((name, set)) = text.split_once(char::is_whitespace) else {
+            return Some(Self::Exists(key(text)?));
+        };
+        let (operator, values) = set.trim().split_once('(')?;
+        let values = values.strip_suffix(')')?.split(',').map(|one| value(one.trim()));
+        let values = values.collect::<Option<Vec<_>>>()?;
+        match operator.trim() {
+            "in" => Some(Self::In(key(name)?, values)),
+            "notin" => Some(Self::NotIn(key(name)?, values)),
+            _ => None,
+        }
+    }
+
     fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         let contains = |values: &[Box<str>], value: &str| values.iter().any(|known| **known == *value);
         match self {
@@ -146,6 +207,28 @@ mod tests {
             (expression("tier", "Exists", &[]), false),
         ] {
             assert_eq!(Selector::compile(&selector).unwrap().matches(&labels), expected, "{selector:?}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_read_from_text() {
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        for (text, expected) in [
+            ("", Some(true)),
+            ("app=web", Some(true)),
+            ("app == web, tier!=db", Some(true)),
+            ("app in (db,web),!tier", Some(true)),
+            ("app,app notin (web)", Some(false)),
+            ("tier", Some(false)),
+            ("app web", None),
+            ("app in web", None),
+            ("app near (web)", None),
+            ("app=a=b", None),
+            ("=web", None),
+            (",", None),
+        ] {
+            let selector = Selector::parse(text);
+            assert_eq!(selector.ok().map(|selector| selector.matches(&labels)), expected, "{text}");
         }
     }
 

@@ -1,0 +1,251 @@
+//! A workload behind Pods, as much of it as those need that have no part in its work, such as budgets: how many
+//! Pods it is to have, and by what they are found.
+//!
+//! It may be of any kind. Of kinds that Kubernetes does not know, `scale` says what there is to say, and where there
+//! is none `spec.replicas` of the object (docs/behaviour/podunavailablebudget.md#the-workload-behind-a-pod).
+
+use api::meta::OwnerReference;
+use serde::Deserialize;
+
+use crate::pod::observed::{Pairs, PodMetadata};
+use crate::text::selector::{Selector, SelectorError};
+
+/// The annotation of Deployments and ReplicaSets that tells which ReplicaSet is the present one.
+pub const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// A workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundWorkload {
+    /// Its API group; empty for the core group.
+    pub group: Box<str>,
+    /// Its kind.
+    pub kind: Box<str>,
+    /// Names, labels, owners; of the annotations only [`DEPLOYMENT_REVISION`].
+    pub metadata: PodMetadata,
+    /// How many Pods it is to have; `None` where that is not known, as of a Job.
+    pub replicas: Option<i32>,
+    /// The labels of its Pod template.
+    pub template_labels: Pairs,
+    /// What its `scale` says that its Pods are found by.
+    pub selector: Option<Selector>,
+}
+
+/// A reference to a workload: from a Pod that it owns, or from an object that names it as its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference<'a> {
+    /// Group and version.
+    pub api_version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+    /// The name.
+    pub name: &'a str,
+    /// The identity, where it is known: another object of the name is not meant.
+    pub uid: Option<&'a str>,
+}
+
+impl Reference<'_> {
+    /// The API group. Kinds are told by group and kind, never by version.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+impl<'a> From<&'a OwnerReference> for Reference<'a> {
+    fn from(owner: &'a OwnerReference) -> Self {
+        Self { api_version: &owner.api_version, kind: &owner.kind, name: &owner.name, uid: Some(&owner.uid) }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: PodMetadata,
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    /// Of an unknown kind this may be anything.
+    replicas: Option<serde_json::Value>,
+    template: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Scale {
+    spec: Option<ScaleSpec>,
+    status: Option<ScaleStatus>,
+}
+
+#[derive(Deserialize)]
+struct ScaleSpec {
+    replicas: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct ScaleStatus {
+    selector: Option<String>,
+}
+
+impl FoundWorkload {
+    /// Reads an object of this kind.
+    ///
+    /// # Errors
+    /// A text that is no object.
+    pub fn read(group: &str, kind: &str, json: &str) -> Result<Self, serde_json::Error> {
+        let Object { mut metadata, spec } = serde_json::from_str(json)?;
+        let revision =
+            metadata.annotations.get(DEPLOYMENT_REVISION).map(|value| (DEPLOYMENT_REVISION, value));
+        metadata.annotations = revision.into_iter().collect();
+        let replicas = spec.replicas.and_then(|replicas| replicas.as_i64());
+        let labels = spec.template.as_ref().and_then(|template| template.pointer("/metadata/labels"));
+        Ok(Self {
+            group: group.into(),
+            kind: kind.into(),
+            metadata,
+            replicas: replicas.and_then(|replicas| i32::try_from(replicas).ok()),
+            template_labels: labels.and_then(|labels| Pairs::deserialize(labels).ok()).unwrap_or_default(),
+            selector: None,
+        })
+    }
+
+    /// Takes in what `scale` says.
+    ///
+    /// # Errors
+    /// A text that is no Scale.
+    pub fn take_in_scale(&mut self, json: &str) -> Result<Result<(), SelectorError>, serde_json::Error> {
+        let Scale { spec, status } = serde_json::from_str(json)?;
+        self.replicas = spec.map(|spec| spec.replicas.unwrap_or_default());
+        let selector = status.and_then(|status| status.selector).filter(|selector| !selector.is_empty());
+        Ok(selector
+            .map(|selector| Selector::parse(&selector))
+            .transpose()
+            .map(|selector| self.selector = selector))
+    }
+
+    /// The workload above that has to be asked: a ReplicaSet is a part of its Deployment, and what does not know
+    /// how many Pods it is to have may be a part of what does.
+    pub fn above(&self) -> Option<&OwnerReference> {
+        let owner = self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        let is_part = (&*self.group, &*self.kind) == ("apps", "ReplicaSet") && owner.kind == "Deployment";
+        (is_part || self.replicas.is_none()).then_some(owner)
+    }
+}
+
+/// How the API server serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The name in paths.
+    pub plural: String,
+    /// Objects are in namespaces.
+    pub namespaced: bool,
+    /// It has the subresource `scale`.
+    pub has_scale: bool,
+}
+
+impl Served {
+    /// Finds a kind in what the API server says of a group and version (an `APIResourceList`).
+    ///
+    /// # Errors
+    /// The text is no such list.
+    pub fn find(json: &str, kind: &str) -> Result<Option<Self>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct List {
+            resources: Vec<Entry>,
+        }
+        #[derive(Deserialize)]
+        struct Entry {
+            name: String,
+            kind: String,
+            namespaced: bool,
+        }
+        let List { resources } = serde_json::from_str(json)?;
+        let entry = resources.iter().find(|entry| entry.kind == kind && !entry.name.contains('/'));
+        Ok(entry.map(|entry| Self {
+            plural: entry.name.clone(),
+            namespaced: entry.namespaced,
+            has_scale: resources.iter().any(|other| other.name.strip_suffix("/scale") == Some(&entry.name)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(group: &str, kind: &str, object: &Value) -> FoundWorkload {
+        FoundWorkload::read(group, kind, &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn of_an_object_is_kept_what_others_need() {
+        let found = read(
+            "apps",
+            "Deployment",
+            &json!({
+                "metadata": {"name": "web", "uid": "u", "annotations": {"a": "b", DEPLOYMENT_REVISION: "7"}},
+                "spec": {"replicas": 3, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"x": []}}},
+            }),
+        );
+        assert_eq!((found.replicas, found.template_labels.get("app")), (Some(3), Some("web")));
+        assert_eq!(found.metadata.annotations.iter().collect::<Vec<_>>(), [(DEPLOYMENT_REVISION, "7")]);
+        for odd in [
+            json!({"replicas": "3"}),
+            json!({"replicas": 1.5}),
+            json!({"replicas": {}}),
+            json!({"template": 1}),
+        ] {
+            let found = read("example.com", "Odd", &json!({"metadata": {"name": "odd"}, "spec": odd}));
+            assert_eq!((found.replicas, found.template_labels.is_empty()), (None, true), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_scale_tells_replicas_and_selector() {
+        let mut found = read("example.com", "Rollout", &json!({"metadata": {"name": "web"}}));
+        found
+            .take_in_scale(r#"{"spec":{"replicas":4},"status":{"replicas":2,"selector":"app=web,x!=y"}}"#)
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.replicas, Some(4));
+        let labels: Pairs = [("app", "web")].into_iter().collect();
+        assert!(found.selector.as_ref().unwrap().matches(&labels));
+        found.take_in_scale(r#"{"spec":{},"status":{"replicas":0}}"#).unwrap().unwrap();
+        assert_eq!((found.replicas, &found.selector), (Some(0), &None));
+        assert!(found.take_in_scale(r#"{"spec":{},"status":{"selector":"a b"}}"#).unwrap().is_err());
+    }
+
+    #[test]
+    fn parts_lead_to_the_whole() {
+        let owned = |group: &str, kind: &str, by: &str, replicas: Value| {
+            let owner =
+                json!({"apiVersion": "a/v1", "kind": by, "name": "x", "uid": "u", "controller": true});
+            let metadata = json!({"name": "web", "ownerReferences": [owner]});
+            read(group, kind, &json!({"metadata": metadata, "spec": {"replicas": replicas}}))
+                .above()
+                .is_some()
+        };
+        assert!(owned("apps", "ReplicaSet", "Deployment", json!(3)));
+        assert!(!owned("apps", "ReplicaSet", "Rollout", json!(3)));
+        assert!(!owned("apps.kruise.io", "CloneSet", "UnitedDeployment", json!(3)));
+        assert!(owned("example.com", "Part", "Whole", Value::Null));
+    }
+
+    #[test]
+    fn the_api_server_tells_where_a_kind_is() {
+        let list = json!({"resources": [
+            {"name": "rollouts", "kind": "Rollout", "namespaced": true},
+            {"name": "rollouts/scale", "kind": "Scale", "namespaced": true},
+            {"name": "rollouts/status", "kind": "Rollout", "namespaced": true},
+            {"name": "plans", "kind": "Plan", "namespaced": false},
+        ]})
+        .to_string();
+        let served = |kind: &str| Served::find(&list, kind).unwrap();
+        let rollouts = Served { plural: "rollouts".to_owned(), namespaced: true, has_scale: true };
+        assert_eq!(served("Rollout"), Some(rollouts));
+        assert_eq!(served("Plan").map(|plan| (plan.namespaced, plan.has_scale)), Some((false, false)));
+        assert!(served("Scale").is_none());
+        assert!(served("Other").is_none() && Served::find("[]", "Plan").is_err());
+    }
+}
