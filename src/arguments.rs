@@ -59,6 +59,9 @@ pub(crate) struct ServeArguments {
     /// Name users in the metrics of refused deletes; false leaves that label empty
     #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub user_names_in_metrics: bool,
+    /// Answer refused evictions with 429, so that kubectl drain waits and tries again, instead of 403
+    #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub retry_refused_evictions: bool,
     /// After the stop signal: how long to go on accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,

@@ -17,7 +17,9 @@ use anyhow::Context;
 use api::features::{Feature, FeatureGates};
 use clap::{Args, ValueEnum};
 use cluster::files::Objects;
+use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::text::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
@@ -112,6 +114,7 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
     let mut objects = Objects::read(&arguments.objects)?;
     objects.extend(reviewed.clone());
     let world = offline::world(&objects, &arguments.namespace, api::DEFAULT_NAMESPACE);
+    let budgets = Reservations::new(None, Rules::new(&gates));
     Ok(Admission {
         gates,
         index: Arc::new(Index::fixed(world)),
@@ -119,6 +122,8 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         flags: AdmissionFlags::default(),
         metrics: Metrics::new()?,
         protection_log: ProtectionLog::disabled(),
+        budgets,
+        refusals: None,
         clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),
     })
 }

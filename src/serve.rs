@@ -17,7 +17,9 @@ use axum::Router;
 use cluster::client::Connector;
 use cluster::events::Recorder;
 use cluster::requests::Requests;
+use cluster::reservation::Reservations;
 use cluster::{Lookup, feed};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::server::world::World;
 use planner::text::moment::Moment;
 use tokio::net::TcpListener;
@@ -28,7 +30,7 @@ use tracing::{error, info, warn};
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
 use webhooks::server::{ConnectionLimits, Drained, Server, bind};
-use webhooks::{Admission, Metrics, ProtectionLog};
+use webhooks::{Admission, Metrics, ProtectionLog, Refusals};
 
 use crate::arguments::ServeArguments;
 use heartbeat::Heartbeat;
@@ -97,6 +99,12 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
+        budgets: Reservations::new(Some(client.clone()), Rules::new(&settings.gates)),
+        refusals: Some(Refusals::new(Recorder::new(
+            client.clone(),
+            "pub-controller",
+            std::env::var("POD_NAME").ok(),
+        ))),
         clock: settings::clock(),
     });
     let mut server = serve_webhooks(settings, state, &certificates, &metrics)?;

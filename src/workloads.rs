@@ -46,8 +46,8 @@ impl Offline for CloneSet {
         let defaulted = json_patch::apply(&object.json, &defaults)?;
         let pod = |_: &str| NamedPod::Missing;
         let context = validation::Context { gates, allow_privileged: true, pod: &pod };
-        if let Verdict::Deny(denial) = validation::review(&defaulted, old, &context) {
-            bail!(denial.message);
+        if let Some(denial) = validation::review(&defaulted, old, &context).denial() {
+            bail!(denial.message.clone());
         }
         Ok(defaulted)
     }

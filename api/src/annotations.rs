@@ -133,3 +133,14 @@ pub const IGNORE_PATCH_EXISTING_PODS_METADATA: &str =
 
 /// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// On a copy of a ResourceDistribution: the hexadecimal SHA-256 of `spec.resource`, byte for byte as the API
+/// server delivered it. Clients compare it with the hash of what they read.
+pub const DISTRIBUTED_HASH: &str = "kruise.io/resourcedistribution.resource.hashcode";
+
+/// On a copy of a ResourceDistribution: the ResourceDistribution's name.
+pub const DISTRIBUTED_FROM: &str = "kruise.io/resourcedistribution.resource.from";
+
+/// On a copy of a ResourceDistribution: JSON of the keys of the labels and annotations that it has from
+/// `spec.resource`, so that those which are taken out there go from the copy too. OpenKruise never writes it.
+pub const DISTRIBUTED_METADATA: &str = "kutter.io/resourcedistribution-metadata";

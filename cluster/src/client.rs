@@ -16,6 +16,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// that vanished without a word is noticed after this time.
 const SILENCE: Duration = Duration::from_secs(100);
 
+/// What to accept where only metadata is wanted, of an object and of a list.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -106,6 +110,20 @@ impl Connector {
         let builder = ClientBuilder::try_from(configuration).map_err(ConnectError::Client)?;
         Ok(builder.with_layer(&self.requests.layer(host)).build())
     }
+}
+
+/// A client to which lists and watches show metadata alone, which costs the API server, the network and us
+/// less, and keeps contents out of this process. The objects are of the same form, without their contents.
+pub fn metadata_only(client: Client) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let accepted = if is_watch { METADATA } else { METADATA_LIST };
+        request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(accepted));
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, namespace)
 }
 
 fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Config {

@@ -106,6 +106,11 @@ pub fn about(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectRefe
     }
 }
 
+/// A reference to an object of a namespace.
+pub fn about_in(namespace: &str, api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference { namespace: Some(namespace.to_owned()), ..about(api_version, kind, name, uid) }
+}
+
 impl Recorder {
     /// A recorder whose Events name `component`; `instance` is usually the Pod.
     pub fn new(client: Client, component: &str, instance: Option<String>) -> Self {

@@ -20,6 +20,8 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use crate::ApiError;
+use crate::client::METADATA_LIST;
 use crate::files::Objects;
 use crate::list::{List, query};
 use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
@@ -176,7 +178,7 @@ impl Lookup {
             Source::Cluster(live) => {
                 let version = format!("{}/{}", definition.group, definition.version);
                 let path = Resource::new(&version, &definition.plural, &definition.kind).all();
-                live.count(&path, METADATA_ONLY, Item::is_active, patience).await
+                live.count(&path, METADATA_LIST, Item::is_active, patience).await
             }
             Source::Files(objects) => {
                 Ok(objects.count(&definition.group, &definition.kind, None, counts_value(Item::is_active)))
@@ -186,7 +188,6 @@ impl Lookup {
 }
 
 const JSON: &str = "application/json";
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
     move |object| serde_json::from_str::<Item>(object).is_ok_and(|item| counts(&item))
@@ -270,5 +271,21 @@ impl Lookup {
         };
         let pod = text.map(|text| ObservedPod::read(&text)).transpose();
         pod.map_err(|error| LookupError(error.to_string()))
+    }
+
+    /// Tries out on the API server whether it would create `object` in `namespace`. Without an API server there
+    /// is nobody to refuse it.
+    ///
+    /// # Errors
+    /// It would not, or can't be asked.
+    pub async fn try_creation(
+        &self,
+        resource: Resource<'_>,
+        namespace: &str,
+        object: String,
+    ) -> Result<(), ApiError> {
+        let Source::Cluster(live) = &*self.0 else { return Ok(()) };
+        let path = resource.namespaced(namespace).query("dryRun=All");
+        crate::write::create(&live.client, &path, object).await.map(drop)
     }
 }

@@ -32,6 +32,8 @@ pub const NAMESPACES: Resource<'_> = Resource::new("v1", "namespaces", "Namespac
 pub const NODES: Resource<'_> = Resource::new("v1", "nodes", "Node");
 /// Pods.
 pub const PODS: Resource<'_> = Resource::new("v1", "pods", "Pod");
+/// Secrets.
+pub const SECRETS: Resource<'_> = Resource::new("v1", "secrets", "Secret");
 /// CustomResourceDefinitions.
 pub const DEFINITIONS: Resource<'_> =
     Resource::new("apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition");

@@ -12,6 +12,7 @@ pub mod cloneset;
 pub mod deletion_protection;
 pub mod podprobemarker;
 pub mod podunavailablebudget;
+pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod workloadspread;

@@ -19,6 +19,7 @@
 //!   target         workloads by group, kind and name
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
+//!   submitted      the object of a review, in the version that is stored
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -64,6 +65,7 @@ pub mod snapshot;
 pub(crate) mod standing;
 pub mod status;
 pub mod target;
+pub mod submitted;
 pub mod told;
 pub mod trigger;
 pub mod update_order;

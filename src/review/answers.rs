@@ -104,7 +104,7 @@ async fn answer(
                 answer.patch.extend(edits);
                 answer.warnings.extend(warnings);
             }
-            Verdict::Deny(denial) => {
+            Verdict::Deny(denial) | Verdict::Refuse(denial, _) => {
                 answer.denial = Some((webhook, denial));
                 break;
             }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster::files::Objects;
+use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use tracing::info;
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
@@ -30,6 +32,8 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
+        budgets: Reservations::new(None, Rules::new(&settings.gates)),
+        refusals: None,
         clock: settings::clock(),
     });
     let (resolver, _) = certs::offline(&settings.certificates).await?;

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub controllers: Arc<controllers::Settings>,
     allow_privileged: bool,
     user_names_in_metrics: bool,
+    /// Whether clients are asked to try a refused eviction again.
+    retry_refused_evictions: bool,
     profiles_wanted: bool,
     without_effect: Vec<&'static str>,
 }
@@ -112,6 +114,7 @@ impl Settings {
             controllers: Arc::new(controllers),
             allow_privileged: arguments.allow_privileged,
             user_names_in_metrics: arguments.user_names_in_metrics,
+            retry_refused_evictions: arguments.retry_refused_evictions,
             profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
             without_effect: arguments.accepted.given(),
             certificates,
@@ -124,6 +127,7 @@ impl Settings {
         webhooks::AdmissionFlags {
             allow_privileged: self.allow_privileged,
             user_names_in_metrics: self.user_names_in_metrics,
+            retry_refused_evictions: self.retry_refused_evictions,
         }
     }
 

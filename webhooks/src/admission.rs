@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use api::features::FeatureGates;
 use cluster::index::CacheState;
+use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::server::world::Watched;
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
 
+use crate::kinds::pod_validation::Refusals;
 use crate::metrics::Metrics;
 use crate::protection_log::ProtectionLog;
 
@@ -21,11 +24,13 @@ pub struct AdmissionFlags {
     pub allow_privileged: bool,
     /// Whether metrics carry user names. Each user name is a time series of its own.
     pub user_names_in_metrics: bool,
+    /// Whether clients are asked to try a refused eviction again (`--retry-refused-evictions`).
+    pub retry_refused_evictions: bool,
 }
 
 impl Default for AdmissionFlags {
     fn default() -> Self {
-        Self { allow_privileged: true, user_names_in_metrics: true }
+        Self { allow_privileged: true, user_names_in_metrics: true, retry_refused_evictions: false }
     }
 }
 
@@ -46,6 +51,10 @@ pub struct Admission {
     pub metrics: Metrics,
     /// Where refused deletes are written down.
     pub protection_log: ProtectionLog,
+    /// Where units of PodUnavailableBudgets are taken.
+    pub budgets: Reservations<Rules>,
+    /// Who tells of refused disruptions of Pods; nobody where there is no API server.
+    pub refusals: Option<Refusals>,
     /// Time and randomness.
     pub clock: Clock,
 }

@@ -11,7 +11,7 @@ use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
 use crate::kinds::resource::is_write;
-use crate::kinds::{pod, protection};
+use crate::kinds::{pod, pod_validation, protection};
 use crate::review::{Reply, Request, Review, Unreadable};
 
 impl Admission {
@@ -83,10 +83,11 @@ impl Admission {
                 Ok(pod) => pod::mutate(self, request, pod, deadline).await,
                 Err(denial) => denial.into(),
             },
-            Endpoint::Mutate(resource) => resource.mutate(self, request, deadline),
-            Endpoint::Validate(resource) => resource.validate(self, request, deadline).await,
-            Endpoint::Protect(kind) => match endpoint.resource().filter(|_| is_write(request)) {
-                Some(resource) => resource.validate(self, request, deadline).await,
+            Endpoint::ValidatePod => pod_validation::validate(self, request, deadline).await,
+            Endpoint::Mutate(defaulting) => defaulting.mutate(self, request, deadline),
+            Endpoint::Validate(validation) => validation.validate(self, request, deadline).await,
+            Endpoint::Protect(kind) => match Endpoint::validation_of(kind).filter(|_| is_write(request)) {
+                Some(validation) => validation.validate(self, request, deadline).await,
                 None => protection::validate(self, kind, request, deadline).await,
             },
         }
@@ -119,6 +120,9 @@ fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
         }
         // Refused deletes have a log of their own.
         Verdict::Deny(denial) if matches!(endpoint, Endpoint::Protect(_)) => {
+            debug!(webhook, uid, operation, code = denial.code, message = denial.message, "refused");
+        }
+        Verdict::Refuse(denial, _) => {
             debug!(webhook, uid, operation, code = denial.code, message = denial.message, "refused");
         }
         Verdict::Deny(denial) => info!(

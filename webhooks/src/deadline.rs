@@ -46,6 +46,11 @@ impl Deadline {
         Self(self.0.min(Instant::now() + time))
     }
 
+    /// The moment itself.
+    pub fn moment(self) -> Instant {
+        self.0
+    }
+
     /// The time left; zero when it is over.
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())

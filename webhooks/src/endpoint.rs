@@ -4,30 +4,38 @@
 use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
-use crate::kinds::resource::{Resource, ValidatedAt};
-use crate::kinds::{cloneset, sidecarset};
+use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
+use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset};
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Mutation of Pods at their creation.
     MutatePod,
+    /// Validation of requests that delete, evict or change Pods.
+    ValidatePod,
     /// Defaulting of a custom resource.
-    Mutate(&'static Resource),
+    Mutate(&'static Defaulting),
     /// Validation of a custom resource that has no deletion protection.
-    Validate(&'static Resource),
-    /// Deletion protection of one kind. Where the kind is a [`Resource`], its creates and updates are
+    Validate(&'static Validation),
+    /// Deletion protection of one kind. Where the kind has a [`Validation`], its creates and updates are
     /// validated too; those of the other Kruise workloads are refused.
     Protect(Kind),
 }
+
+/// The custom resources that are validated by the webhook of their deletion protection.
+const PROTECTED: &[&Validation] = &[&cloneset::VALIDATION];
 
 impl Endpoint {
     /// Every webhook.
     pub const ALL: &'static [Self] = &[
         Self::MutatePod,
-        Self::Mutate(&sidecarset::WEBHOOKS),
-        Self::Validate(&sidecarset::WEBHOOKS),
-        Self::Mutate(&cloneset::WEBHOOKS),
+        Self::ValidatePod,
+        Self::Mutate(&sidecarset::DEFAULTING),
+        Self::Validate(&sidecarset::VALIDATION),
+        Self::Mutate(&cloneset::DEFAULTING),
+        Self::Validate(&resourcedistribution::VALIDATION),
+        Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),
@@ -44,9 +52,10 @@ impl Endpoint {
     pub fn path(self) -> &'static str {
         match self {
             Self::MutatePod => "/mutate-pod",
-            Self::Mutate(resource) => resource.mutate_path,
-            Self::Validate(resource) => match resource.validated_at {
-                ValidatedAt::Path(path) => path,
+            Self::ValidatePod => "/validate-pod",
+            Self::Mutate(defaulting) => defaulting.path,
+            Self::Validate(validation) => match validation.at {
+                ValidatedAt::Path { path, .. } => path,
                 ValidatedAt::Protection(kind) => Self::Protect(kind).path(),
             },
             Self::Protect(Kind::Namespace) => "/validate-namespace",
@@ -62,21 +71,15 @@ impl Endpoint {
         }
     }
 
-    /// The custom resource whose creates and updates it sees.
-    pub(crate) fn resource(self) -> Option<&'static Resource> {
-        match self {
-            Self::MutatePod => None,
-            Self::Mutate(resource) | Self::Validate(resource) => Some(resource),
-            Self::Protect(kind) => Self::ALL.iter().find_map(|other| match other {
-                Self::Mutate(resource) if resource.protection() == Some(kind) => Some(*resource),
-                _ => None,
-            }),
-        }
+    /// What is asked about creates and updates of a kind that is protected from deletion.
+    pub(crate) fn validation_of(kind: Kind) -> Option<&'static Validation> {
+        PROTECTED.iter().copied().find(|validation| validation.shares(kind))
     }
 
     /// A second path that older charts register.
     pub fn legacy_path(self) -> Option<&'static str> {
         match self {
+            Self::Validate(Validation { at: ValidatedAt::Path { legacy, .. }, .. }) => *legacy,
             Self::Protect(Kind::CloneSet) => Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
             Self::Protect(Kind::UnitedDeployment) => {
                 Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment")
@@ -96,7 +99,7 @@ impl Endpoint {
     /// Whether it is served at all with these gates.
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
-            Self::MutatePod => gates.enabled(Feature::PodWebhook),
+            Self::MutatePod | Self::ValidatePod => gates.enabled(Feature::PodWebhook),
             Self::Protect(Kind::Service | Kind::Ingress) => {
                 gates.enabled(Feature::ResourcesDeletionProtection)
             }
@@ -129,7 +132,7 @@ mod tests {
             Endpoint::from_path("/validate-apps-kruise-io-v1alpha1-cloneset"),
             Some(Endpoint::Protect(Kind::CloneSet))
         );
-        assert_eq!(Endpoint::from_path("/validate-pod"), None);
+        assert_eq!(Endpoint::from_path("/validate-pods"), None);
     }
 
     #[test]

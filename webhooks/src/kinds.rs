@@ -3,6 +3,9 @@
 
 pub(crate) mod cloneset;
 pub(crate) mod pod;
+pub(crate) mod pod_validation;
+pub(crate) mod podunavailablebudget;
 pub(crate) mod protection;
 pub(crate) mod resource;
+pub(crate) mod resourcedistribution;
 pub(crate) mod sidecarset;

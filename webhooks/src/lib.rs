@@ -5,7 +5,7 @@
 //!     `- router     one route per path: body limit, load shedding, deadline, metrics
 //!          |- answer     review bytes in, review bytes out; contains panics; usable without HTTP
 //!          |    `- endpoint   the table of all webhooks
-//!          |         `- kinds      one file per kind: pod, sidecarset, cloneset, protection (deletes, ten kinds)
+//!          |         `- kinds      one file per kind: pod, pod_validation, sidecarset, cloneset, protection (deletes, ten kinds)
 //!          |              `- admission  gates, index, metrics: what all of them use
 //!          `- convert    /convert
 //!   probes     health, readiness and metrics over plain HTTP
@@ -42,5 +42,6 @@ mod leftover;
 pub use admission::{Admission, AdmissionFlags};
 pub use deadline::Deadline;
 pub use endpoint::{Endpoint, paths};
+pub use kinds::pod_validation::Refusals;
 pub use metrics::Metrics;
 pub use protection_log::ProtectionLog;

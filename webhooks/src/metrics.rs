@@ -29,6 +29,7 @@ pub struct Metrics {
     pub(crate) definitions_kept: IntCounterVec,
     pub(crate) workloads_kept: IntCounterVec,
     pub(crate) resources_kept: IntCounterVec,
+    pub(crate) disruptions_refused: IntCounterVec,
 }
 
 /// The metrics of one path, looked up once.
@@ -125,6 +126,11 @@ impl Metrics {
             resources_kept: counters(
                 "resource_deletion_protection",
                 "Service and Ingress Deletion Protection",
+                &["kind_namespace_name", "username"],
+            )?,
+            disruptions_refused: counters(
+                "pod_unavailable_budget",
+                "Pod Unavailable Budget Metrics",
                 &["kind_namespace_name", "username"],
             )?,
             registry,

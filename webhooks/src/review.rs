@@ -8,7 +8,7 @@ use base64::engine::general_purpose::PAD;
 use base64::{Engine as _, encoded_len};
 use planner::text::json;
 use planner::text::json_patch::write_string;
-use planner::text::verdict::{Denial, Verdict};
+use planner::text::verdict::{Denial, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -56,6 +56,8 @@ pub(crate) struct Request<'a, O = &'a RawValue> {
     #[serde(borrow, default)]
     pub(crate) sub_resource: Cow<'a, str>,
     #[serde(borrow, default)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow, default)]
     pub(crate) namespace: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) operation: Cow<'a, str>,
@@ -64,6 +66,8 @@ pub(crate) struct Request<'a, O = &'a RawValue> {
     pub(crate) object: Option<O>,
     #[serde(borrow)]
     pub(crate) old_object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) options: Option<&'a RawValue>,
     pub(crate) dry_run: Option<bool>,
 }
 
@@ -202,7 +206,7 @@ impl Reply {
     pub(crate) fn new(version: Option<ReviewVersion>, uid: &str, verdict: &Verdict) -> Self {
         let patch = match verdict {
             Verdict::Allow { edits, .. } if !edits.is_empty() => edits.to_json(),
-            Verdict::Allow { .. } | Verdict::Deny(_) => String::new(),
+            _ => String::new(),
         };
         let mut json = String::with_capacity(384 + patch.len() * 4 / 3);
         json.push('{');
@@ -219,9 +223,10 @@ impl Reply {
                 write_warnings(&mut json, warnings);
                 200
             }
-            Verdict::Deny(Denial { code, message }) => {
+            Verdict::Deny(Denial { code, message }) | Verdict::Refuse(Denial { code, message }, _) => {
                 json.push_str(",\"allowed\":false,\"status\":{\"metadata\":{},\"message\":");
                 write_string(&mut json, message);
+                write_reason(&mut json, verdict);
                 json.push_str(",\"code\":");
                 json.push_str(&code.to_string());
                 json.push('}');
@@ -252,6 +257,18 @@ fn write_base64(body: &mut Vec<u8>, bytes: &[u8]) {
 impl From<Unreadable> for Reply {
     fn from(unreadable: Unreadable) -> Self {
         Self::new(unreadable.version, &unreadable.uid, &Verdict::Deny(unreadable.denial))
+    }
+}
+
+fn write_reason(json: &mut String, verdict: &Verdict) {
+    match verdict {
+        Verdict::Refuse(_, Reason::Forbidden) => json.push_str(",\"reason\":\"Forbidden\""),
+        Verdict::Refuse(_, Reason::TooManyRequests { retry_after_seconds }) => {
+            json.push_str(",\"reason\":\"TooManyRequests\",\"details\":{\"retryAfterSeconds\":");
+            json.push_str(&retry_after_seconds.to_string());
+            json.push('}');
+        }
+        Verdict::Allow { .. } | Verdict::Deny(_) => {}
     }
 }
 
@@ -328,6 +345,20 @@ mod tests {
     fn lists_are_not_taken_for_objects() {
         unreadable("[]");
         unreadable(r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":[]}"#);
+    }
+
+    #[test]
+    fn a_refusal_carries_its_reason() {
+        let refused = |reason| {
+            let denial = Denial { code: 403, message: "no".to_owned() };
+            let reply = Reply::new(Some(ReviewVersion::V1), "u", &Verdict::Refuse(denial, reason));
+            serde_json::from_slice::<Value>(&reply.body).unwrap()["response"]["status"].clone()
+        };
+        let status = |reason: &str| json!({"metadata": {}, "message": "no", "reason": reason, "code": 403});
+        assert_eq!(refused(Reason::Forbidden), status("Forbidden"));
+        let mut later = status("TooManyRequests");
+        later["details"] = json!({"retryAfterSeconds": 10});
+        assert_eq!(refused(Reason::TooManyRequests { retry_after_seconds: 10 }), later);
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod containers;
 pub(crate) mod defaulting;
 pub(crate) mod environment;
 pub(crate) mod image;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod node;

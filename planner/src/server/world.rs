@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use api::CONFIGURATION_CONFIG_MAP;
+use api::{CONFIGURATION_CONFIG_MAP, Raw};
 use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
@@ -226,6 +226,11 @@ impl World {
     /// A value of the ConfigMap `kruise-configuration`.
     pub fn configuration(&self, key: &str) -> Option<&str> {
         self.inventory.configuration().get(key).map(String::as_str)
+    }
+
+    /// The PodUnavailableBudgets of a namespace as they are stored.
+    pub fn budgets_in(&self, namespace: &str) -> Vec<Raw> {
+        self.budgets.of(namespace).iter().map(|budget| budget.object.clone()).collect()
     }
 
     /// The PodUnavailableBudgets; the first of its namespace that matches a Pod protects it.

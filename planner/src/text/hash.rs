@@ -111,8 +111,12 @@ fn hash_text(containers: &str, init_containers: &str) -> Result<String, Canonica
 }
 
 fn safe_sha256(text: &str) -> String {
-    let hex: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
-    safe_encode(&hex)
+    safe_encode(&hex_sha256(text))
+}
+
+/// The SHA-256 hash of a text in lower-case hexadecimal digits.
+pub fn hex_sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

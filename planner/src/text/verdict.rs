@@ -14,6 +14,20 @@ pub enum Verdict {
     },
     /// The request is refused.
     Deny(Denial),
+    /// The request is refused, with a reason that clients such as `kubectl drain` act upon.
+    Refuse(Denial, Reason),
+}
+
+/// The machine-readable reason of a refusal, `status.reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// `Forbidden`
+    Forbidden,
+    /// `TooManyRequests`: the client tries again.
+    TooManyRequests {
+        /// After so many seconds.
+        retry_after_seconds: u32,
+    },
 }
 
 /// A refusal as the client sees it: `admission webhook "..." denied the request: message`.
@@ -39,6 +53,14 @@ impl Verdict {
     /// Refused.
     pub fn deny(code: u16, message: impl Into<String>) -> Self {
         Self::Deny(Denial { code, message: message.into() })
+    }
+
+    /// Why the request is refused, if so.
+    pub fn denial(&self) -> Option<&Denial> {
+        match self {
+            Self::Allow { .. } => None,
+            Self::Deny(denial) | Self::Refuse(denial, _) => Some(denial),
+        }
     }
 
     /// True where the request passes.

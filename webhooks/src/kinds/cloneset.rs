@@ -9,17 +9,18 @@ use planner::kinds::cloneset::validation::{Context, NamedPod, newly_named, revie
 use planner::kinds::deletion_protection::Kind;
 use planner::text::verdict::Verdict;
 
-use super::resource::{Resource, ValidatedAt, Write};
+use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 
 /// Pods that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
-pub(crate) const WEBHOOKS: Resource = Resource {
-    mutate_path: "/mutate-apps-kruise-io-cloneset",
-    validated_at: ValidatedAt::Protection(Kind::CloneSet),
+pub(crate) const DEFAULTING: Defaulting = Defaulting {
+    path: "/mutate-apps-kruise-io-cloneset",
     default: |write| defaulting::default(write.object, write.old, write.version, &write.admission.gates),
-    validate: |write| Box::pin(validate(write)),
 };
+
+pub(crate) const VALIDATION: Validation =
+    Validation { at: ValidatedAt::Protection(Kind::CloneSet), validate: |write| Box::pin(validate(write)) };
 
 /// Checks a CloneSet against itself, its former self, and the Pods that it names for deletion.
 async fn validate(write: &Write<'_>) -> Verdict {

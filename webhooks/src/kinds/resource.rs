@@ -1,5 +1,5 @@
 //! The two webhooks of a custom resource: one fills in defaults, the other validates. A kind brings a
-//! [`Resource`] with its two functions; which requests concern them is decided here.
+//! [`Defaulting`] where it has defaults, and a [`Validation`]; which requests concern them is decided here.
 
 use std::fmt;
 
@@ -14,22 +14,27 @@ use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::review::Request;
 
-/// A custom resource with webhooks of its own.
-pub struct Resource {
-    /// The path of the mutating webhook.
-    pub(crate) mutate_path: &'static str,
-    /// The validating webhook.
-    pub(crate) validated_at: ValidatedAt,
+/// The mutating webhook of a custom resource.
+pub struct Defaulting {
+    /// Its path.
+    pub(crate) path: &'static str,
     /// Fills in defaults, in the version of the request. Needs no cache.
     pub(crate) default: fn(&Write<'_>) -> Result<Patch, Denial>,
+}
+
+/// The validating webhook of a custom resource.
+pub struct Validation {
+    /// Where it is called.
+    pub(crate) at: ValidatedAt,
     /// Checks the object.
     pub(crate) validate: for<'a> fn(&'a Write<'a>) -> BoxFuture<'a, Verdict>,
 }
 
-/// The webhook that validates a custom resource.
+/// Where a custom resource is validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValidatedAt {
-    /// A path for creates and updates alone.
-    Path(&'static str),
+    /// A path for creates and updates alone, and the one that older charts register.
+    Path { path: &'static str, legacy: Option<&'static str> },
     /// The path of the deletion protection of this kind.
     Protection(Kind),
 }
@@ -69,21 +74,20 @@ pub(crate) fn is_write(request: &Request<'_>) -> bool {
     matches!(&*request.operation, "CREATE" | "UPDATE")
 }
 
-impl Resource {
-    /// The kind whose deletion protection shares the validating webhook.
-    pub(crate) fn protection(&self) -> Option<Kind> {
-        match self.validated_at {
-            ValidatedAt::Path(_) => None,
-            ValidatedAt::Protection(kind) => Some(kind),
-        }
-    }
-
+impl Defaulting {
     pub(crate) fn mutate(&self, admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
         match Write::of(admission, request, deadline).map(|write| (self.default)(&write)) {
             None => Verdict::allow(),
             Some(Ok(edits)) => Verdict::edit(edits),
             Some(Err(denial)) => denial.into(),
         }
+    }
+}
+
+impl Validation {
+    /// Whether it shares the webhook of this kind's deletion protection.
+    pub(crate) fn shares(&self, kind: Kind) -> bool {
+        self.at == ValidatedAt::Protection(kind)
     }
 
     pub(crate) async fn validate(
@@ -95,7 +99,7 @@ impl Resource {
         let Some(write) = Write::of(admission, request, deadline) else { return Verdict::allow() };
         let mut verdict = (self.validate)(&write).await;
         if let Verdict::Allow { warnings, .. } = &mut verdict
-            && self.protection().is_some()
+            && matches!(self.at, ValidatedAt::Protection(_))
             && admission.gates.enabled(Feature::ResourcesDeletionProtection)
         {
             warnings.extend(request.object.and_then(unknown_value));
@@ -104,17 +108,31 @@ impl Resource {
     }
 }
 
-// Each resource has a mutating webhook of its own.
-impl PartialEq for Resource {
+// Each kind has paths of its own.
+impl PartialEq for Defaulting {
     fn eq(&self, other: &Self) -> bool {
-        self.mutate_path == other.mutate_path
+        self.path == other.path
     }
 }
 
-impl Eq for Resource {}
+impl Eq for Defaulting {}
 
-impl fmt::Debug for Resource {
+impl PartialEq for Validation {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Validation {}
+
+impl fmt::Debug for Defaulting {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.mutate_path)
+        formatter.write_str(self.path)
+    }
+}
+
+impl fmt::Debug for Validation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at.fmt(formatter)
     }
 }

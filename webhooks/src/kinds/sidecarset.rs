@@ -10,15 +10,18 @@ use planner::kinds::sidecarset::validation::{
 use planner::server::world::{Watched, World};
 use planner::text::verdict::Verdict;
 
-use super::resource::{Resource, ValidatedAt, Write};
+use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 
 /// What validation compares with; all of it has to be there.
 const READ: [Watched; 3] = [Watched::SidecarSet, Watched::ControllerRevision, Watched::ConfigMap];
 
-pub(crate) const WEBHOOKS: Resource = Resource {
-    mutate_path: "/mutate-apps-kruise-io-sidecarset",
-    validated_at: ValidatedAt::Path("/validate-apps-kruise-io-sidecarset"),
+pub(crate) const DEFAULTING: Defaulting = Defaulting {
+    path: "/mutate-apps-kruise-io-sidecarset",
     default: |write| defaulting::default(write.object, write.version),
+};
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-sidecarset", legacy: None },
     validate: |write| Box::pin(future::ready(validate(write))),
 };
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use api::features::FeatureGates;
 use cluster::files::Objects;
+use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::server::world::{Watched, World};
 use planner::text::moment::Moment;
 use serde_json::{Value, json};
@@ -37,8 +39,11 @@ pub(crate) fn with_sidecar_sets(flags: &str, sidecar_sets: &[Value]) -> Admissio
 }
 
 pub(crate) fn with_index(flags: &str, index: Index, lookup: Lookup) -> Admission {
+    let gates = FeatureGates::parse(flags, "").unwrap();
     Admission {
-        gates: FeatureGates::parse(flags, "").unwrap(),
+        budgets: Reservations::new(None, Rules::new(&gates)),
+        refusals: None,
+        gates,
         index: Arc::new(index),
         lookup,
         flags: AdmissionFlags::default(),

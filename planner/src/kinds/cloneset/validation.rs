@@ -20,9 +20,7 @@ use serde_json::Value;
 
 use super::counting::is_on_delete;
 use crate::pod::observed::ObservedPod;
-use crate::pod::template::metadata::{
-    text_entries, validate_annotations, validate_label_selector, validate_labels,
-};
+use crate::pod::template::metadata::{validate_label_selector, validate_metadata};
 use crate::pod::template::names;
 use crate::pod::template::node::{Node, invalid};
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
@@ -30,13 +28,12 @@ use crate::text::field::{FieldError, FieldPath, aggregate};
 use crate::text::json_patch::Patch;
 use crate::text::selector::is_empty;
 use crate::text::verdict::{Denial, Verdict};
+use crate::workload::submitted::{in_hub_version, leaves_spec};
 
 mod strategy;
 mod template;
 #[cfg(test)]
 mod tests;
-
-const ALPHA: &str = "apps.kruise.io/v1alpha1";
 
 /// A version of CloneSet, which has paths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,24 +56,11 @@ struct Submitted {
 
 impl Submitted {
     fn read(object: &str) -> Result<Self, Denial> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Head {
-            api_version: String,
-        }
-        let refused = |problem: String| Denial { code: 400, message: problem };
-        let unreadable = |error: serde_json::Error| refused(error.to_string());
-        let head: Head = serde_json::from_str(object).map_err(unreadable)?;
+        let unreadable = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
+        let set = serde_json::from_str(&in_hub_version(object, API_VERSION)?).map_err(unreadable)?;
         let sent: Value = serde_json::from_str(object).map_err(unreadable)?;
-        let (version, set) = match head.api_version.as_str() {
-            API_VERSION => (Version::Beta, serde_json::from_str(object).map_err(unreadable)?),
-            ALPHA => {
-                let converted = api::conversion::convert(object, API_VERSION);
-                let converted = converted.map_err(|error| refused(error.to_string()))?;
-                (Version::Alpha, serde_json::from_str(converted.get()).map_err(unreadable)?)
-            }
-            version => return Err(refused(format!("unsupported version: {version}"))),
-        };
+        let is_hub = sent.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION);
+        let version = if is_hub { Version::Beta } else { Version::Alpha };
         let kind = sent.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
         let kind = kind.to_owned();
         Ok(Self { version, sent, set, kind })
@@ -129,16 +113,6 @@ pub fn newly_named(new: &str, old: Option<&str>) -> Vec<String> {
     let mut known: HashSet<String> = old.map(listed).into_iter().flatten().collect();
     let added = listed(new).into_iter().filter(|name| known.insert(name.clone()));
     added.filter(|name| names::dns_subdomain(name).is_empty()).collect()
-}
-
-/// The update leaves the spec as it is stored.
-fn leaves_spec(new: &str, old: Option<&str>) -> bool {
-    #[derive(Deserialize)]
-    struct Head {
-        spec: Option<Value>,
-    }
-    let spec = |object: &str| serde_json::from_str::<Head>(object).ok().map(|head| head.spec);
-    old.is_some_and(|old| spec(old).is_some_and(|old| Some(old) == spec(new)))
 }
 
 /// The update leaves a spec as it is that can't be read: what lies beside it, labels and finalizers above all,
@@ -205,7 +179,7 @@ fn read_claims(new: &Submitted, old: Option<&Submitted>) -> Result<(), Denial> {
 
 fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    validate_metadata(new, &mut errors);
+    validate_metadata(&new.sent, &mut errors);
     if let Some(replicas) = new.set.spec.replicas.filter(|replicas| *replicas < 0) {
         errors.push(negative("spec.replicas", replicas));
     }
@@ -222,26 +196,6 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
 /// `path: Invalid value: -1: must be greater than or equal to 0`.
 fn negative(path: &str, number: i32) -> FieldError {
     FieldError::invalid_value(FieldPath::new(path), number, "must be greater than or equal to 0")
-}
-
-fn validate_metadata(new: &Submitted, errors: &mut Vec<FieldError>) {
-    let path = FieldPath::new("metadata");
-    let Some(value) = new.sent.get("metadata") else { return };
-    let metadata = Node::new(value, path.clone());
-    let generated = metadata.text("generateName");
-    if !generated.is_empty() {
-        let stem = generated.trim_end_matches('-');
-        invalid(&path.child("generateName"), generated, names::dns_subdomain(stem), errors);
-    }
-    match metadata.text("name") {
-        "" if generated.is_empty() => {
-            errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
-        }
-        "" => {}
-        name => invalid(&path.child("name"), name, names::dns_subdomain(name), errors),
-    }
-    validate_labels(text_entries(&metadata, "labels"), &path.child("labels"), errors);
-    validate_annotations(text_entries(&metadata, "annotations"), &path.child("annotations"), errors);
 }
 
 fn validate_selector(new: &Submitted, errors: &mut Vec<FieldError>) {

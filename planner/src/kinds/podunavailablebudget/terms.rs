@@ -20,6 +20,9 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 4] = [Self::Delete, Self::Update, Self::Evict, Self::Resize];
+
     /// The word for it in `spec.protectOperations`.
     pub fn name(self) -> &'static str {
         match self {
@@ -49,11 +52,10 @@ const DEFAULT: [Operation; 3] = [Operation::Delete, Operation::Update, Operation
 pub(crate) fn protected_operations(budget: &PodUnavailableBudget, vertical_scaling: bool) -> Vec<Operation> {
     let annotation = budget.metadata.annotations.get(PUB_PROTECT_OPERATIONS).map_or("", String::as_str);
     let listed: Vec<&str> = annotation.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
-    let all = [Operation::Delete, Operation::Update, Operation::Evict, Operation::Resize];
     let mut protected: Vec<Operation> = if !budget.spec.protect_operations.is_empty() {
         budget.spec.protect_operations.iter().filter_map(Operation::of).collect()
     } else if !listed.is_empty() {
-        all.into_iter().filter(|operation| listed.contains(&operation.name())).collect()
+        Operation::ALL.into_iter().filter(|operation| listed.contains(&operation.name())).collect()
     } else {
         DEFAULT.to_vec()
     };

@@ -19,6 +19,7 @@ use crate::text::field::{FieldError, FieldPath, aggregate};
 use crate::text::json_patch::Patch;
 use crate::text::selector::is_empty;
 use crate::text::verdict::{Denial, Verdict};
+use crate::workload::submitted::in_hub_version;
 
 mod conflict;
 mod metadata;
@@ -30,8 +31,6 @@ pub(in crate::kinds::sidecarset) use conflict::unsatisfiable;
 
 /// Key of the ConfigMap `kruise-configuration` with the allow-list of `patchPodMetadata`.
 pub const PATCH_METADATA_ALLOW_LIST: &str = "SidecarSet_PatchPodMetadata_WhiteList";
-
-const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
 
 /// A ControllerRevision that a SidecarSet names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,18 +101,10 @@ impl Submitted {
     /// # Errors
     /// Code 400 for what is no SidecarSet.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let refused = |problem: String| Denial { code: 400, message: problem };
-        let head: Head = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-        let parse = |object: &str| serde_json::from_str(object).map_err(|error| refused(error.to_string()));
-        match head.api_version.as_str() {
-            API_VERSION => Ok(Self { object: parse(object)?, warnings: Vec::new() }),
-            V1ALPHA1 => {
-                let converted = api::conversion::convert(object, API_VERSION);
-                let converted = converted.map_err(|error| refused(error.to_string()))?;
-                Ok(Self { object: parse(converted.get())?, warnings: head.warnings() })
-            }
-            version => Err(refused(format!("unsupported version: {version}"))),
-        }
+        let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
+        let parsed = serde_json::from_str(&in_hub_version(object, API_VERSION)?);
+        let head: Head = serde_json::from_str(object).map_err(refused)?;
+        Ok(Self { object: parsed.map_err(refused)?, warnings: head.warnings() })
     }
 }
 
@@ -134,7 +125,9 @@ struct HeadSpec {
 
 impl Head {
     fn warnings(&self) -> Vec<String> {
-        let Some(spec) = &self.spec else { return Vec::new() };
+        let Some(spec) = self.spec.as_ref().filter(|_| self.api_version != API_VERSION) else {
+            return Vec::new();
+        };
         let namespace = spec.namespace.as_deref().unwrap_or_default();
         if namespace.is_empty() || spec.namespace_selector.is_none() {
             return Vec::new();

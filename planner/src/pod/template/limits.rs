@@ -1,7 +1,10 @@
 //! Checks of numbers and paths that many fields share.
 
+use api::sidecarset::IntOrString;
+
 use super::names;
 use crate::text::field::{FieldError, FieldPath};
+use crate::text::json_patch;
 
 /// Reports a number outside `range`.
 pub(super) fn validate_range(
@@ -27,5 +30,22 @@ pub(super) fn validate_relative_path(path: &str, at: &FieldPath, errors: &mut Ve
 pub(super) fn validate_no_backsteps(path: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
     if path.split('/').any(|part| part == "..") {
         errors.push(FieldError::invalid(at.clone(), path, "must not contain '..'"));
+    }
+}
+
+/// A number that is not negative, or a percentage of any size.
+pub(crate) fn validate_number_or_percent(value: &IntOrString, path: FieldPath, errors: &mut Vec<FieldError>) {
+    match value {
+        IntOrString::Int(number) if *number < 0 => {
+            errors.push(FieldError::invalid_value(path, number, "must be greater than or equal to 0"));
+        }
+        IntOrString::Int(_) => {}
+        IntOrString::String(text) => {
+            if let Some(message) = names::percent(text) {
+                let text = json_patch::string(text);
+                let shown = format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{text}}}");
+                errors.push(FieldError::invalid_value(path, shown, message));
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::names;
 use super::node::{Node, invalid};
 use crate::text::field::{FieldError, FieldPath};
@@ -48,6 +50,27 @@ pub(crate) fn text_entries<'a>(
     name: &str,
 ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
     node.entries(name).filter_map(|(key, value)| value.as_str().map(|text| (key, text)))
+}
+
+/// Checks name, labels and annotations of an object.
+pub(crate) fn validate_metadata(object: &Value, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new("metadata");
+    let Some(value) = object.get("metadata") else { return };
+    let metadata = Node::new(value, path.clone());
+    let generated = metadata.text("generateName");
+    if !generated.is_empty() {
+        let stem = generated.trim_end_matches('-');
+        invalid(&path.child("generateName"), generated, names::dns_subdomain(stem), errors);
+    }
+    match metadata.text("name") {
+        "" if generated.is_empty() => {
+            errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
+        }
+        "" => {}
+        name => invalid(&path.child("name"), name, names::dns_subdomain(name), errors),
+    }
+    validate_labels(text_entries(&metadata, "labels"), &path.child("labels"), errors);
+    validate_annotations(text_entries(&metadata, "annotations"), &path.child("annotations"), errors);
 }
 
 /// Checks a label selector. `strict` also checks the syntax of the values of its expressions.

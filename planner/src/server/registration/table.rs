@@ -43,6 +43,7 @@ const V1_BETA: &[&str] = &["v1", "v1beta1"];
 const CREATE: &[&str] = &["CREATE"];
 const CREATE_UPDATE: &[&str] = &["CREATE", "UPDATE"];
 const CREATE_UPDATE_DELETE: &[&str] = &["CREATE", "UPDATE", "DELETE"];
+const UPDATE: &[&str] = &["UPDATE"];
 const UPDATE_DELETE: &[&str] = &["UPDATE", "DELETE"];
 const DELETE: &[&str] = &["DELETE"];
 
@@ -138,6 +139,8 @@ const VALIDATING: &[Entry] = &[
     own("vpersistentpodstate.kb.io", "/validate-apps-kruise-io-persistentpodstate", "persistentpodstates"),
     pods("vpod.kb.io", "/validate-pod", "pods", UPDATE_DELETE),
     pods("vpodeviction.kb.io", "/validate-pod", "pods/eviction", CREATE),
+    // OpenKruise does not see resizes, which go through a resource of their own.
+    pods("vpodresize.kb.io", "/validate-pod", "pods/resize", UPDATE),
     Entry {
         versions: A1,
         ..own("vpodprobemarker.kb.io", "/validate-apps-kruise-io-podprobemarker", "podprobemarkers")

@@ -34,15 +34,16 @@ fn answer(new: &str, old: Option<&str>, gates: &FeatureGates) -> Verdict {
     review(new, old, &Context { gates, allow_privileged: true, pod: &pod })
 }
 
+/// The message of a refusal with this code, or nothing.
+fn refused(verdict: &Verdict, expected: u16) -> String {
+    let denial = verdict.denial();
+    assert!(denial.is_none_or(|denial| denial.code == expected), "{denial:?}");
+    denial.map_or_else(String::new, |denial| denial.message.clone())
+}
+
 /// The message of a refusal, or nothing.
 fn refusal(new: &str, old: Option<&str>) -> String {
-    match answer(new, old, &FeatureGates::default()) {
-        Verdict::Allow { .. } => String::new(),
-        Verdict::Deny(Denial { code, message }) => {
-            assert_eq!(code, 422, "{message}");
-            message
-        }
-    }
+    refused(&answer(new, old, &FeatureGates::default()), 422)
 }
 
 /// The strategy settings `rolling`, where each version has them.
@@ -305,7 +306,7 @@ fn sharp_edge_14_long_names_are_warned_about() {
     let long = long.to_string();
     let warnings = |old: Option<&str>, gates: &FeatureGates| match answer(&long, old, gates) {
         Verdict::Allow { warnings, .. } => warnings.len(),
-        Verdict::Deny(denial) => panic!("{denial:?}"),
+        refused => panic!("{refused:?}"),
     };
     let short = FeatureGates::default().with(Feature::CloneSetShortHash, true);
     assert_eq!(warnings(None, &FeatureGates::default()), 1);
@@ -335,13 +336,7 @@ fn names_are_dns_names_and_odd_objects_are_unreadable() {
 fn claim_templates_that_cannot_be_read_are_refused_unless_they_are_stored_already() {
     let claims =
         |spec: &Value| json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]});
-    let denied = |new: &str, old: Option<&str>| match answer(new, old, &FeatureGates::default()) {
-        Verdict::Allow { .. } => String::new(),
-        Verdict::Deny(Denial { code, message }) => {
-            assert_eq!(code, 400, "{message}");
-            message
-        }
-    };
+    let denied = |new: &str, old: Option<&str>| refused(&answer(new, old, &FeatureGates::default()), 400);
     for (version, _) in VERSIONS {
         for (spec, place) in [
             (

@@ -3,6 +3,7 @@
 use api::sidecarset::{IntOrString, SidecarSet, UpdateStrategy};
 
 use super::{Context, RevisionQuery, Validation, validate_selector};
+use crate::pod::template::limits::validate_number_or_percent;
 use crate::pod::template::names;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch;
@@ -104,21 +105,4 @@ fn validate_rolling_update(strategy: &UpdateStrategy, errors: &mut Vec<FieldErro
         validate_priority(priority, &path.child("priorityStrategy"), errors);
     }
     validate_scatter(&strategy.scatter_strategy, &path.child("scatterStrategy"), errors);
-}
-
-/// A number that is not negative, or a percentage of any size.
-fn validate_number_or_percent(value: &IntOrString, path: FieldPath, errors: &mut Vec<FieldError>) {
-    match value {
-        IntOrString::Int(number) if *number < 0 => {
-            errors.push(FieldError::invalid_value(path, number, "must be greater than or equal to 0"));
-        }
-        IntOrString::Int(_) => {}
-        IntOrString::String(text) => {
-            if let Some(message) = names::percent(text) {
-                let text = json_patch::string(text);
-                let shown = format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{text}}}");
-                errors.push(FieldError::invalid_value(path, shown, message));
-            }
-        }
-    }
 }

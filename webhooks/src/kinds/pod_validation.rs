@@ -1,0 +1,156 @@
+//! Requests that delete, evict or change Pods: takes what they need, tells of those that are refused.
+//! The decisions are [`planner::server::pod_validation`].
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use cluster::events::{Allowance, Recorder, Severity, about_in};
+use cluster::index::CacheState;
+use cluster::reservation::ReservationError;
+use cluster::resource::Resource;
+use planner::kinds::podunavailablebudget::reserve::Answer;
+use planner::pod::disruption::PodRequest;
+use planner::pod::observed::ObservedPod;
+use planner::server::pod_validation::{Assessment, BudgetClaim, assess};
+use planner::server::world::Watched;
+use planner::text::verdict::{Denial, Reason, Verdict};
+use serde_json::value::RawValue;
+
+use crate::admission::Admission;
+use crate::deadline::Deadline;
+use crate::protection_log::Entry;
+use crate::review::Request;
+
+const BUDGETS: Resource<'_> = {
+    use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
+    Resource::new(API_VERSION, PLURAL, KIND)
+};
+/// When a client tries a refused eviction again.
+const RETRY_AFTER_SECONDS: u32 = 10;
+/// Events of refusals: so many at once, and one more in each such time.
+const EVENTS: (u32, Duration) = (20, Duration::from_secs(1));
+
+/// Tells of refused disruptions by Events about the Pods.
+pub struct Refusals {
+    recorder: Recorder,
+    allowance: Mutex<Allowance>,
+}
+
+impl Refusals {
+    /// Tells by this recorder.
+    pub fn new(recorder: Recorder) -> Self {
+        Self { recorder, allowance: Mutex::new(Allowance::new(EVENTS.0, EVENTS.1)) }
+    }
+
+    /// Records an Event without waiting for it.
+    fn tell(&self, namespace: &str, pod: &ObservedPod) {
+        // Held for a single operation only.
+        if !self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return;
+        }
+        let about = about_in(namespace, "v1", "Pod", &pod.metadata.name, &pod.metadata.uid);
+        let recorder = self.recorder.clone();
+        tokio::spawn(async move {
+            let note = "openkruise pub prevents pod deletion".to_owned();
+            recorder.record(&about, Severity::Warning, "Prevent", "PubPreventPodDeletion", note).await;
+        });
+    }
+}
+
+/// Lets a request pass when what it needs has been taken.
+pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
+    if let Some(refused) = budgets(admission) {
+        return refused;
+    }
+    let pod_request = PodRequest {
+        operation: &request.operation,
+        subresource: &request.sub_resource,
+        namespace: &request.namespace,
+        name: &request.name,
+        object: request.object.map(RawValue::get),
+        old_object: request.old_object.map(RawValue::get),
+        options: request.options.map(RawValue::get),
+        dry_run: request.dry_run.unwrap_or(false),
+    };
+    let claims = match look(admission, &pod_request, None) {
+        Assessment::NeedsPod => {
+            // In a box, since only evictions ask.
+            let lookup = Box::pin(admission.lookup.pod(&request.namespace, &request.name));
+            match deadline.within("reading the Pod", lookup).await {
+                Ok(Ok(Some(pod))) => look(admission, &pod_request, Some(&pod)),
+                // The API server answers that there is none.
+                Ok(Ok(None)) => return Verdict::allow(),
+                Ok(Err(error)) => {
+                    let name = &request.name;
+                    return Verdict::deny(500, format!("the Pod {name} cannot be read, try again: {error}"));
+                }
+                Err(slow) => return Verdict::deny(504, slow.to_string()),
+            }
+        }
+        assessment => assessment,
+    };
+    match claims {
+        Assessment::Denied(denial) => denial.into(),
+        Assessment::NeedsPod => Verdict::deny(500, format!("the Pod {} cannot be read", request.name)),
+        Assessment::Claims(claims) => match claims.budget {
+            Some(claim) => take_unit(admission, request, claim, deadline).await,
+            None => Verdict::allow(),
+        },
+    }
+}
+
+/// The refusal while budgets are not known. Where there is no such kind, there are none.
+fn budgets(admission: &Admission) -> Option<Verdict> {
+    let is_absent = admission.index.cache_state(Watched::PodUnavailableBudget) == CacheState::Absent;
+    if is_absent { None } else { admission.not_loaded(Watched::PodUnavailableBudget) }
+}
+
+fn look(admission: &Admission, request: &PodRequest<'_>, evicted: Option<&ObservedPod>) -> Assessment {
+    assess(request, evicted, &admission.index.world(), &admission.gates)
+}
+
+/// Takes a unit of a budget for the request.
+async fn take_unit(
+    admission: &Admission,
+    request: &Request<'_>,
+    BudgetClaim { name, watched, claim, pod }: BudgetClaim,
+    deadline: Deadline,
+) -> Verdict {
+    let path = BUDGETS.namespaced(&request.namespace).name(&name);
+    let answer = admission.budgets.claim(&path, Some(watched), claim, deadline.moment()).await;
+    let denial = match answer {
+        // A budget that is gone protects nothing.
+        Ok(None | Some(Answer::Granted)) => return Verdict::allow(),
+        Ok(Some(Answer::Refused(refusal))) => refusal.denial(&name),
+        Err(ReservationError::Late) => return Verdict::deny(504, ReservationError::Late.to_string()),
+        Err(error) => Denial { code: 403, message: error.to_string() },
+    };
+    if denial.code != 403 {
+        return denial.into();
+    }
+    record(admission, request, &pod);
+    let is_eviction = &*request.sub_resource == "eviction";
+    if is_eviction && admission.flags.retry_refused_evictions {
+        let reason = Reason::TooManyRequests { retry_after_seconds: RETRY_AFTER_SECONDS };
+        return Verdict::Refuse(Denial { code: 429, ..denial }, reason);
+    }
+    Verdict::Refuse(denial, Reason::Forbidden)
+}
+
+/// Counts, tells and writes down a refusal.
+fn record(admission: &Admission, request: &Request<'_>, pod: &ObservedPod) {
+    let namespace = if request.namespace.is_empty() { "default" } else { &*request.namespace };
+    let owner = pod.controller();
+    let (kind, name) = owner.map_or(("unknown", &*pod.metadata.name), |owner| (&*owner.kind, &*owner.name));
+    let user = &*request.user_info.username;
+    let user_label = if admission.flags.user_names_in_metrics { user } else { "" };
+    let key = format!("{kind}_{namespace}_{name}");
+    admission.metrics.disruptions_refused.with_label_values(&[key.as_str(), user_label]).inc();
+    if let Some(refusals) = &admission.refusals {
+        refusals.tell(namespace, pod);
+    }
+    let entry = Entry { event: "PodUnavailableBudget", kind, namespace, name, user };
+    if !admission.protection_log.record(&entry) {
+        admission.metrics.log_lines_dropped.inc();
+    }
+}

@@ -1,0 +1,25 @@
+//! The PodUnavailableBudget's own webhook.
+
+use std::future;
+
+use planner::kinds::podunavailablebudget::validation::{Context, review};
+use planner::server::world::Watched;
+use planner::text::verdict::Verdict;
+
+use super::resource::{ValidatedAt, Validation, Write};
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path { path: "/validate-policy-kruise-io-podunavailablebudget", legacy: None },
+    validate: |write| Box::pin(future::ready(validate(write))),
+};
+
+/// Checks a budget against itself, its former self and the other budgets of its namespace.
+fn validate(write: &Write<'_>) -> Verdict {
+    let admission = write.admission;
+    if let Some(refused) = admission.not_loaded(Watched::PodUnavailableBudget) {
+        return refused;
+    }
+    let budgets = admission.index.world().budgets_in(write.namespace);
+    let context = Context { version: write.version, gates: &admission.gates, budgets: &budgets };
+    review(write.object, write.old, &context)
+}

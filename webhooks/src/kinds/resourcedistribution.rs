@@ -1,0 +1,97 @@
+//! The ResourceDistribution's own webhook.
+
+use api::features::Feature;
+use cluster::resource::{CONFIG_MAPS, SECRETS};
+use cluster::{ApiError, ErrorReason};
+use planner::kinds::resourcedistribution::resource::ResourceKind;
+use planner::kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
+use planner::text::verdict::Verdict;
+use planner::workload::submitted::leaves_spec;
+
+use super::resource::{ValidatedAt, Validation, Write};
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path {
+        path: "/validate-apps-kruise-io-resourcedistribution",
+        legacy: Some("/validate-apps-kruise-io-v1alpha1-resourcedistribution"),
+    },
+    validate: |write| Box::pin(validate(write)),
+};
+
+/// Checks a ResourceDistribution against itself and its former self, and tries out its resource.
+async fn validate(write: &Write<'_>) -> Verdict {
+    let admission = write.admission;
+    if !admission.gates.enabled(Feature::ResourceDistributionGate) {
+        // Labels and finalizers of what is stored can still be changed, or it could not go.
+        if leaves_spec(write.object, write.old) {
+            return Verdict::allow();
+        }
+        return Verdict::deny(403, "feature-gate ResourceDistributionGate is not enabled");
+    }
+    let world = admission.index.world();
+    let mut review = match review(write.object, write.old, world.install_namespace()) {
+        Ok(review) => review,
+        Err(denial) => return denial.into(),
+    };
+    let rehearsed = match review.rehearsal.take() {
+        Some(rehearsal) => rehearse(write, world.install_namespace(), rehearsal).await,
+        None => Rehearsed::Accepted,
+    };
+    review.verdict(rehearsed)
+}
+
+/// Asks the API server whether it would take the resource.
+async fn rehearse(write: &Write<'_>, namespace: &str, rehearsal: Rehearsal) -> Rehearsed {
+    let resource = match rehearsal.kind {
+        ResourceKind::Secret => SECRETS,
+        ResourceKind::ConfigMap => CONFIG_MAPS,
+    };
+    let creation = write.admission.lookup.try_creation(resource, namespace, rehearsal.object);
+    match write.deadline.within("trying out spec.resource", creation).await {
+        Ok(Ok(())) => Rehearsed::Accepted,
+        Ok(Err(error)) => outcome(&error),
+        Err(slow) => Rehearsed::Failed(slow.to_string()),
+    }
+}
+
+fn outcome(error: &ApiError) -> Rehearsed {
+    let text = error.to_string();
+    match error.reason() {
+        ErrorReason::AlreadyExists => Rehearsed::Accepted,
+        // Some webhook can't be asked without effect.
+        _ if error.lacks_dry_run() => Rehearsed::Unknown(text),
+        _ if error.is_forbidden() => Rehearsed::Forbidden(text),
+        ErrorReason::Refused => Rehearsed::Invalid(text),
+        _ => Rehearsed::Failed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16, reason: &str, message: &str) -> Rehearsed {
+        let status = serde_json::json!({
+            "status": "Failure", "message": message, "reason": reason, "code": code,
+        });
+        outcome(&kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())).into())
+    }
+
+    #[test]
+    fn refusals_of_the_api_server_are_told_apart() {
+        let text = || "no".to_owned();
+        for (code, reason, expected) in [
+            (409, "AlreadyExists", Rehearsed::Accepted),
+            (422, "Invalid", Rehearsed::Invalid(text())),
+            (400, "BadRequest", Rehearsed::Invalid(text())),
+            (403, "Forbidden", Rehearsed::Forbidden(text())),
+            (404, "NotFound", Rehearsed::Failed(text())),
+            (500, "InternalError", Rehearsed::Failed(text())),
+            (503, "ServiceUnavailable", Rehearsed::Failed(text())),
+        ] {
+            assert_eq!(answered(code, reason, "no"), expected, "{code} {reason}");
+        }
+        let deaf = "admission webhook \"a\" does not support dry run";
+        assert_eq!(answered(400, "BadRequest", deaf), Rehearsed::Unknown(deaf.to_owned()));
+    }
+}
