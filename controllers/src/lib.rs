@@ -33,6 +33,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
 use kit::double as fake;
 use kube::Client;
+use planner::kinds::workloadspread::version::VersionedKinds;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -77,6 +78,10 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
+    /// WorkloadSpreads that are reconciled at a time.
+    pub workloadspread_workers: usize,
+    /// The kinds whose Pods have quotas in WorkloadSpreads for each version.
+    pub versioned: VersionedKinds,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -248,6 +253,8 @@ mod tests {
             cloneset_scaling_exclude_preparing_delete: false,
             sidecarset_workers: 1,
             sidecarterminator_workers: 1,
+            workloadspread_workers: 1,
+            versioned: VersionedKinds::default(),
         };
         let context = Context {
             evicting: client.clone(),

@@ -140,6 +140,8 @@ impl Site {
                 cloneset_scaling_exclude_preparing_delete: false,
                 sidecarset_workers: 1,
                 sidecarterminator_workers: 1,
+                workloadspread_workers: 1,
+                versioned: Default::default(),
             }),
         };
         let (teller, told) = events::teller("Reconcile");

@@ -199,7 +199,7 @@ fn run(review: PodReview<'_, Pod<'_>>, inputs: &mut Inputs<'_>) -> Outcome {
                 Verdict::Allow { edits, .. } => json_patch::apply(pod, &edits)
                     .map_err(|error| error.to_string())
                     .and_then(|pod| Ok((member.inject(&pod).map_err(|error| error.to_string())?, edits))),
-                denied @ Verdict::Deny(_) => return Outcome::Decided(denied),
+                refused => return Outcome::Decided(refused),
             };
             let ((pod, injected), mut edits) = match edited {
                 Ok(edited) => edited,

@@ -6,13 +6,15 @@
 //! review: the steps behind it take nothing for a Pod that stays.
 
 use api::Raw;
-use api::features::FeatureGates;
+use api::features::{Feature, FeatureGates};
 
 use super::world::World;
 use crate::kinds::podunavailablebudget;
+use crate::kinds::workloadspread::spread::Spread;
+use crate::kinds::workloadspread::{deletion, places};
 use crate::kinds::podunavailablebudget::check::check;
 use crate::kinds::podunavailablebudget::reserve::Claim;
-use crate::pod::disruption::PodRequest;
+use crate::pod::disruption::{Disruption, PodRequest};
 use crate::pod::observed::ObservedPod;
 use crate::text::verdict::Denial;
 use crate::workload::namespaced::Entry;
@@ -33,6 +35,8 @@ pub enum Assessment {
 pub struct Claims {
     /// A unit of a PodUnavailableBudget.
     pub budget: Option<BudgetClaim>,
+    /// The place in a subset that the Pod gives back.
+    pub place: Option<(Spread, places::Claim)>,
 }
 
 /// A claim on a PodUnavailableBudget of the Pod's namespace.
@@ -65,5 +69,36 @@ pub fn assess(
             Some(BudgetClaim { name: budget.name().to_owned(), watched: budget.object.clone(), claim, pod })
         }
     };
-    Assessment::Claims(Claims { budget })
+    let place = match place(disruption, request, evicted, world, gates) {
+        Place::NeedsPod => return Assessment::NeedsPod,
+        Place::Given(place) => place,
+    };
+    Assessment::Claims(Claims { budget, place })
+}
+
+enum Place {
+    NeedsPod,
+    Given(Option<(Spread, places::Claim)>),
+}
+
+/// What a WorkloadSpread has to know. A Pod that can't be read is of no concern to one.
+fn place(
+    disruption: Disruption<'_>,
+    request: &PodRequest<'_>,
+    evicted: Option<&ObservedPod>,
+    world: &World,
+    gates: &FeatureGates,
+) -> Place {
+    let spreads = world.spreads();
+    let is_off = !gates.enabled(Feature::WorkloadSpread) || spreads.of(request.namespace).is_empty();
+    if is_off || request.is_dry_run() {
+        return Place::Given(None);
+    }
+    let claim = |pod: &ObservedPod| deletion::claim(pod, spreads).map(|(spread, claim)| (spread.clone(), claim));
+    match (disruption, evicted) {
+        (Disruption::Delete { pod }, _) => Place::Given(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod))),
+        (Disruption::Evict, Some(pod)) => Place::Given(claim(pod)),
+        (Disruption::Evict, None) => Place::NeedsPod,
+        (Disruption::Update { .. }, _) => Place::Given(None),
+    }
 }

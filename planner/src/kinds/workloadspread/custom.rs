@@ -4,10 +4,16 @@
 use serde_json::{Map, Value};
 
 use super::record::member;
+use super::spread::Spread;
 use crate::workload::target::Workload;
 
 /// The key of the list in the ConfigMap.
 pub const WHITE_LIST: &str = "WorkloadSpread_Watch_Custom_Workload_WhiteList";
+
+/// Where a workload of a known kind says how many Pods it wants.
+fn built_in_path(kind: &str) -> &'static str {
+    if kind == "Job" { "spec.parallelism" } else { "spec.replicas" }
+}
 
 /// Group and kind of workloads that are known.
 pub(crate) const BUILT_IN: [(&str, &str); 6] = [
@@ -23,6 +29,9 @@ pub(crate) const BUILT_IN: [(&str, &str); 6] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomWorkloads(Vec<CustomWorkload>);
 
+/// No workloads of other kinds.
+pub static NONE: CustomWorkloads = CustomWorkloads(Vec::new());
+
 /// A kind of workload that the administrator lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomWorkload {
@@ -36,6 +45,11 @@ pub struct CustomWorkload {
     pub replicas_path: Option<String>,
     /// Group and kind of the objects between it and its Pods.
     pub between: Vec<(String, String)>,
+}
+
+/// Whether this is a workload of a known kind.
+pub fn is_built_in(workload: &Workload<'_>) -> bool {
+    BUILT_IN.iter().any(|(group, kind)| workload.is(group, kind))
 }
 
 impl CustomWorkloads {
@@ -80,7 +94,7 @@ impl CustomWorkloads {
         let between = |workload: &CustomWorkload| {
             workload.between.iter().any(|(group, kind)| owner.is(group, kind))
         };
-        BUILT_IN.iter().any(|(group, kind)| owner.is(group, kind))
+        is_built_in(owner)
             || self.0.iter().any(|workload| owner.is(&workload.group, &workload.kind) || between(workload))
     }
 }
@@ -99,6 +113,42 @@ fn text_of(members: &Map<String, Value>, name: &str) -> Result<String, String> {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(format!("{name} is not a text")),
     }
+}
+
+/// The API version in which to read the target of a WorkloadSpread. That of a known kind is the present one, whatever
+/// the object says.
+pub fn api_version(spread: &Spread) -> &str {
+    let target = spread.target();
+    match (&*target.group, is_built_in(target)) {
+        ("apps", true) => "apps/v1",
+        ("batch", true) => "batch/v1",
+        (_, true) => api::kinds::cloneset::API_VERSION,
+        (_, false) => &spread.object().spec.target_ref.api_version,
+    }
+}
+
+/// The paths that the user or the list give for the replicas of a target; none where the kind itself tells.
+pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&'a str> {
+    let given: Vec<&str> = spread.replicas_paths().iter().map(String::as_str).collect();
+    if !given.is_empty() {
+        return given;
+    }
+    let target = spread.target();
+    custom.get(&target.group, &target.kind).and_then(|listed| listed.replicas_path.as_deref()).into_iter().collect()
+}
+
+/// The replicas of a target that was read; one of a known kind without the field wants one Pod, and of one that says
+/// nothing anywhere nothing is known, which counts as 0.
+///
+/// # Errors
+/// The path that leads to no integer.
+pub fn replicas(spread: &Spread, custom: &CustomWorkloads, workload: &Value) -> Result<i32, String> {
+    let given = given_paths(spread, custom);
+    if !given.is_empty() {
+        return replicas_at(workload, given);
+    }
+    let target = spread.target();
+    Ok(replicas_at(workload, [built_in_path(&target.kind)]).unwrap_or(i32::from(is_built_in(target))))
 }
 
 /// The sum of the integers at dotted paths of a workload; a step into a list is a position. An empty path counts

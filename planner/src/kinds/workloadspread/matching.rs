@@ -2,7 +2,7 @@
 
 use api::meta::OwnerReference;
 
-use super::custom::{BUILT_IN, CustomWorkloads};
+use super::custom::{CustomWorkloads, is_built_in};
 use super::spread::Spread;
 use crate::text::selector::Labels;
 use crate::workload::target::Workload;
@@ -82,8 +82,7 @@ pub(crate) fn find<'s>(
 /// one.
 fn may_be_above(spread: &Spread, owned: &Workload<'_>) -> bool {
     let target = spread.target();
-    let is_custom = !BUILT_IN.iter().any(|(group, kind)| target.is(group, kind));
-    is_custom || (target.is("apps", "Deployment") && owned.is("apps", "ReplicaSet"))
+    !is_built_in(target) || (target.is("apps", "Deployment") && owned.is("apps", "ReplicaSet"))
 }
 
 #[cfg(test)]

@@ -111,6 +111,11 @@ impl Spread {
         self.subsets().iter().any(|subset| matches!(subset.max_replicas, Some(String(_))))
     }
 
+    /// Whether some subset patches Pods.
+    pub fn has_patches(&self) -> bool {
+        self.subsets().iter().any(|subset| subset.patch.as_ref().is_some_and(|patch| !patch.is_null()))
+    }
+
     /// Its target is a StatefulSet, of Kubernetes or of Kruise: Pods are divided by their ordinals.
     pub fn goes_by_ordinal(&self) -> bool {
         self.target().kind == "StatefulSet"

@@ -16,6 +16,7 @@ use api::features::Feature;
 use api::kinds::workloadspread::Subset;
 use api::meta::OwnerReference;
 
+use super::custom;
 use super::explanation::Reason;
 use super::injection::{self, InjectionError};
 use super::matching::{Found, Owners, find};
@@ -99,8 +100,7 @@ pub(crate) fn decide<'s>(
         return Decision::Nothing;
     };
     // A list that can't be read leaves Pods of other kinds alone.
-    let none = super::custom::CustomWorkloads::default();
-    let custom = spreads.custom().unwrap_or(&none);
+    let custom = spreads.custom().unwrap_or(&custom::NONE);
     let labels = draft.labels.as_slice();
     if !context.gates.enabled(Feature::WorkloadSpread) {
         return Decision::Nothing;

@@ -1,18 +1,19 @@
 //! Validation of WorkloadSpreads (docs/behaviour/workloadspread.md#validation). Paths are those of v1beta1, in
 //! whatever version the object came.
 
-use api::conversion::convert;
+use std::borrow::Cow;
+
 use api::features::FeatureGates;
 use api::kinds::shared::{ScheduleStrategyType, TargetReference};
 use api::kinds::workloadspread::{API_VERSION, WorkloadSpread};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::custom::{BUILT_IN, CustomWorkloads};
+use super::custom::{BUILT_IN, CustomWorkloads, is_built_in};
 use super::spread::Spread;
 use crate::text::field::{FieldError, FieldPath, aggregate};
 use crate::text::selector::Selector;
 use crate::text::verdict::{Denial, Verdict};
+use crate::workload::submitted;
 use crate::workload::target::Workload;
 
 mod subsets;
@@ -37,12 +38,13 @@ pub struct Context<'a> {
     pub allow_privileged: bool,
 }
 
-/// The target of a submitted object, to be read before its review.
+/// A submitted object, whose target is to be read before its review.
 ///
 /// # Errors
 /// A denial with code 400 for whatever can't be read.
-pub fn target(object: &str) -> Result<TargetReference, Denial> {
-    read(object, "").map(|spread| spread.spec.target_ref)
+pub fn target(object: &str) -> Result<Spread, Denial> {
+    let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
+    Spread::read(&in_hub_version(object, "")?).map_err(refused)
 }
 
 /// Answers a CREATE or, with `old`, an UPDATE request.
@@ -77,21 +79,15 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
 
 /// Reads an object in either version; `which` is a word for messages.
 fn read(object: &str, which: &str) -> Result<WorkloadSpread, Denial> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Head {
-        api_version: String,
-    }
-    let refused = |message: String| Denial { code: 400, message };
-    let head: Head = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if head.api_version == API_VERSION {
-        return serde_json::from_str(object).map_err(|error| refused(error.to_string()));
-    }
-    let failed = |error: &dyn std::fmt::Display| {
-        refused(format!("failed to convert {which}v1alpha1 WorkloadSpread to v1beta1: {error}"))
-    };
-    let converted = convert(object, API_VERSION).map_err(|error| failed(&error))?;
-    serde_json::from_str(converted.get()).map_err(|error| failed(&error))
+    let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
+    serde_json::from_str(&in_hub_version(object, which)?).map_err(refused)
+}
+
+fn in_hub_version<'o>(object: &'o str, which: &str) -> Result<Cow<'o, str>, Denial> {
+    submitted::in_hub_version(object, API_VERSION).map_err(|denial| Denial {
+        message: format!("failed to convert {which}v1alpha1 WorkloadSpread to v1beta1: {}", denial.message),
+        ..denial
+    })
 }
 
 fn validate(spread: &WorkloadSpread, context: &Context<'_>) -> Vec<FieldError> {
@@ -126,7 +122,7 @@ fn validate_target(spread: &WorkloadSpread, context: &Context<'_>, errors: &mut 
     }
     let workload = Workload::from(target);
     if BUILT_IN.iter().any(|(_, kind)| workload.kind == *kind) {
-        if !BUILT_IN.iter().any(|(group, kind)| workload.is(group, kind)) {
+        if !is_built_in(&workload) {
             refuse(format!("TargetReference is not valid for {}.", workload.kind));
         }
         return;
