@@ -104,6 +104,9 @@ pub(crate) struct ServeArguments {
     /// Pods that the SidecarTerminator looks at at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarterminator_workers: u16,
+    /// PodUnavailableBudgets that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub podunavailablebudget_workers: u16,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pub pprof_addr: Option<String>,
@@ -144,7 +147,7 @@ accepted! {
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
-    podprobemarker_workers podunavailablebudget_workers resourcedistribution_workers
+    podprobemarker_workers resourcedistribution_workers
     statefulset_workers uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
     nodeimage_creation_delay expectation_timeout rate_limiter_base_delay

@@ -8,7 +8,6 @@ use planner::kinds::cloneset::defaulting;
 use planner::kinds::cloneset::validation::{self, NamedPod};
 use planner::simulation::Simulated;
 use planner::text::json_patch;
-use planner::text::verdict::Verdict;
 use planner::workload::kind::Workload;
 
 /// The kinds, one line each.

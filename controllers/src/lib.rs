@@ -15,9 +15,11 @@ pub mod workload;
 pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
+pub mod podunavailablebudget;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
+pub mod workloadspread;
 
 pub mod created_pods;
 pub mod metrics;
@@ -82,6 +84,8 @@ pub struct Settings {
     pub workloadspread_workers: usize,
     /// The kinds whose Pods have quotas in WorkloadSpreads for each version.
     pub versioned: VersionedKinds,
+    /// PodUnavailableBudgets that are reconciled at a time.
+    pub podunavailablebudget_workers: usize,
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -159,11 +163,18 @@ fn start(context: &Context) -> JoinSet<()> {
     caches.count("waiting-pods", "Pod", &pods, |pods| pods.waiting().len());
     caches.count("sidecarset-accounts", "Pod", &pods, |pods| pods.ledger().len());
     let mut tasks = JoinSet::new();
+    if podunavailablebudget::is_on(context) {
+        podunavailablebudget::ask_for_pods(context, &stores);
+        tasks.spawn(podunavailablebudget::run(context.clone(), stores.clone()));
+    }
     tasks.spawn(stores.clone().follow(context.client.clone()));
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
-    tasks.spawn(cloneset::run(context.clone(), stores));
+    tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    if workloadspread::is_on(context) {
+        tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
+    }
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
     }
@@ -255,6 +266,7 @@ mod tests {
             sidecarterminator_workers: 1,
             workloadspread_workers: 1,
             versioned: VersionedKinds::default(),
+            podunavailablebudget_workers: 1,
         };
         let context = Context {
             evicting: client.clone(),

@@ -92,6 +92,7 @@ impl Settings {
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
             workloadspread_workers: arguments.workloadspread_workers.into(),
             versioned: VersionedKinds::parse(&arguments.ws_enabled_versioned_status),
+            podunavailablebudget_workers: arguments.podunavailablebudget_workers.into(),
         };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),

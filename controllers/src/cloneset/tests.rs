@@ -142,6 +142,7 @@ impl Site {
                 sidecarterminator_workers: 1,
                 workloadspread_workers: 1,
                 versioned: Default::default(),
+                podunavailablebudget_workers: 1,
             }),
         };
         let (teller, told) = events::teller("Reconcile");

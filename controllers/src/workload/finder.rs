@@ -106,6 +106,11 @@ impl Finder {
         self.kinds.iter().map(|kind| kind.stored.subscribe()).collect()
     }
 
+    /// Whether changes of a workload are told of.
+    pub(crate) fn watches(&self, workload: &FoundWorkload) -> bool {
+        self.kind(&workload.group, &workload.kind).is_some()
+    }
+
     /// How many workloads are watched.
     pub(crate) fn len(&self) -> usize {
         self.kinds.iter().map(|kind| kind.stored.len()).sum()
@@ -156,7 +161,7 @@ impl Finder {
         pods: &Pods,
         workload: &FoundWorkload,
     ) -> Result<Vec<Arc<ObservedPod>>, ReconcileError> {
-        let parts = if is(workload, DEPLOYMENTS) { self.replica_sets(workload).await? } else { Vec::new() };
+        let parts = self.replica_sets(workload).await?;
         let owned: Vec<_> = parts.iter().flat_map(|part| pods.owned_by(&part.metadata.uid)).collect();
         if !parts.is_empty() {
             return Ok(owned);
@@ -169,11 +174,17 @@ impl Finder {
         Ok(owned)
     }
 
-    /// The ReplicaSets of a Deployment that are not being deleted.
-    async fn replica_sets(
+    /// The ReplicaSets of a Deployment that are not being deleted; none of another workload.
+    ///
+    /// # Errors
+    /// ReplicaSets can't be listed.
+    pub(crate) async fn replica_sets(
         &self,
         deployment: &FoundWorkload,
     ) -> Result<Vec<Arc<FoundWorkload>>, ReconcileError> {
+        if !is(deployment, DEPLOYMENTS) {
+            return Ok(Vec::new());
+        }
         let Some(kind) = self.kind("apps", REPLICA_SETS.kind) else { return Ok(Vec::new()) };
         kind.wanted.send_replace(true);
         let listed = timeout(PATIENCE, kind.stored.synced()).await;
@@ -241,12 +252,17 @@ async fn read(
     let Reference { api_version, kind, name, .. } = reference;
     let namespace = if served.namespaced { namespace } else { "" };
     let path = Resource::new(api_version, &served.plural, kind).namespaced(namespace).name(name);
-    let Some(object) = known(write::get(client, &path).await, api_version, kind)? else { return Ok(None) };
+    let object = known(write::get(client, &path).await, api_version, kind)?;
+    let scale = match served.has_scale {
+        true => known(write::get(client, &path.subresource("scale")).await, api_version, kind)?,
+        false => None,
+    };
+    // Where only the scale may be read, it names the object.
+    let Some(text) = object.as_ref().or(scale.as_ref()) else { return Ok(None) };
     let unreadable = ReconcileError::of_object("workload");
-    let mut found = FoundWorkload::read(reference.group(), kind, &object).map_err(&unreadable)?;
-    if served.has_scale
-        && let Some(scale) = known(write::get(client, &path.subresource("scale")).await, api_version, kind)?
-        && let Err(error) = found.take_in_scale(&scale).map_err(&unreadable)?
+    let mut found = FoundWorkload::read(reference.group(), kind, text).map_err(&unreadable)?;
+    if let Some(scale) = &scale
+        && let Err(error) = found.take_in_scale(scale).map_err(&unreadable)?
     {
         warn!(kind, namespace, name, %error, "the selector of a scale is passed over");
     }

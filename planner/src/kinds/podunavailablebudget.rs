@@ -6,6 +6,7 @@
 //!   a Pod is deleted, evicted,     check       does it need a unit, and of which budget
 //!   changed or resized             reserve     the budget gives a unit, or refuses
 //!   anything changed               plan        the controller counts and marks
+//!                                  trigger     which budgets it looks at
 //!   a budget is written            validation  what it may say
 //!
 //!   budget, reason      whose Pods a budget is for       terms      its operations and numbers
@@ -19,8 +20,11 @@ pub mod plan;
 pub mod reason;
 pub mod reserve;
 pub mod terms;
+pub mod trigger;
 pub mod validation;
 
 mod available;
 mod change;
 mod record;
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ pub mod spread;
 pub mod spreads;
 mod status;
 pub mod step;
+pub mod trigger;
 pub mod validation;
 pub mod version;
 

@@ -34,7 +34,7 @@ use crate::kinds::workloadspread::version::VersionedKinds;
 use crate::pod::review::lens::Object;
 use crate::text::selector::SelectorError;
 use crate::workload::namespace::Namespace;
-use crate::workload::namespaced::Namespaced;
+use crate::workload::namespaced::{Entry as _, Namespaced};
 
 /// The kinds that the world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,6 +236,13 @@ impl World {
     /// The PodUnavailableBudgets; the first of its namespace that matches a Pod protects it.
     pub(crate) fn budgets(&self) -> &Namespaced<Budget> {
         &self.budgets
+    }
+
+    /// Namespaces and names of all budgets.
+    pub fn budget_names(&self) -> Vec<(String, String)> {
+        let names =
+            self.budgets.iter().map(|(namespace, budget)| (namespace.to_owned(), budget.name().to_owned()));
+        names.collect()
     }
 
     /// The PodProbeMarkers, those of a namespace by name.

@@ -33,6 +33,11 @@ impl<T> Namespaced<T> {
         self.0.get(namespace).map_or(&[], |entries| entries.as_slice())
     }
 
+    /// All objects, by namespace.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().flat_map(|(namespace, entries)| entries.iter().map(move |entry| (&**namespace, entry)))
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(|entries| entries.len()).sum()

@@ -15,14 +15,13 @@ use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, CloneSet};
 use api::kinds::shared::PodUpdatePolicy;
 use api::meta::LabelSelector;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::counting::is_on_delete;
 use crate::pod::observed::ObservedPod;
 use crate::pod::template::metadata::{validate_label_selector, validate_metadata};
 use crate::pod::template::names;
-use crate::pod::template::node::{Node, invalid};
+use crate::pod::template::node::Node;
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
 use crate::text::field::{FieldError, FieldPath, aggregate};
 use crate::text::json_patch::Patch;

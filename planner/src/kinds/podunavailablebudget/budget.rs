@@ -13,6 +13,7 @@ use super::reason::Reason;
 use crate::pod::observed::ObservedPod;
 use crate::pod::selector::PodSelector;
 use crate::text::selector::{Labels, SelectorError};
+use crate::workload::found::FoundWorkload;
 use crate::workload::namespaced::Entry;
 use crate::workload::target::Workload;
 
@@ -80,6 +81,22 @@ impl Scope {
             (_, Ok(true)) => None,
             (_, Ok(false)) => Some(Reason::OtherLabels),
             (_, Err(error)) => Some(Reason::BrokenSelector(error.to_string())),
+        }
+    }
+
+    /// Whether Pods with these labels are selected.
+    pub(crate) fn selects(&self, labels: &(impl Labels + ?Sized)) -> bool {
+        self.selector.matches(labels).is_ok_and(|matches| matches)
+    }
+
+    /// Whether the Pods of a workload are counted: it is the target, or its Pods are selected.
+    pub(crate) fn counts_by(&self, workload: &FoundWorkload) -> bool {
+        match &self.target {
+            Some(target) => {
+                (&*target.group, &*target.kind, &*target.name)
+                    == (&*workload.group, &*workload.kind, &*workload.metadata.name)
+            }
+            None => self.selects(&workload.template_labels),
         }
     }
 

@@ -63,6 +63,7 @@ pub struct PodPatch {
     pub pod: Arc<ObservedPod>,
     /// The strategic merge patch, which holds for this Pod and no later one of its name.
     pub patch: String,
+    is_adopted: bool,
     /// The Event where the Pod's deletion cost can't be written.
     on_failure: Option<Event>,
 }
@@ -77,6 +78,11 @@ pub struct Stuck {
 }
 
 impl PodPatch {
+    /// The Pod becomes a member of a subset.
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
+    }
+
     /// The Event to tell when the patch has failed.
     pub fn on_failure(&self) -> Option<&Event> {
         self.on_failure.as_ref()
@@ -220,7 +226,12 @@ fn patches(snapshot: &Snapshot<'_>, members: &[Member<'_>]) -> Vec<PodPatch> {
         let mut patch = RawObject::default();
         patch.insert("metadata", metadata.into());
         let on_failure = cost.map(|cost| cost_failure(snapshot.spread, member, &cost));
-        Some(PodPatch { pod: member.shared.clone(), patch: patch.to_string(), on_failure })
+        Some(PodPatch {
+            pod: member.shared.clone(),
+            patch: patch.to_string(),
+            is_adopted: member.is_adopted,
+            on_failure,
+        })
     });
     patched.collect()
 }

@@ -28,7 +28,7 @@ fn refused(new: &Value, old: Option<&Value>) -> String {
 fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     match reviewed(new, old).1 {
         Verdict::Allow { warnings, .. } => warnings,
-        Verdict::Deny(denial) => panic!("{denial:?}"),
+        refused => panic!("{refused:?}"),
     }
 }
 

@@ -1,0 +1,286 @@
+//! Controller `podunavailablebudget-controller`: counts what PodUnavailableBudgets have left, and marks their Pods
+//! (docs/behaviour/podunavailablebudget.md#the-controller). What to do is decided by
+//! `planner::kinds::podunavailablebudget`. Runs with one of the gates of budgets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL, PodUnavailableBudget};
+use cluster::events::about;
+use cluster::resource::Resource;
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
+use planner::kinds::podunavailablebudget::trigger;
+use planner::pod::observed::ObservedPod;
+use planner::pod::write::PodWrite;
+use planner::workload::found::{FoundWorkload, Reference};
+use planner::workload::seen::Seen;
+use tokio::sync::mpsc;
+
+use crate::workload::carry_out::carry_out;
+use crate::workload::events::{self, Teller};
+use crate::workload::finder;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::stores::Stores;
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now, pod_reference};
+
+const NAME: &str = "podunavailablebudget-controller";
+const BUDGETS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before a budget is looked at again that had changed when its status was to be written.
+const SOON: Duration = Duration::from_secs(1);
+/// A budget is looked at again after this time, whatever has happened.
+const SAFETY_NET: Duration = Duration::from_secs(600);
+
+impl Kept for PodUnavailableBudget {
+    /// The namespace.
+    type Group = Box<str>;
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        vec![self.metadata.namespace.as_str().into()]
+    }
+}
+
+impl Readable for PodUnavailableBudget {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+/// Reconciles budgets. Ends never.
+pub async fn run(context: Context, stores: Arc<Stores>) {
+    let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
+    context.metrics.caches.count("podunavailablebudgets", KIND, &budgets, Store::len);
+    let (sender, keys) = mpsc::unbounded_channel();
+    let (teller, told) = events::teller("Protect");
+    let controller = Arc::new(Controller {
+        client: context.client.clone(),
+        budgets: budgets.clone(),
+        stores: stores.clone(),
+        teller: teller.clone(),
+        context: context.clone(),
+    });
+    let of_budgets = triggers::forward(budgets.subscribe(), sender.clone(), |change| {
+        let due = trigger::of_budget(change.old.as_deref(), change.new.as_deref());
+        change.states().next().map(|budget| (budget.key(), due))
+    });
+    let of_pods =
+        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change));
+    let of_workloads =
+        stores.finder.subscribe().into_iter().map(|changes| {
+            triggers::forward(changes, sender.clone(), |change| controller.of_workload(change))
+        });
+    let settings = QueueSettings { name: NAME, workers: context.settings.podunavailablebudget_workers };
+    tokio::join!(
+        follow(Api::all_with(context.client.clone(), &BUDGETS.api_resource()), Config::default(), &*budgets),
+        of_budgets,
+        of_pods,
+        join_all(of_workloads),
+        queue::serve(settings, &context, keys, controller.clone(), (teller, told)),
+    );
+}
+
+/// Asks for the Pods of all budgets that admission knows, so that they come with the first list of Pods.
+pub(crate) fn ask_for_pods(context: &Context, stores: &Stores) {
+    context.index.world().budget_names().iter().for_each(|key| stores.pods.want(KIND, key));
+}
+
+/// Whether budgets are in use.
+pub(crate) fn is_on(context: &Context) -> bool {
+    let gates = [Feature::PodUnavailableBudgetDeleteGate, Feature::PodUnavailableBudgetUpdateGate];
+    gates.into_iter().any(|gate| context.settings.gates.enabled(gate))
+}
+
+struct Controller {
+    client: Client,
+    budgets: Arc<Store<PodUnavailableBudget>>,
+    stores: Arc<Stores>,
+    teller: Teller,
+    context: Context,
+}
+
+/// The Pods of a budget, and what is behind them.
+struct Members {
+    pods: Vec<Arc<ObservedPod>>,
+    workloads: Vec<plan::Workload>,
+    /// Changes of some workload are not watched.
+    unwatched: bool,
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        // Pods keep the marks of other budgets: all have to be known.
+        self.budgets.synced().await;
+        let pods = &self.stores.pods;
+        let alive = |budget: &Arc<PodUnavailableBudget>| budget.metadata.deletion_timestamp.is_none();
+        if !self.budgets.get(key).is_some_and(|budget| alive(&budget)) {
+            pods.leave(KIND, key);
+            return Ok(Next::Done);
+        }
+        pods.want(KIND, key);
+        pods.complete(&self.client, &key.0).await?;
+        let Some(budget) = self.budgets.get(key).filter(alive) else { return Ok(Next::Done) };
+        let members = self.members(&budget).await?;
+        let mut others = self.of_namespace(&key.0);
+        others.retain(|other| other.metadata.name != budget.metadata.name);
+        let snapshot = Snapshot {
+            budget: &budget,
+            others: &others,
+            pods: &members.pods,
+            workloads: &members.workloads,
+            gates: &self.context.settings.gates,
+        };
+        let plan = plan::plan(&snapshot, now().now);
+        let again = plan.requeue_after.into_iter().chain(members.unwatched.then_some(finder::MEMORY));
+        let again = again.min().unwrap_or(SAFETY_NET);
+        self.tell(&budget, &members, &plan);
+        let written = self.write(&budget, plan.status).await;
+        self.mark(&members, &plan.marks).await?;
+        Ok(Next::After(if written? { again } else { SOON }))
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.budgets.get(key).map(|budget| reference(&budget))
+    }
+}
+
+impl Controller {
+    fn of_namespace(&self, namespace: &str) -> Vec<Arc<PodUnavailableBudget>> {
+        self.budgets.group(&namespace.into())
+    }
+
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
+        let budgets = self.of_namespace(namespace);
+        if budgets.is_empty() {
+            return Vec::new();
+        }
+        let Some(due) = trigger::of_pod(old, new, &self.context.settings.gates) else { return Vec::new() };
+        let names: HashSet<_> = change.states().flat_map(|pod| trigger::budgets_of(pod, &budgets)).collect();
+        names.into_iter().map(|name| ((namespace.to_owned(), name), due)).collect()
+    }
+
+    fn of_workload(&self, change: &Change<FoundWorkload>) -> Vec<(Key, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
+        let names = trigger::of_workload(old, new, &self.of_namespace(namespace));
+        names.into_iter().map(|name| ((namespace.to_owned(), name), Duration::ZERO)).collect()
+    }
+
+    /// The Pods of a budget and the workloads behind them.
+    async fn members(&self, budget: &PodUnavailableBudget) -> Result<Members, ReconcileError> {
+        let (finder, namespace) = (&self.stores.finder, &budget.metadata.namespace);
+        let mut found: Vec<Arc<FoundWorkload>> = Vec::new();
+        let pods = match &budget.spec.target_ref {
+            Some(target) => {
+                let reference = Reference {
+                    api_version: &target.api_version,
+                    kind: &target.kind,
+                    name: &target.name,
+                    uid: None,
+                };
+                match finder.find(&self.client, namespace, reference).await? {
+                    Some(workload) => {
+                        let pods = finder.pods(&self.stores.pods, &workload).await?;
+                        found.push(workload);
+                        pods
+                    }
+                    None => Vec::new(),
+                }
+            }
+            None => {
+                let pods = trigger::selected(budget, self.stores.pods.of_namespace(namespace));
+                let controllers =
+                    pods.iter().filter(|pod| pod.is_active()).filter_map(|pod| pod.controller());
+                let mut seen = HashSet::new();
+                for controller in controllers.filter(|owner| seen.insert(owner.uid.as_str())) {
+                    found.extend(finder.behind(&self.client, namespace, controller).await?);
+                }
+                pods
+            }
+        };
+        let unwatched = budget.spec.target_ref.is_some() && found.is_empty()
+            || found.iter().any(|workload| !finder.watches(workload));
+        let workloads = found.iter().map(|workload| plan::Workload {
+            uid: workload.metadata.uid.to_string(),
+            replicas: workload.replicas,
+            is_deleted: workload.metadata.deletion_timestamp.is_some(),
+        });
+        Ok(Members { pods, workloads: workloads.collect(), unwatched })
+    }
+
+    /// Writes the status; false where the budget was in another state.
+    async fn write(
+        &self,
+        budget: &PodUnavailableBudget,
+        status: Option<String>,
+    ) -> Result<bool, ReconcileError> {
+        let Some(patch) = status else { return Ok(true) };
+        let path = BUDGETS.namespaced(&budget.metadata.namespace).name(&budget.metadata.name);
+        match write::patch(&self.client, &path.subresource("status"), PatchKind::Merge, patch).await {
+            Ok(text) => {
+                let after = PodUnavailableBudget::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                self.budgets.written(after);
+                Ok(true)
+            }
+            Err(error) if error.retry() == cluster::Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Marks Pods. One that can't be marked stops no other.
+    async fn mark(&self, members: &Members, marks: &[(Seen, PodWrite)]) -> Result<(), ReconcileError> {
+        let mut outcome = Ok(());
+        for (seen, write) in marks {
+            let pod = members.pods.iter().find(|pod| *pod.metadata.uid == *seen.uid);
+            let Some(pod) = pod else { continue };
+            let marked = carry_out(&self.client, &self.stores.pods, pod, std::slice::from_ref(write)).await;
+            if let Err(error) = marked {
+                outcome = outcome.and(Err(error));
+            }
+        }
+        outcome
+    }
+
+    fn tell(&self, budget: &PodUnavailableBudget, members: &Members, plan: &Plan) {
+        for event in &plan.events {
+            self.teller.tell(reference(budget), event.clone());
+        }
+        for (seen, event) in &plan.pod_events {
+            if let Some(pod) = members.pods.iter().find(|pod| *pod.metadata.uid == *seen.uid) {
+                self.teller.tell(pod_reference(&**pod), event.clone());
+            }
+        }
+    }
+}
+
+/// A budget as Events refer to it.
+fn reference(budget: &PodUnavailableBudget) -> ObjectReference {
+    let metadata = &budget.metadata;
+    let namespace = Some(metadata.namespace.clone());
+    ObjectReference { namespace, ..about(API_VERSION, KIND, &metadata.name, &metadata.uid) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+use api::features::FeatureGates;
+use cluster::Index;
+use kit::double::Objects;
+use planner::server::world::World;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fake;
+use crate::metrics::Metrics;
+use crate::workload::events::Told;
+use crate::workload::pods::Pods;
+use crate::workload::store::follow::Sink;
+
+const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
+const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+
+struct Site {
+    controller: Controller,
+    server: Objects,
+    requests: fake::Requests,
+    told: mpsc::Receiver<Told>,
+}
+
+impl Site {
+    /// A budget that lets one Pod of the CloneSet be away, which has so many.
+    fn open(pods: usize) -> Self {
+        let server = Objects::default();
+        let answering = server.clone();
+        let (client, requests) = fake::api_server(move |request| answering.answer(&request));
+        let context = Context {
+            evicting: client.clone(),
+            client: client.clone(),
+            metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
+            index: Arc::new(Index::fixed(World::new("kruise-system"))),
+            settings: Arc::new(crate::Settings {
+                workloadspread_workers: 1,
+                versioned: Default::default(),
+                gates: FeatureGates::default(),
+                install_namespace: "kruise-system".to_owned(),
+                cloneset_workers: 1,
+                cloneset_scaling_exclude_preparing_delete: false,
+                sidecarset_workers: 1,
+                sidecarterminator_workers: 1,
+                podunavailablebudget_workers: 1,
+            }),
+        };
+        let stores =
+            Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
+        stores.pods.want(KIND, &key());
+        stores.pods.list_begins();
+        let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
+        budgets.list_begins();
+        let (teller, told) = events::teller("Protect");
+        let controller = Controller { client, budgets, stores, teller, context };
+        let site = Self { controller, server, requests, told };
+        site.server.put(SET, json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": pods}}));
+        site.budget(json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "pub", "generation": 1},
+            "spec": {"maxUnavailable": 1, "targetRef": {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web"}},
+        }));
+        for number in 0..pods {
+            site.pod(number, true);
+        }
+        Sink::list_ends(&*site.controller.budgets);
+        site.controller.stores.pods.list_ends();
+        site
+    }
+
+    /// The API server and the watch have this budget.
+    fn budget(&self, budget: Value) {
+        let budget = self.server.put(BUDGET, budget);
+        self.controller.budgets.apply(serde_json::from_value(budget).unwrap());
+    }
+
+    fn pod(&self, number: usize, is_ready: bool) {
+        let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "set", "controller": true});
+        let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": format!("web-{number}"), "ownerReferences": [owner],
+                "uid": format!("00000000-0000-0000-0000-00000000000{number}")},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            "status": {"phase": "Running", "conditions": [ready]},
+        });
+        let pod = self.server.put(&format!("{PODS}/web-{number}"), pod);
+        self.controller.stores.pods.see(serde_json::from_value(pod).unwrap());
+    }
+
+    async fn reconcile(&self) -> Next {
+        self.controller.reconcile(&key()).await.unwrap()
+    }
+
+    /// The writes since the last look.
+    fn writes(&self) -> Vec<String> {
+        let requests = std::mem::take(&mut *self.requests.lock().unwrap());
+        let writes = requests.iter().filter(|request| !request.starts_with("GET"));
+        writes.map(|request| request.split(' ').nth(1).unwrap().to_owned()).collect()
+    }
+
+    fn status(&self) -> Value {
+        self.server.get(BUDGET).unwrap()["status"].clone()
+    }
+
+    fn numbers(&self) -> [i64; 4] {
+        let status = self.status();
+        ["unavailableAllowed", "currentAvailable", "desiredAvailable", "totalReplicas"]
+            .map(|name| status[name].as_i64().unwrap())
+    }
+}
+
+fn key() -> Key {
+    ("shop".to_owned(), "web".to_owned())
+}
+
+#[tokio::test]
+async fn a_budget_is_counted_with_one_write_and_its_pods_are_marked() {
+    let site = Site::open(3);
+    assert_eq!(site.reconcile().await, Next::After(SAFETY_NET));
+    assert_eq!(site.numbers(), [1, 3, 2, 3]);
+    let writes = site.writes();
+    assert_eq!((writes.len(), &*writes[0]), (4, &*format!("{BUDGET}/status")));
+    assert!(writes[1..].iter().all(|path| path.starts_with(PODS)));
+    for (_, pod) in site.server.under(PODS) {
+        assert_eq!(pod["metadata"]["annotations"]["pub.kruise.io/related-pub"], "web");
+    }
+    site.reconcile().await;
+    assert!(site.writes().is_empty());
+}
+
+#[tokio::test]
+async fn a_burst_of_changes_costs_one_write() {
+    let site = Site::open(5);
+    site.reconcile().await;
+    site.writes();
+    let mut changes = site.controller.stores.pods.subscribe();
+    while changes.try_recv().is_ok() {}
+    let mut due = HashSet::new();
+    for number in 0..4 {
+        site.pod(number, false);
+        due.extend(site.controller.of_pod(&changes.try_recv().unwrap()));
+    }
+    assert_eq!(due.len(), 1);
+    assert!(due.iter().all(|(due, pause)| *due == key() && !pause.is_zero()));
+    site.reconcile().await;
+    assert_eq!(site.numbers(), [0, 1, 4, 5]);
+    assert_eq!(site.writes().first().unwrap(), &format!("{BUDGET}/status"));
+}
+
+#[tokio::test]
+async fn a_status_that_somebody_else_wrote_is_looked_at_again() {
+    let site = Site::open(2);
+    let mut budget = site.server.get(BUDGET).unwrap();
+    budget["status"] = json!({"unavailableAllowed": 7});
+    site.server.put(BUDGET, budget.clone());
+    assert_eq!(site.reconcile().await, Next::After(SOON));
+    assert_eq!(site.status()["unavailableAllowed"], 7);
+    site.budget(budget);
+    assert_eq!(site.reconcile().await, Next::After(SAFETY_NET));
+    assert_eq!(site.numbers(), [1, 2, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_recorded_pod_is_forgotten_when_its_time_ends() {
+    let mut site = Site::open(2);
+    let mut budget = site.server.get(BUDGET).unwrap();
+    budget["status"] = json!({"disruptedPods": {"web-0": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}});
+    site.budget(budget.clone());
+    let Next::After(pause) = site.reconcile().await else { panic!("not looked at again") };
+    assert!(pause <= Duration::from_secs(20) && pause > Duration::from_secs(15));
+    assert_eq!(site.numbers(), [0, 1, 1, 2]);
+    budget["status"]["disruptedPods"]["web-0"] = json!("2026-01-01T00:00:00Z");
+    site.budget(budget);
+    for number in 0..2 {
+        site.pod(number, true);
+    }
+    while site.told.try_recv().is_ok() {}
+    site.reconcile().await;
+    assert_eq!(site.numbers(), [1, 2, 1, 2]);
+    assert_eq!(site.told.try_recv().unwrap().event.reason, "NotDeleted");
+    assert_eq!(site.status()["disruptedPods"], json!({}));
+}
+
+#[tokio::test]
+async fn a_budget_that_is_gone_asks_for_no_pods() {
+    let site = Site::open(2);
+    site.controller.budgets.delete(&key(), "1000");
+    site.controller.reconcile(&key()).await.unwrap();
+    assert!(site.writes().is_empty());
+    site.pod(7, true);
+    assert!(site.controller.stores.pods.of_namespace("shop").iter().all(|pod| pod.controller().is_some()));
+}

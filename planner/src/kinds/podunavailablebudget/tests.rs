@@ -1,0 +1,9 @@
+//! The rules of budgets, one by one.
+
+mod available;
+mod change;
+mod check;
+mod fixture;
+mod plan;
+mod reserve;
+mod terms;
