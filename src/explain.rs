@@ -2,6 +2,7 @@
 //! next; and which SidecarSets are in which Pods, and why. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
+mod budget;
 mod sidecars;
 mod workload;
 
@@ -17,7 +18,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
+use planner::text::moment::rfc3339;
+use planner::workload::explanation::{Blocker, Explanation};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::workloads::{self, Offline};
 
@@ -43,6 +47,9 @@ enum Kind {
     /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
     #[command(name = "sidecarset")]
     SidecarSet(SidecarArguments),
+    /// Explain which Pods a PodUnavailableBudget counts, who uses it up, and when it gives again
+    #[command(name = "podunavailablebudget", visible_alias = "pub")]
+    Budget(WorkloadArguments),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -108,6 +115,12 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::SidecarSet(arguments) => arguments.target.with_cluster(async |client, _| {
             sidecars::of_sidecar_set(client, &arguments.install_namespace, &arguments.target).await
         })?,
+        Kind::Budget(arguments) => {
+            let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
+            arguments.target.with_cluster(async |client, namespace| {
+                budget::of_budget(client, namespace, &arguments.target, &gates).await
+            })?
+        }
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -158,6 +171,15 @@ impl workloads::Task for Explaining<'_> {
     }
 }
 
+/// What stands in the way, for programs.
+fn blockers(explanation: &Explanation) -> Vec<Value> {
+    let blockers = explanation.blockers.iter().map(|blocker| {
+        let Blocker { pod, reason, message, remedy, since } = blocker;
+        json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
+    });
+    blockers.collect()
+}
+
 fn code(complete: bool) -> ExitCode {
     if complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }
 }
@@ -196,10 +218,8 @@ async fn list_all<T: for<'de> Deserialize<'de>>(
 
 #[cfg(test)]
 mod tests {
-    use planner::workload::status::selector_text;
-    use serde_json::json;
-
     use super::*;
+    use planner::workload::status::selector_text;
 
     #[test]
     fn selectors_are_asked_for_as_they_are_written() {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const RECORD: &str = "apps.kruise.io/inplace-update-state";
 
 /// Somebody who goes through a page in a namespace of their own.
-struct Reader {
+pub struct Reader {
     /// The kubeconfig, which names the namespace.
     folder: TempDir,
     /// Headings with what is under them, as far as there is something to do.
@@ -48,7 +48,8 @@ struct Container {
 }
 
 impl Reader {
-    async fn open(server: &ApiServer, namespace: &str, page: &str) -> Self {
+    /// Opens a page for a namespace.
+    pub async fn open(server: &ApiServer, namespace: &str, page: &str) -> Self {
         let text = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let sections = text.split("\n## ").skip(1).map(|section| {
             let (heading, body) = section.split_once('\n').unwrap();
@@ -82,7 +83,7 @@ impl Reader {
     }
 
     /// Does what the next section says, which has this heading. Gives what the commands printed.
-    async fn read(&mut self, heading: &str) -> String {
+    pub async fn read(&mut self, heading: &str) -> String {
         let (found, blocks) = self.sections.pop_front().expect("the page goes on");
         assert_eq!(found, heading);
         let mut printed = String::new();
@@ -158,7 +159,7 @@ impl Reader {
     }
 
     /// The page has nothing left to do.
-    fn end(&self) {
+    pub fn end(&self) {
         assert!(self.sections.is_empty(), "not read: {}", self.sections[0].0);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use api::kinds::{podprobemarker, podunavailablebudget, workloadspread};
+use api::kinds::{podprobemarker, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::utils::Backoff;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::index::{CacheState, Index};
-use crate::resource::{CONFIG_MAPS, NAMESPACES, REVISIONS, Resource};
+use crate::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource};
 use crate::watch_failures::WatchFailures;
 use crate::watched::{Key, WatchedObject};
 
@@ -63,10 +63,7 @@ fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<Watche
         Watched::Namespace => (everywhere(NAMESPACES), config),
         Watched::ControllerRevision => (installed(REVISIONS), config.labels(api::labels::SIDECARSET_NAME)),
         Watched::ConfigMap => (installed(CONFIG_MAPS), config.fields(&configuration)),
-        Watched::PodUnavailableBudget => {
-            use podunavailablebudget::{API_VERSION, KIND, PLURAL};
-            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
-        }
+        Watched::PodUnavailableBudget => (everywhere(BUDGETS), config),
         Watched::PodProbeMarker => {
             use podprobemarker::{API_VERSION, KIND, PLURAL};
             (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)

@@ -41,6 +41,11 @@ pub const DEFINITIONS: Resource<'_> =
 pub const REVISIONS: Resource<'_> = Resource::new("apps/v1", "controllerrevisions", "ControllerRevision");
 /// Events.
 pub const EVENTS: Resource<'_> = Resource::new("events.k8s.io/v1", "events", "Event");
+/// PodUnavailableBudgets.
+pub const BUDGETS: Resource<'_> = {
+    use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
+    Resource::new(API_VERSION, PLURAL, KIND)
+};
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::Feature;
-use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL, PodUnavailableBudget};
+use api::kinds::podunavailablebudget::{API_VERSION, KIND, PodUnavailableBudget};
 use cluster::events::about;
-use cluster::resource::Resource;
+use cluster::resource::BUDGETS;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use futures::future::join_all;
@@ -35,7 +35,6 @@ use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
 
 const NAME: &str = "podunavailablebudget-controller";
-const BUDGETS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a budget is looked at again that had changed when its status was to be written.
 const SOON: Duration = Duration::from_secs(1);
 /// A budget is looked at again after this time, whatever has happened.

@@ -13,6 +13,7 @@
 //!   events          Events, written beside the work
 //! ```
 
+mod budgets;
 pub mod carry_out;
 mod children;
 pub(crate) mod controller;

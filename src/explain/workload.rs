@@ -16,7 +16,7 @@ use planner::text::selector::Selector;
 use planner::text::server_version::ServerVersion;
 use planner::workload::children::Claim;
 use planner::workload::conditions::Condition;
-use planner::workload::explanation::{Blocker, Explanation};
+use planner::workload::explanation::Explanation;
 use planner::workload::kind::{Workload, WorkloadStatus};
 use planner::workload::plan::Plan;
 use planner::workload::revision::StoredRevision;
@@ -211,10 +211,6 @@ impl<'a, W: Workload> Report<'a, W> {
     }
 
     fn json(&self) -> String {
-        let blockers = self.explanation.blockers.iter().map(|blocker| {
-            let Blocker { pod, reason, message, remedy, since } = blocker;
-            json!({"pod": pod, "reason": reason, "message": message, "remedy": remedy, "since": since.map(rfc3339)})
-        });
         let conditions = trouble(self.workload.status()).into_iter().map(|condition| {
             let Condition { kind, message, last_transition_time, .. } = condition;
             json!({"type": kind, "message": message, "since": last_transition_time})
@@ -226,7 +222,7 @@ impl<'a, W: Workload> Report<'a, W> {
             "state": self.state.word(),
             "summary": self.explanation.summary,
             "limits": self.explanation.limits,
-            "blockers": blockers.collect::<Vec<_>>(),
+            "blockers": super::blockers(&self.explanation),
             "conditions": conditions.collect::<Vec<_>>(),
             "next": self.next,
         });
@@ -237,6 +233,7 @@ impl<'a, W: Workload> Report<'a, W> {
 #[cfg(test)]
 mod tests {
     use api::kinds::cloneset::{CloneSet, Status};
+    use planner::workload::explanation::Blocker;
 
     use super::*;
 

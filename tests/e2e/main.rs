@@ -17,12 +17,14 @@ mod conversion;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_cloneset;
+mod docs_podunavailablebudget;
 mod election;
 mod injection;
 mod launch_priority;
 mod metrics;
 mod outage;
 mod pod_steps;
+mod podunavailablebudget_admission;
 mod poison;
 mod product;
 mod protection;

@@ -40,6 +40,7 @@ use planner::workload::trigger;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
+use super::budgets::Budgets;
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::events::{self, Teller};
@@ -92,6 +93,7 @@ pub(crate) struct Controller<W: Workload> {
     pub(crate) stores: Arc<Stores>,
     pub(crate) workloads: Store<Stored<W>>,
     pub(crate) courses: Courses,
+    pub(super) budgets: Budgets,
     memories: Mutex<HashMap<Key, Memory>>,
     teller: Teller,
 }
@@ -251,6 +253,7 @@ impl<W: Workload> Controller<W> {
         stores: Arc<Stores>,
         teller: Teller,
     ) -> Self {
+        let budgets = Budgets::new(&context);
         Self {
             client: context.client.clone(),
             context,
@@ -258,6 +261,7 @@ impl<W: Workload> Controller<W> {
             stores,
             workloads: Store::default(),
             courses: Courses::default(),
+            budgets,
             memories: Mutex::default(),
             teller,
         }
@@ -389,7 +393,7 @@ impl<W: Workload> Controller<W> {
         let tried =
             released.failed || scaled.failed || updated.failed || matches!(status, StatusWrite::Refused(_));
         let outdated = released.outdated || scaled.outdated || updated.outdated;
-        let again = skipped || matches!(status, StatusWrite::Outdated);
+        let again = skipped || updated.withheld || matches!(status, StatusWrite::Outdated);
         let problem = problems.next().or(released.failure).or(status.refusal());
         let (news, pause) = self
             .memory(workload, |memory| (memory.is_news(problem.as_deref()) || tried, memory.pauses.next()));

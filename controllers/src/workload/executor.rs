@@ -36,6 +36,8 @@ pub(super) struct Done {
     pub(super) unanswered: bool,
     /// Some object had changed: a new plan has to be made.
     pub(super) outdated: bool,
+    /// At least one update was not begun, since the budget of its Pod has nothing left.
+    pub(super) withheld: bool,
     /// At least one action was tried and failed.
     pub(super) failed: bool,
     /// The first failure, also of an action that is held up for an earlier one.
@@ -54,6 +56,8 @@ enum Attempt {
         unanswered: bool,
         error: String,
     },
+    /// Not begun: the budget of the Pod has nothing left.
+    Withheld,
     /// Not tried: it failed a short while ago.
     Held(String),
 }
@@ -72,6 +76,7 @@ impl Done {
                 self.failed = true;
                 self.failure.get_or_insert(error);
             }
+            Attempt::Withheld => self.withheld = true,
             Attempt::Held(error) => drop(self.failure.get_or_insert(error)),
         }
     }
@@ -81,6 +86,7 @@ impl Done {
             acted: self.acted || other.acted,
             unanswered: self.unanswered || other.unanswered,
             outdated: self.outdated || other.outdated,
+            withheld: self.withheld || other.withheld,
             failed: self.failed || other.failed,
             failure: self.failure.or(other.failure),
         }
@@ -177,6 +183,13 @@ impl<W: Workload> Controller<W> {
             Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
+                if *reason == WriteReason::UpdateInPlace {
+                    match self.budgets.bear(known).await {
+                        Ok(true) => {}
+                        Ok(false) => return Attempt::Withheld,
+                        Err(error) => return self.failed(work, action, Part::Itself, &error, false),
+                    }
+                }
                 if *reason == WriteReason::UpdateInPlace
                     && self.memory(work.workload, |memory| memory.pauses.refuse_updates())
                     && let Err(error) = rehearse(&self.client, known, writes).await

@@ -8,6 +8,7 @@
 //!   anything changed               plan        the controller counts and marks
 //!                                  trigger     which budgets it looks at
 //!   a budget is written            validation  what it may say
+//!   somebody asks                  explanation who uses it up, and when it gives again
 //!
 //!   budget, reason      whose Pods a budget is for       terms      its operations and numbers
 //!   available, change   is a Pod available, what counts  record     what its status has recorded
@@ -15,6 +16,7 @@
 
 pub mod budget;
 pub mod check;
+pub mod explanation;
 pub mod mark;
 pub mod plan;
 pub mod reason;

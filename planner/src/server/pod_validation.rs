@@ -10,10 +10,12 @@ use api::features::{Feature, FeatureGates};
 
 use super::world::World;
 use crate::kinds::podunavailablebudget;
+use crate::kinds::podunavailablebudget::budget::Budget;
+use crate::kinds::podunavailablebudget::check::{budget_of, check};
+use crate::kinds::podunavailablebudget::reserve::Claim;
+use crate::kinds::podunavailablebudget::terms::Operation;
 use crate::kinds::workloadspread::spread::Spread;
 use crate::kinds::workloadspread::{deletion, places};
-use crate::kinds::podunavailablebudget::check::check;
-use crate::kinds::podunavailablebudget::reserve::Claim;
 use crate::pod::disruption::{Disruption, PodRequest};
 use crate::pod::observed::ObservedPod;
 use crate::text::verdict::Denial;
@@ -52,6 +54,33 @@ pub struct BudgetClaim {
     pub pod: Box<ObservedPod>,
 }
 
+impl BudgetClaim {
+    fn new(budget: &Budget, claim: Claim, pod: Box<ObservedPod>) -> Self {
+        Self { name: budget.name().to_owned(), watched: budget.object.clone(), claim, pod }
+    }
+}
+
+/// What a controller has to take before it makes this Pod unavailable to change it. The Pod is recorded then, so that
+/// the request itself takes nothing (docs/behaviour/podunavailablebudget.md#changes-by-workloads).
+///
+/// # Errors
+/// What can't be decided.
+pub fn before_update(
+    pod: &ObservedPod,
+    world: &World,
+    gates: &FeatureGates,
+) -> Result<Option<BudgetClaim>, Denial> {
+    if !gates.enabled(Feature::PodUnavailableBudgetUpdateGate) {
+        return Ok(None);
+    }
+    let budgets = world.budgets().of(&pod.metadata.namespace);
+    let budget = budget_of(pod, budgets, gates)?;
+    Ok(budget.map(|budget| {
+        let claim = Claim::new(pod, Operation::Update, false);
+        BudgetClaim::new(budget, claim, Box::new(pod.clone()))
+    }))
+}
+
 /// Looks at a request. `evicted` is the Pod of an eviction, once it has been read.
 pub fn assess(
     request: &PodRequest<'_>,
@@ -66,7 +95,7 @@ pub fn assess(
         Ok(podunavailablebudget::check::Assessment::NeedsPod) => return Assessment::NeedsPod,
         Ok(podunavailablebudget::check::Assessment::Allowed) => None,
         Ok(podunavailablebudget::check::Assessment::Claims { budget, claim, pod }) => {
-            Some(BudgetClaim { name: budget.name().to_owned(), watched: budget.object.clone(), claim, pod })
+            Some(BudgetClaim::new(budget, claim, pod))
         }
     };
     let place = match place(disruption, request, evicted, world, gates) {

@@ -137,12 +137,12 @@ async fn a_cron_job_of_image_lists_survives_a_patch_in_the_old_version() {
     assert_eq!(after["spec"]["template"], before["spec"]["template"]);
 }
 
-/// Scenario 21 refuses such a budget by validation, which is not registered yet. What is stored so all the
-/// same must not stop the lists of its kind.
+/// Validation refuses such a budget in v1alpha1 only (docs/behaviour/podunavailablebudget.md#validation). What is
+/// stored so must not stop the lists of its kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_with_an_unknown_operation_can_still_be_read_in_both_versions() {
     let shop = Shop::open("budget").await;
-    let mut object = sample(&shop, "v1alpha1", "PodUnavailableBudget").object;
+    let mut object = sample(&shop, "v1beta1", "PodUnavailableBudget").object;
     object["metadata"]["annotations"] = json!({"kruise.io/pub-protect-operations": "FOO"});
     let stored = Stored::create(&shop.client, object).await;
     for reader in ["v1alpha1", "v1beta1"] {

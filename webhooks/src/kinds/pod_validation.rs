@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::events::{Allowance, Recorder, Severity, about_in};
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
-use cluster::resource::Resource;
+use cluster::resource::BUDGETS;
 use planner::kinds::podunavailablebudget::reserve::Answer;
 use planner::pod::disruption::PodRequest;
 use planner::pod::observed::ObservedPod;
@@ -22,10 +22,6 @@ use crate::deadline::Deadline;
 use crate::protection_log::Entry;
 use crate::review::Request;
 
-const BUDGETS: Resource<'_> = {
-    use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
-    Resource::new(API_VERSION, PLURAL, KIND)
-};
 /// When a client tries a refused eviction again.
 const RETRY_AFTER_SECONDS: u32 = 10;
 /// Events of refusals: so many at once, and one more in each such time.

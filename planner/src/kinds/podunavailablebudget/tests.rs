@@ -3,6 +3,7 @@
 mod available;
 mod change;
 mod check;
+mod explanation;
 mod fixture;
 mod plan;
 mod reserve;

@@ -89,7 +89,7 @@ fn change(live: &str, edit: impl FnOnce(&mut Value)) -> String {
 #[test]
 fn an_empty_configuration_gets_every_entry_in_the_order_of_the_table() {
     let server = Server::new();
-    for (kind, count) in [(MUTATING, 12), (VALIDATING, 25)] {
+    for (kind, count) in [(MUTATING, 12), (VALIDATING, 26)] {
         let live = server.apply(kind, &empty(kind));
         let table: Vec<&str> = entries(kind).iter().map(|entry| entry.name).collect();
         assert_eq!(names(&live), table);
@@ -163,7 +163,7 @@ fn scenario_7_gate_off_removes_entries_and_the_template_keeps_them() {
         (on.apply(MUTATING, &empty(MUTATING)), on.apply(VALIDATING, &empty(VALIDATING)));
     for (kind, before, gone) in [
         (MUTATING, &mutating, &["mpod.kb.io"][..]),
-        (VALIDATING, &validating, &["vpod.kb.io", "vpodeviction.kb.io"]),
+        (VALIDATING, &validating, &["vpod.kb.io", "vpodeviction.kb.io", "vpodresize.kb.io"]),
     ] {
         let without = off.apply(kind, before);
         let parsed: Value = serde_json::from_str(&without).unwrap();

@@ -155,7 +155,7 @@ fn a_changed_spec_counts_at_once() {
 
 #[test]
 fn what_can_not_be_read_refuses() {
-    let reserved = Rules::new(&gates("")).reserve("[]", &deletions(&["a", "b"]), now());
+    let reserved = Rules::new(&gates("")).reserve(r#"{"spec":1}"#, &deletions(&["a", "b"]), now());
     assert_eq!(reserved.answers.len(), 2);
     let Answer::Refused(refusal) = &reserved.answers[0] else { panic!("granted") };
     assert_eq!(refusal.denial("pub").code, 400);
