@@ -20,6 +20,7 @@ pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
+pub mod workloadspread;
 
 pub mod created_pods;
 pub mod metrics;
@@ -35,6 +36,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
 use kit::double as fake;
 use kube::Client;
+use planner::kinds::workloadspread::version::VersionedKinds;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -81,6 +83,10 @@ pub struct Settings {
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
     pub resourcedistribution_workers: usize,
+    /// WorkloadSpreads that are reconciled at a time.
+    pub workloadspread_workers: usize,
+    /// The kinds whose Pods have quotas in WorkloadSpreads for each version.
+    pub versioned: VersionedKinds,
     /// PodUnavailableBudgets that are reconciled at a time.
     pub podunavailablebudget_workers: usize,
 }
@@ -97,6 +103,8 @@ impl Settings {
             sidecarset_workers: 1,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
+            workloadspread_workers: 1,
+            versioned: VersionedKinds::default(),
             podunavailablebudget_workers: 1,
         }
     }
@@ -185,7 +193,10 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
-    tasks.spawn(cloneset::run(context.clone(), stores));
+    tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    if workloadspread::is_on(context) {
+        tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
+    }
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
     }
