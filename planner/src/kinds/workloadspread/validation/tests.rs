@@ -18,11 +18,11 @@ fn answer(new: &Value, old: Option<&Value>, others: &[Spread], target: Option<&V
     let custom = CustomWorkloads::parse(LIST).unwrap();
     let gates = FeatureGates::default();
     let context = Context { others, custom: Ok(&custom), target, gates: &gates, allow_privileged: true };
-    match review(&new.to_string(), old.map(Value::to_string).as_deref(), &context) {
-        Verdict::Allow { .. } => String::new(),
-        Verdict::Deny(denial) => {
+    match review(&new.to_string(), old.map(Value::to_string).as_deref(), &context).denial() {
+        None => String::new(),
+        Some(denial) => {
             assert_eq!(denial.code, 400);
-            denial.message
+            denial.message.clone()
         }
     }
 }
