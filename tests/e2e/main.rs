@@ -40,3 +40,4 @@ mod sidecarset_rollout;
 mod silence;
 mod simulate;
 mod support;
+mod workloadspread;
