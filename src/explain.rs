@@ -4,6 +4,7 @@
 
 mod budget;
 mod sidecars;
+mod spread;
 mod workload;
 
 use std::ffi::OsString;
@@ -50,6 +51,9 @@ enum Kind {
     /// Explain which Pods a PodUnavailableBudget counts, who uses it up, and when it gives again
     #[command(name = "podunavailablebudget", visible_alias = "pub")]
     Budget(WorkloadArguments),
+    /// Explain which subset of a WorkloadSpread each Pod is in and why, and which one takes the next Pod
+    #[command(name = "workloadspread", visible_alias = "ws")]
+    Spread(SpreadArguments),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -77,6 +81,12 @@ struct WorkloadArguments {
     /// Feature gates of the controller: A=true,B=false
     #[arg(long, default_value = "")]
     feature_gates: String,
+}
+
+#[derive(Debug, Args)]
+struct SpreadArguments {
+    #[command(flatten)]
+    target: Target,
 }
 
 #[derive(Debug, Args)]
@@ -121,6 +131,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
                 budget::of_budget(client, namespace, &arguments.target, &gates).await
             })?
         }
+        Kind::Spread(arguments) => arguments.target.with_cluster(async |client, namespace| {
+            spread::of_spread(client, namespace, &arguments.target).await
+        })?,
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
