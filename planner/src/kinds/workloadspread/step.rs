@@ -162,3 +162,6 @@ fn reference(controller: &Controller<'_>) -> OwnerReference {
     let api_version = if group.is_empty() { text(version) } else { format!("{group}/{version}") };
     OwnerReference { api_version, kind: text(kind), name: text(name), uid: text(uid), controller: Some(true) }
 }
+
+#[cfg(test)]
+mod tests;
