@@ -6,6 +6,7 @@
 mod budget;
 mod distribution;
 mod sidecars;
+mod spread;
 mod workload;
 
 use std::ffi::OsString;
@@ -55,6 +56,9 @@ enum Kind {
     /// Explain which namespaces have the copy of a ResourceDistribution, and what is wrong in the others
     #[command(name = "resourcedistribution", visible_alias = "distributor")]
     ResourceDistribution(Target),
+    /// Explain which subset of a WorkloadSpread each Pod is in and why, and which one takes the next Pod
+    #[command(name = "workloadspread", visible_alias = "ws")]
+    Spread(SpreadArguments),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -82,6 +86,12 @@ struct WorkloadArguments {
     /// Feature gates of the controller: A=true,B=false
     #[arg(long, default_value = "")]
     feature_gates: String,
+}
+
+#[derive(Debug, Args)]
+struct SpreadArguments {
+    #[command(flatten)]
+    target: Target,
 }
 
 #[derive(Debug, Args)]
@@ -129,6 +139,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::ResourceDistribution(target) => {
             target.with_cluster(async |client, _| distribution::of_distribution(client, target).await)?
         }
+        Kind::Spread(arguments) => arguments.target.with_cluster(async |client, namespace| {
+            spread::of_spread(client, namespace, &arguments.target).await
+        })?,
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

@@ -18,6 +18,7 @@ mod conversion;
 mod docs;
 mod docs_cloneset;
 mod docs_podunavailablebudget;
+mod docs_workloadspread;
 mod election;
 mod injection;
 mod launch_priority;

@@ -5,8 +5,10 @@ use std::fmt;
 use super::places::{free, items};
 use super::record::Matched;
 use super::spread::{Spread, is_schedulable};
+use super::version::IGNORED;
 use crate::pod::observed::ObservedPod;
 use crate::text::selector::Labels;
+use crate::workload::target::Workload;
 
 /// What a WorkloadSpread is to a new Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,5 +169,85 @@ impl fmt::Display for Standing {
                 formatter.write_str("is in no subset: none suits its node, or it was not looked at yet")
             }
         }
+    }
+}
+
+/// What a WorkloadSpread does with Pods, now and next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The subsets for each version of Pods that is known, or for all Pods where none is.
+    pub versions: Vec<(String, Vec<Outlook>)>,
+    /// The Pods of the target by name.
+    pub pods: Vec<(String, Standing)>,
+}
+
+/// Explains a WorkloadSpread, some of whose namespace's Pods are given.
+pub fn explain(spread: &Spread, pods: &[ObservedPod]) -> Report {
+    let known: Vec<&String> = spread.object().status.versioned_subset_statuses.keys().collect();
+    let known =
+        if known.is_empty() { vec![IGNORED] } else { known.into_iter().map(String::as_str).collect() };
+    let versions = known.into_iter().map(|version| (version.to_owned(), outlook(spread, version, None)));
+    let is_meant = |pod: &&ObservedPod| {
+        let is_marked = Matched::of(pod).is_some_and(|matched| matched.name == spread.name());
+        let owner = pod.controller().map(Workload::from);
+        let is_owned = owner.as_ref() == Some(spread.target())
+            || Workload::of_pod(pod).as_ref() == Some(spread.target());
+        pod.is_active() && spread.selects(&pod.metadata.labels) && (is_marked || is_owned)
+    };
+    let mut told: Vec<(String, Standing)> = pods
+        .iter()
+        .filter(is_meant)
+        .map(|pod| (pod.metadata.name.to_string(), Standing::of(spread, pod)))
+        .collect();
+    told.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Report { versions: versions.collect(), pods: told }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_next_subset_and_the_place_of_each_pod_are_told() {
+        let unschedulable = json!([{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable"}]);
+        let object = json!({"metadata": {"name": "ws", "namespace": "shop"}, "spec": {
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+            "subsets": [{"name": "a", "maxReplicas": 3}, {"name": "b", "maxReplicas": 2}, {"name": "c"}]},
+            "status": {"versionedSubsetStatuses": {"versionIgnored": [
+                {"name": "a", "replicas": 1, "missingReplicas": 2, "conditions": unschedulable},
+                {"name": "b", "replicas": 2, "missingReplicas": 0, "creatingPods": {"p": "2026-01-01T00:00:00Z"}}]}}});
+        let spread = Spread::read(&object.to_string()).unwrap();
+        let pod = |name: &str, mark: &str, node: &str| {
+            let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": "u", "controller": true}]);
+            let metadata = json!({"name": name, "ownerReferences": owner, "annotations": {"apps.kruise.io/matched-workloadspread": mark}});
+            ObservedPod::read(&json!({"metadata": metadata, "spec": {"nodeName": node}}).to_string()).unwrap()
+        };
+        let pods = [
+            pod("p1", r#"{"name":"ws","subset":"a"}"#, "n"),
+            pod("p2", r#"{"name":"ws","subset":"gone"}"#, "n"),
+            pod("p3", r#"{"name":"other","subset":"a"}"#, "n"),
+            pod("p4", "", ""),
+            pod("p5", "", "n"),
+        ];
+        let report = explain(&spread, &pods);
+        let lines: Vec<String> = report.versions[0].1.iter().map(ToString::to_string).collect();
+        let expected = [
+            "subset a: 1 active, 2 places free; left out, since its Pods found no node",
+            "subset b: 2 active, 1 on their way in, 0 places free",
+            "subset c: 0 active, no limit; takes the next Pod",
+        ];
+        assert_eq!(lines, expected);
+        let pods: Vec<String> =
+            report.pods.iter().map(|(name, standing)| format!("{name} {standing}")).collect();
+        let expected = [
+            "p1 is in subset a",
+            "p2 is in no subset: gone is not in spec.subsets any more",
+            "p3 is in no subset yet: WorkloadSpread other put it into one of its own",
+            "p4 is in no subset: none took it when it was created",
+            "p5 is in no subset: none suits its node, or it was not looked at yet",
+        ];
+        assert_eq!(pods, expected);
     }
 }

@@ -132,7 +132,9 @@ pub(crate) fn decide<'s>(
                 place.as_ref().and_then(|name| spread.subset(name))
             }
             _ => {
-                return Decision::Needs(Need::Place(wanted(spread, spreads, draft, controller, &uid, labels)));
+                return Decision::Needs(Need::Place(wanted(
+                    spread, spreads, draft, controller, &uid, labels,
+                )));
             }
         }
     };
@@ -168,3 +170,6 @@ fn reference(controller: &Controller<'_>) -> OwnerReference {
     let api_version = if group.is_empty() { text(version) } else { format!("{group}/{version}") };
     OwnerReference { api_version, kind: text(kind), name: text(name), uid: text(uid), controller: Some(true) }
 }
+
+#[cfg(test)]
+mod tests;

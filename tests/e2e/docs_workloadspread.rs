@@ -1,0 +1,38 @@
+//! The page about WorkloadSpreads.
+
+use kit::{ApiServer, FakeNodes, fake_nodes};
+
+use crate::docs::Reader;
+use crate::support::shared;
+
+#[tokio::test]
+async fn the_page_about_spreads_works() {
+    let server = shared().await.0;
+    let namespace = server.namespace("docs-spread").await;
+    let options = fake_nodes::Options::nodes(2).binding_pods().in_namespace(&namespace);
+    let nodes = FakeNodes::start(server.client(), options).await;
+    read(server, &namespace).await;
+    drop(nodes);
+}
+
+async fn read(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open(server, namespace, "workloadspread.md").await;
+    let printed = page.read("Divide a workload").await;
+    let of =
+        |printed: &str, pool: &str| printed.lines().filter(|line| line.trim_end().ends_with(pool)).count();
+    assert_eq!((of(&printed, "reserved"), of(&printed, "elastic")), (2, 1), "{printed}");
+    let next = page.read("Where does the next Pod go?").await;
+    for part in [
+        "subset elastic: 1 active, no limit; takes the next Pod",
+        "is in subset reserved",
+        "\"state\": \"open\"",
+    ] {
+        assert!(next.contains(part), "{part}: {next}");
+    }
+    let fewer = page.read("Scale in").await;
+    assert_eq!((of(&fewer, "reserved"), of(&fewer, "elastic")), (2, 0), "{fewer}");
+    let before = page.read("Before it happens").await;
+    assert!(before.contains("matched-workloadspread"), "{before}");
+    page.read("In the end").await;
+    page.end();
+}
