@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::podunavailablebudget::{API_VERSION, KIND, PodUnavailableBudget};
 use cluster::events::about;
-use cluster::resource::BUDGETS;
+use cluster::resource::{BUDGETS, PODS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use futures::future::join_all;
@@ -139,17 +139,16 @@ impl Reconciler for Controller {
         pods.want(KIND, key);
         pods.complete(&self.client, &key.0).await?;
         let Some(budget) = self.budgets.get(key).filter(alive) else { return Ok(Next::Done) };
-        let members = self.members(&budget).await?;
+        let mut members = self.members(&budget).await?;
         let mut others = self.of_namespace(&key.0);
         others.retain(|other| other.metadata.name != budget.metadata.name);
-        let snapshot = Snapshot {
-            budget: &budget,
-            others: &others,
-            pods: &members.pods,
-            workloads: &members.workloads,
-            gates: &self.context.settings.gates,
-        };
-        let plan = plan::plan(&snapshot, now().now);
+        let now = now().now;
+        let ended = plan::ended(&self.snapshot(&budget, &others, &members), now);
+        if !ended.is_empty() {
+            self.read(&key.0, ended).await?;
+            members = self.members(&budget).await?;
+        }
+        let plan = plan::plan(&self.snapshot(&budget, &others, &members), now);
         let again = plan.requeue_after.into_iter().chain(members.unwatched.then_some(finder::MEMORY));
         let again = again.min().unwrap_or(SAFETY_NET);
         self.tell(&budget, &members, &plan);
@@ -185,6 +184,34 @@ impl Controller {
         let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
         let names = trigger::of_workload(old, new, &self.of_namespace(namespace));
         names.into_iter().map(|name| ((namespace.to_owned(), name), Duration::ZERO)).collect()
+    }
+
+    fn snapshot<'a>(
+        &'a self,
+        budget: &'a PodUnavailableBudget,
+        others: &'a [Arc<PodUnavailableBudget>],
+        members: &'a Members,
+    ) -> Snapshot<'a> {
+        let gates = &self.context.settings.gates;
+        Snapshot { budget, others, pods: &members.pods, workloads: &members.workloads, gates }
+    }
+
+    /// Reads Pods of which the watch should have told something by now.
+    async fn read(&self, namespace: &str, names: Vec<String>) -> Result<(), ReconcileError> {
+        let pods = &self.stores.pods;
+        for name in names {
+            let path = PODS.namespaced(namespace).name(&name);
+            match write::get(&self.client, &path).await? {
+                Some(text) => drop(pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?),
+                None => {
+                    let key = (namespace.to_owned(), name);
+                    if let Some(known) = pods.get(&key) {
+                        pods.deleted(&key, known.resource_version());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The Pods of a budget and the workloads behind them.

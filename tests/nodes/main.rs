@@ -20,6 +20,7 @@ mod site;
 #[path = "."]
 mod only_as_root {
     mod cloneset;
+    mod drain;
     mod life;
     mod replicas;
     mod rights;

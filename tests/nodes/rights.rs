@@ -17,13 +17,15 @@ type Right = (String, String, String);
 /// recently that it is not cached yet. The last ones are never asked for:
 /// the admission plugin OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes
 /// owner references that block a deletion.
-const RARE: [(&str, &str, &str); 6] = [
+const RARE: [(&str, &str, &str); 7] = [
     ("events.k8s.io", "events", "patch"),
     ("", "pods/eviction", "create"),
     ("", "persistentvolumeclaims", "get"),
     ("", "namespaces", "get"),
     ("apps.kruise.io", "clonesets/finalizers", "update"),
     ("apps.kruise.io", "sidecarsets/finalizers", "update"),
+    // It is for kinds that nobody knows here.
+    ("*", "*/scale", "get"),
 ];
 
 fn right(request: &Value) -> Right {
@@ -172,6 +174,44 @@ async fn claim_and_spread(site: &Site, namespace: &str) {
     counted(site, namespace, "claimed", "replicas", 0).await;
 }
 
+/// Budgets over workloads of each kind that is watched, and one that refuses.
+async fn protect(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    let budget = |name: &str, spec: Value| {
+        let metadata = json!({"name": name, "namespace": namespace});
+        json!({"apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": metadata, "spec": spec})
+    };
+    let kinds = [
+        ("v1", "ReplicationController"),
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps.kruise.io/v1beta1", "StatefulSet"),
+    ];
+    for (number, (api_version, kind)) in kinds.into_iter().enumerate() {
+        let target = json!({"apiVersion": api_version, "kind": kind, "name": "none"});
+        let budget = budget(&format!("of-{number}"), json!({"targetRef": target, "maxUnavailable": 1}));
+        objects::create(&client, budget).await.unwrap();
+    }
+    let kept = pod("kept").in_namespace(namespace).label("app", "kept").container("main", "nginx:1.25");
+    objects::create(&client, kept).await.unwrap();
+    kubectl(site, namespace, "wait pod/kept --for=condition=Ready --timeout=90s", &Value::Null).await;
+    let selector = json!({"matchLabels": {"app": "kept"}});
+    let spec = json!({"selector": selector, "protectTotalReplicas": 1, "maxUnavailable": 0});
+    objects::create(&client, budget("kept", spec)).await.unwrap();
+    wait_within(Duration::from_secs(60), "the budget to refuse", async || {
+        let words = ["delete", "pod", "kept", "--dry-run=server", "--namespace", namespace];
+        let refusal = site.server().kubectl(words).await;
+        if refusal.stderr.contains("pub unavailable allowed is negative") {
+            Ok(())
+        } else {
+            Err(refusal.stdout)
+        }
+    })
+    .await;
+    kubectl(site, namespace, "delete podunavailablebudgets --all", &Value::Null).await;
+}
+
 #[tokio::test]
 async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let Some(site) = Site::enter().await else { return };
@@ -204,6 +244,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let sets = site.server().namespace("rights-sets").await;
     roll_a_clone_set(&site, &sets).await;
     claim_and_spread(&site, &sets).await;
+    protect(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;
     // Counted are Pods, and where there are none, claims.
     let empty = site.server().namespace("empty").await;

@@ -179,6 +179,18 @@ async fn a_recorded_pod_is_forgotten_when_its_time_ends() {
 }
 
 #[tokio::test]
+async fn a_pod_whose_time_ends_is_read_before_it_counts_again() {
+    let site = Site::open(2);
+    let mut budget = site.server.get(BUDGET).unwrap();
+    budget["status"] = json!({"disruptedPods": {"web-0": "2026-01-01T00:00:00Z"}});
+    site.budget(budget);
+    // The watch does not show yet that it is gone.
+    site.server.remove(&format!("{PODS}/web-0"));
+    site.reconcile().await;
+    assert_eq!(site.numbers(), [0, 1, 1, 2]);
+}
+
+#[tokio::test]
 async fn a_budget_that_is_gone_asks_for_no_pods() {
     let site = Site::open(2);
     site.controller.budgets.delete(&key(), "1000");

@@ -1,7 +1,7 @@
 //! What the controller does about a budget: it counts, forgets what has taken effect, and marks Pods
 //! (docs/behaviour/podunavailablebudget.md#the-controller). A pure function of what was found.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +141,41 @@ impl<'a> Members<'a> {
     }
 }
 
+/// The recorded Pods whose time has ended, and which a plan would count again. They have to be read before: the watch of
+/// Pods may be so far behind that it does not show yet what was admitted.
+pub fn ended(snapshot: &Snapshot<'_>, now: Timestamp) -> Vec<String> {
+    let entries = recorded(&snapshot.budget.status, snapshot).into_iter();
+    entries.filter(|entry| entry.end.is_some_and(|end| end <= now)).map(|entry| entry.name).collect()
+}
+
+/// What is recorded under a name.
+struct Recorded<'a> {
+    name: String,
+    pod: Option<&'a Arc<ObservedPod>>,
+    leaves: bool,
+    /// When it ends; `None` where it speaks of no Pod that is there.
+    end: Option<Timestamp>,
+}
+
+/// The entries of a status, by name.
+fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
+    let names = status.disrupted_pods.keys().chain(status.unavailable_pods.keys());
+    let names: BTreeSet<&str> = names.map(String::as_str).collect();
+    let found = snapshot.pods.iter().filter(|pod| names.contains(&*pod.metadata.name));
+    let found: HashMap<&str, &Arc<ObservedPod>> = found.map(|pod| (&*pod.metadata.name, pod)).collect();
+    let entries = names.into_iter().map(|name| {
+        let pod = found.get(name).copied();
+        let created = pod.and_then(|pod| pod.metadata.creation_timestamp);
+        let entry = Entry::of(status, name, created).filter(|_| pod.is_none_or(|pod| pod.is_active()));
+        let end = entry.map(|entry| match pod {
+            Some(_) => entry.end(),
+            None => entry.end().min(entry.since.saturating_add(UNSEEN).unwrap_or(Timestamp::MAX)),
+        });
+        Recorded { name: name.to_owned(), pod, leaves: entry.is_some_and(|entry| entry.leaves), end }
+    });
+    entries.collect()
+}
+
 /// Drops entries whose Pods are seen to go, or whose time has ended. Gives the time at which the next one ends.
 fn forget_outdated(
     status: &mut Status,
@@ -148,34 +183,18 @@ fn forget_outdated(
     now: Timestamp,
     events: &mut Vec<(Seen, Event)>,
 ) -> Option<Timestamp> {
-    let names = status.disrupted_pods.keys().chain(status.unavailable_pods.keys()).cloned();
-    let names: HashSet<String> = names.collect();
-    let found = snapshot.pods.iter().filter(|pod| names.contains(&*pod.metadata.name));
-    let found: HashMap<&str, &Arc<ObservedPod>> = found.map(|pod| (&*pod.metadata.name, pod)).collect();
     let mut next: Option<Timestamp> = None;
-    let mut ends = Vec::new();
-    for name in &names {
-        let pod = found.get(name.as_str());
-        let created = pod.and_then(|pod| pod.metadata.creation_timestamp);
-        let entry = Entry::of(status, name, created);
-        let end = entry.filter(|_| pod.is_none_or(|pod| pod.is_active())).map(|entry| match pod {
-            Some(_) => entry.end(),
-            None => entry.end().min(entry.since.saturating_add(UNSEEN).unwrap_or(Timestamp::MAX)),
-        });
-        match end.filter(|end| now < *end) {
-            Some(end) => next = Some(next.map_or(end, |next| next.min(end))),
-            None => {
-                if let (Some(pod), Some(Entry { leaves: true, .. }), Some(_)) = (pod, entry, end) {
+    for Recorded { name, pod, leaves, end } in recorded(status, snapshot) {
+        match end {
+            Some(end) if now < end => next = Some(next.map_or(end, |next| next.min(end))),
+            end => {
+                if let (Some(pod), true, Some(_)) = (pod, leaves, end) {
                     events.push((Seen::pod(pod), not_deleted(snapshot.budget)));
                 }
-                ends.push(name.clone());
+                record::forget(status, &name);
             }
         }
     }
-    for name in ends {
-        record::forget(status, &name);
-    }
-    events.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     next
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::number;
-use crate::kinds::podunavailablebudget::plan::{Snapshot, Workload, plan};
+use crate::kinds::podunavailablebudget::plan::{Snapshot, Workload, ended, plan};
 use crate::kinds::podunavailablebudget::reserve::{Answer, Claim, Rules};
 use crate::kinds::podunavailablebudget::terms::Operation;
 use crate::pod::observed::ObservedPod;
@@ -93,6 +93,8 @@ struct Replica {
 struct Controller {
     seen: usize,
     pods: usize,
+    /// Pods that were read, by name; `None` for one that was gone.
+    read: Vec<(Milliseconds, String, Option<Arc<ObservedPod>>)>,
     clock: Milliseconds,
 }
 
@@ -122,7 +124,8 @@ impl History {
         let mut upto = |most: u64| random.next_u64() % (most + 1);
         let total = 3 + upto(5) as usize;
         let most = upto(3) as usize;
-        let (replicas, lag, faults) = (1 + upto(2), [100, 1_000, 4_000][upto(2) as usize], upto(3) > 0);
+        let (replicas, lag, faults) =
+            (1 + upto(2), [100, 1_000, 4_000, 60_000][upto(3) as usize], upto(3) > 0);
         let mut clock = || upto(2 * SKEW);
         let replicas = (0..replicas).map(|_| Replica { clock: clock(), ..Replica::default() }).collect();
         let controllers = (0..2).map(|_| Controller { clock: clock(), ..Controller::default() }).collect();
@@ -263,8 +266,8 @@ impl History {
 
     /// The time up to which a watch has come, at least.
     fn behind(&mut self) -> Milliseconds {
-        let lag = self.upto(self.lag);
-        self.now().saturating_sub(lag)
+        let longest = if self.now() < REQUESTS_END { self.lag } else { 100 };
+        self.now().saturating_sub(self.upto(longest))
     }
 
     fn watched_budget(&mut self, seen: usize) -> usize {
@@ -470,23 +473,41 @@ impl History {
         }
     }
 
+    /// The Pods that a controller knows: what it has read is newer than what the watch has shown.
+    fn known(&self, number: usize) -> Vec<Arc<ObservedPod>> {
+        let controller = &self.controllers[number];
+        let mut pods = (*self.pods[controller.pods].1).clone();
+        for (_, name, read) in &controller.read {
+            pods.retain(|pod| *pod.metadata.name != **name);
+            pods.extend(read.clone());
+        }
+        pods
+    }
+
     fn reconcile(&mut self, number: usize) {
         let (seen, pods) = (self.controllers[number].seen, self.controllers[number].pods);
         let seen = self.watched_budget(seen);
         let pods = self.watched_pods(pods);
+        let time = self.pods[pods].0;
         let controller = &mut self.controllers[number];
         (controller.seen, controller.pods) = (seen, pods);
+        controller.read.retain(|(read, ..)| time < *read);
         let clock = controller.clock;
         let now = timestamp(self.now() + clock);
+        let budget = self.budgets[seen].2.clone();
         let workloads =
             [Workload { uid: "set".to_owned(), replicas: i32::try_from(self.total).ok(), is_deleted: false }];
-        let snapshot = Snapshot {
-            budget: &self.budgets[seen].2,
-            others: &[],
-            pods: &self.pods[pods].1,
-            workloads: &workloads,
-            gates: &FeatureGates::default(),
-        };
+        let gates = FeatureGates::default();
+        let snapshot =
+            |pods| Snapshot { budget: &budget, others: &[], pods, workloads: &workloads, gates: &gates };
+        let known = self.known(number);
+        for name in ended(&snapshot(&known), now) {
+            let live = self.live().iter().find(|pod| *pod.metadata.name == *name).cloned();
+            let time = self.now();
+            self.controllers[number].read.push((time, name, live));
+        }
+        let known = self.known(number);
+        let snapshot = snapshot(&known);
         if let Some(patch) = plan(&snapshot, now).status
             && !self.goes_wrong()
         {

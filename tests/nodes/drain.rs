@@ -1,0 +1,100 @@
+//! `kubectl drain` of a real node under a PodUnavailableBudget
+//! (docs/behaviour/podunavailablebudget.md#refusals).
+
+use std::time::Duration;
+
+use kit::builders::{deployment, object};
+use kit::{Output, objects, wait_within};
+use serde_json::json;
+
+use crate::site::{NAMESPACE, Site};
+
+/// Two Pods of a Deployment on one node, of which one may be away.
+struct Drained<'s> {
+    site: &'s Site,
+    namespace: String,
+    node: String,
+}
+
+impl<'s> Drained<'s> {
+    async fn open(site: &'s Site) -> Self {
+        let namespace = site.server().namespace("drain").await;
+        let nodes = site.get("nodes").await;
+        let names: Vec<_> =
+            nodes["items"].as_array().unwrap().iter().map(|node| &node["metadata"]["name"]).collect();
+        let [node, other] = names[..] else { panic!("two nodes are needed: {names:?}") };
+        let (node, other) = (node.as_str().unwrap().to_owned(), other.as_str().unwrap());
+        site.kubectl(&format!("cordon {other}")).await.success();
+        let web = deployment("web").in_namespace(&namespace).matching("app", "web").replicas(2);
+        let web =
+            web.container("main", "nginx:1.25").with("/spec/template/spec/terminationGracePeriodSeconds", 1);
+        objects::create(&site.server().client(), web).await.unwrap();
+        let budget =
+            object("policy.kruise.io/v1beta1", "PodUnavailableBudget", "web").in_namespace(&namespace);
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let budget = budget.with("/spec", json!({"targetRef": target, "maxUnavailable": 1}));
+        objects::create(&site.server().client(), budget).await.unwrap();
+        let drained = Self { site, namespace, node };
+        drained.whole().await;
+        site.kubectl(&format!("uncordon {other}")).await.success();
+        drained
+    }
+
+    /// Waits until both Pods are counted.
+    async fn whole(&self) {
+        wait_within(Duration::from_secs(90), "both Pods to be available", async || {
+            let budget = self.site.get(&format!("podunavailablebudget web -n {}", self.namespace)).await;
+            let status = &budget["status"];
+            if status["unavailableAllowed"] == 1 && status["currentAvailable"] == 2 {
+                Ok(())
+            } else {
+                Err(status.clone())
+            }
+        })
+        .await;
+    }
+
+    async fn drain(&self) -> Output {
+        let words = format!("drain {} --pod-selector=app=web --ignore-daemonsets --timeout=90s", self.node);
+        self.site.kubectl(&words).await
+    }
+
+    async fn on_node(&self) -> usize {
+        let words = format!("pods -n {} --field-selector=spec.nodeName={}", self.namespace, self.node);
+        let pods = self.site.get(&words).await;
+        let stays = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
+        pods["items"].as_array().unwrap().iter().filter(stays).count()
+    }
+
+    async fn close(self) {
+        self.site.kubectl(&format!("uncordon {}", self.node)).await.success();
+        self.site
+            .kubectl(&format!("delete deployment,podunavailablebudget web -n {}", self.namespace))
+            .await
+            .success();
+    }
+}
+
+#[tokio::test]
+async fn a_drain_gives_up_where_the_budget_refuses_and_waits_where_it_is_told_to() {
+    let Some(site) = Site::installed().await else { return };
+    let drained = Drained::open(&site).await;
+    let refusal = drained.drain().await.failure();
+    let expected = "admission webhook \"vpodeviction.kb.io\" denied the request: \
+                    podunavailablebudget.policy.kruise.io \"web\" is forbidden: pub unavailable allowed is negative";
+    assert!(refusal.contains(expected), "{refusal}");
+    assert_eq!(drained.on_node().await, 1, "one Pod was allowed to go");
+    drained.whole().await;
+    drained.close().await;
+
+    site.upgrade(&["--set=manager.extraArguments={--retry-refused-evictions}"]).await.success();
+    let rollout = format!("rollout status deployment/kruise-controller-manager -n {NAMESPACE} --timeout=60s");
+    site.kubectl(&rollout).await.success();
+    let drained = Drained::open(&site).await;
+    let output = drained.drain().await.success();
+    assert!(output.contains("drained"), "{output}");
+    assert_eq!(drained.on_node().await, 0);
+    drained.whole().await;
+    drained.close().await;
+    site.upgrade(&[]).await.success();
+}
