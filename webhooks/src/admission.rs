@@ -14,9 +14,9 @@ use planner::server::world::Watched;
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
 
-use crate::kinds::pod_validation::Refusals;
 use crate::metrics::Metrics;
 use crate::protection_log::ProtectionLog;
+use crate::refusals::Refusals;
 
 /// The flags that admission obeys.
 #[derive(Clone, Debug)]

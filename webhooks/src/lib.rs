@@ -38,10 +38,11 @@ mod body;
 mod convert;
 mod kinds;
 mod leftover;
+mod refusals;
 
 pub use admission::{Admission, AdmissionFlags};
 pub use deadline::Deadline;
 pub use endpoint::{Endpoint, paths};
-pub use kinds::pod_validation::Refusals;
 pub use metrics::Metrics;
 pub use protection_log::ProtectionLog;
+pub use refusals::Refusals;

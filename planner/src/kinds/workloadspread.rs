@@ -17,6 +17,7 @@ pub mod deletion;
 pub mod explanation;
 mod injection;
 pub mod matching;
+mod member;
 mod ordinal;
 pub mod places;
 pub mod plan;

@@ -1,10 +1,6 @@
 //! Requests that delete, evict or change Pods: takes what they need, tells of those that are refused.
 //! The decisions are [`planner::server::pod_validation`].
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-use cluster::events::{Allowance, Recorder, Severity, about_in};
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
@@ -24,36 +20,6 @@ use crate::review::Request;
 
 /// When a client tries a refused eviction again.
 const RETRY_AFTER_SECONDS: u32 = 10;
-/// Events of refusals: so many at once, and one more in each such time.
-const EVENTS: (u32, Duration) = (20, Duration::from_secs(1));
-
-/// Tells of refused disruptions by Events about the Pods.
-pub struct Refusals {
-    recorder: Recorder,
-    allowance: Mutex<Allowance>,
-}
-
-impl Refusals {
-    /// Tells by this recorder.
-    pub fn new(recorder: Recorder) -> Self {
-        Self { recorder, allowance: Mutex::new(Allowance::new(EVENTS.0, EVENTS.1)) }
-    }
-
-    /// Records an Event without waiting for it.
-    fn tell(&self, namespace: &str, pod: &ObservedPod) {
-        // Held for a single operation only.
-        if !self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return;
-        }
-        let about = about_in(namespace, "v1", "Pod", &pod.metadata.name, &pod.metadata.uid);
-        let recorder = self.recorder.clone();
-        tokio::spawn(async move {
-            let note = "openkruise pub prevents pod deletion".to_owned();
-            recorder.record(&about, Severity::Warning, "Prevent", "PubPreventPodDeletion", note).await;
-        });
-    }
-}
-
 /// Lets a request pass when what it needs has been taken.
 pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
     if let Some(refused) = budgets(admission).or_else(|| workloadspread::not_loaded(admission)) {

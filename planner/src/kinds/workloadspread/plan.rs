@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::adoption::{self, Candidate};
 use super::cost::{self, Group};
+use super::member::Member;
 use super::record::Matched;
 use super::spread::{Maximum, Spread, maximum};
 use super::status;
@@ -87,19 +88,6 @@ impl PodPatch {
     pub fn on_failure(&self) -> Option<&Event> {
         self.on_failure.as_ref()
     }
-}
-
-/// A Pod and its place.
-#[derive(Debug)]
-pub(super) struct Member<'a> {
-    shared: &'a Arc<ObservedPod>,
-    pub(super) pod: &'a ObservedPod,
-    pub(super) version: &'a str,
-    /// What it was known by at its creation.
-    pub(super) id: String,
-    /// The position of its subset; `None` where it belongs to none.
-    pub(super) subset: Option<usize>,
-    is_adopted: bool,
 }
 
 /// The Pods that run somewhere and have no mark of this WorkloadSpread: a plan has to know them as a whole, and

@@ -9,7 +9,7 @@ use api::kinds::workloadspread::{Status, SubsetStatus};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::plan::Member;
+use super::member::Member;
 use super::spread::{Maximum, SCHEDULABLE, Spread, free_places, is_schedulable, maximum};
 use crate::pod::observed::ObservedPod;
 use crate::workload::event::{Event, normal, warning};
