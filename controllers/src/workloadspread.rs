@@ -194,7 +194,8 @@ impl Controller {
             return Ok(Next::After(SOON));
         }
         self.delete(spread, &plan.stuck).await?;
-        let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty()).then_some(UNWATCHED);
+        let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
+            .then_some(UNWATCHED);
         let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).min();
         Ok(next.map_or(Next::Done, Next::After))
     }
@@ -218,7 +219,11 @@ impl Controller {
     }
 
     /// The replicas of a target that says so at paths which the user gives.
-    async fn given_replicas(&self, spread: &Spread, api_version: &str) -> Result<Option<i32>, ReconcileError> {
+    async fn given_replicas(
+        &self,
+        spread: &Spread,
+        api_version: &str,
+    ) -> Result<Option<i32>, ReconcileError> {
         let world = self.context.index.world();
         let target = spread.target();
         let listed = match world.spreads().custom() {
@@ -276,8 +281,13 @@ impl Controller {
         let mut unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
         unsuited.retain(|_, (_, since)| since.elapsed() < UNSUITED);
         for (pod, _) in candidates {
-            if !plan.pods.iter().any(|patched| patched.pod.metadata.uid == pod.metadata.uid && patched.is_adopted()) {
-                unsuited.insert(pod.metadata.uid.clone(), (spread.object().metadata.generation, Instant::now()));
+            if !plan
+                .pods
+                .iter()
+                .any(|patched| patched.pod.metadata.uid == pod.metadata.uid && patched.is_adopted())
+            {
+                unsuited
+                    .insert(pod.metadata.uid.clone(), (spread.object().metadata.generation, Instant::now()));
             }
         }
     }

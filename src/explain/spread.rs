@@ -25,7 +25,8 @@ pub(super) async fn of_spread(
     let mut pods: Vec<ObservedPod> = Vec::new();
     list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| pods.push(pod)).await?;
     let report = explain(&spread, &pods);
-    let has_place = report.versions.iter().all(|(_, outlooks)| outlooks.iter().any(|outlook| outlook.is_next));
+    let has_place =
+        report.versions.iter().all(|(_, outlooks)| outlooks.iter().any(|outlook| outlook.is_next));
     let text = match target.output {
         Format::Text => text(&spread, &report),
         Format::Json => json(&spread, &report, has_place),
@@ -35,7 +36,13 @@ pub(super) async fn of_spread(
 
 fn text(spread: &Spread, Report { versions, pods }: &Report) -> String {
     let target = spread.target();
-    let mut lines = vec![format!("{KIND} {}/{} divides {} {}", spread.namespace(), spread.name(), target.kind, target.name)];
+    let mut lines = vec![format!(
+        "{KIND} {}/{} divides {} {}",
+        spread.namespace(),
+        spread.name(),
+        target.kind,
+        target.name
+    )];
     for (version, outlooks) in versions {
         let indent = if versions.len() > 1 {
             lines.push(format!("  version {version}"));
@@ -61,8 +68,10 @@ fn json(spread: &Spread, Report { versions, pods }: &Report, has_place: bool) ->
         };
         outlooks.iter().map(subset).collect()
     };
-    let versions: Value =
-        versions.iter().map(|(version, outlooks)| json!({"version": version, "subsets": subsets(outlooks)})).collect();
+    let versions: Value = versions
+        .iter()
+        .map(|(version, outlooks)| json!({"version": version, "subsets": subsets(outlooks)}))
+        .collect();
     let pods: Value = pods
         .iter()
         .map(|(name, standing)| {

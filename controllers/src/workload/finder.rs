@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use api::kinds::{cloneset, statefulset};
 use api::meta::OwnerReference;
+use cluster::discovery::Discovery;
 use cluster::resource::Resource;
 use cluster::watched::WatchedObject;
 use cluster::{ErrorReason, write};
@@ -17,7 +18,6 @@ use futures::future::join_all;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::observed::ObservedPod;
-use cluster::discovery::Discovery;
 use planner::workload::found::{FoundWorkload, Reference, Served};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
@@ -207,9 +207,7 @@ impl Finder {
     ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
         let Reference { api_version, kind, name, .. } = reference;
         let other: Other = (namespace.to_owned(), api_version.to_owned(), kind.to_owned(), name.to_owned());
-        if let Some((_, found)) =
-            self.others().get(&other).filter(|(since, _)| since.elapsed() < MEMORY)
-        {
+        if let Some((_, found)) = self.others().get(&other).filter(|(since, _)| since.elapsed() < MEMORY) {
             return Ok(found.clone());
         }
         let found = match self.served(client, api_version, kind).await? {

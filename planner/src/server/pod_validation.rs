@@ -123,9 +123,12 @@ fn place(
     if is_off || request.is_dry_run() {
         return Place::Given(None);
     }
-    let claim = |pod: &ObservedPod| deletion::claim(pod, spreads).map(|(spread, claim)| (spread.clone(), claim));
+    let claim =
+        |pod: &ObservedPod| deletion::claim(pod, spreads).map(|(spread, claim)| (spread.clone(), claim));
     match (disruption, evicted) {
-        (Disruption::Delete { pod }, _) => Place::Given(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod))),
+        (Disruption::Delete { pod }, _) => {
+            Place::Given(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod)))
+        }
         (Disruption::Evict, Some(pod)) => Place::Given(claim(pod)),
         (Disruption::Evict, None) => Place::NeedsPod,
         (Disruption::Update { .. }, _) => Place::Given(None),

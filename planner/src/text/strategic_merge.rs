@@ -49,7 +49,8 @@ pub enum MergeError {
 /// # Errors
 /// A text that is no object, or a patch that contradicts the type.
 pub fn merge(target: &str, patch: &str, shape: &'static Shape) -> Result<String, MergeError> {
-    let object = |what, text| RawObject::parse(text).map_err(|source| MergeError::NotAnObject { what, source });
+    let object =
+        |what, text| RawObject::parse(text).map_err(|source| MergeError::NotAnObject { what, source });
     let (target, patch) = (object("the target", target)?, object("the patch", patch)?);
     merge_objects(target, patch, Some(shape), 0).map(|merged| merged.to_string())
 }
@@ -129,7 +130,8 @@ fn merge_objects<'a>(
                 merge_objects(present, value, shape, depth + 1)?.into()
             }
             (Some(Form::List(present)), Form::List(value)) => {
-                let order = orders.iter().find(|(name, _)| *name == key).and_then(|(_, order)| order.as_deref());
+                let order =
+                    orders.iter().find(|(name, _)| *name == key).and_then(|(_, order)| order.as_deref());
                 let lists = Lists { name: &key, present, patch: value, order };
                 let merge = field.and_then(|field| field.merge);
                 let merge = merge.filter(|merge| merge.strategy.split(',').any(|part| part == "merge"));
@@ -228,13 +230,16 @@ impl<'a> Lists<'a, '_> {
         let Some(Merge { key, .. }) = merge else {
             return Ok(clean(RawNode::array(self.patch), depth)?.into_array().unwrap_or_default());
         };
-        let mut elements: Vec<Element<'a>> = self.present.into_iter().map(|node| identified(node, key)).collect();
+        let mut elements: Vec<Element<'a>> =
+            self.present.into_iter().map(|node| identified(node, key)).collect();
         let original: Vec<Option<String>> = elements.iter().map(|(id, _)| id.clone()).collect();
         let mut patched = Vec::new();
         let mut replaced = false;
         for mut node in self.patch {
             let directive = match node.as_object_mut() {
-                Some(object) if !key.is_empty() && object.get(DIRECTIVE).is_some() => Some(directive(object)?),
+                Some(object) if !key.is_empty() && object.get(DIRECTIVE).is_some() => {
+                    Some(directive(object)?)
+                }
                 _ => None,
             };
             let (id, node) = identified(node, key);
@@ -358,7 +363,10 @@ mod tests {
             json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}], "securityContext": {"fsGroup": 1, "runAsUser": 2},
                 "volumes": [{"name": "v", "emptyDir": {}}], "nodeSelector": {"x": "1"}})
         };
-        let deleted = spec(target(), json!({"containers": [{"name": "a", "$patch": "delete"}], "nodeSelector": {"$patch": "delete"}}));
+        let deleted = spec(
+            target(),
+            json!({"containers": [{"name": "a", "$patch": "delete"}], "nodeSelector": {"$patch": "delete"}}),
+        );
         assert_eq!((&deleted["containers"], &deleted["nodeSelector"]), (&json!([{"name": "b"}]), &json!({})));
         let replaced = spec(
             target(),
@@ -373,7 +381,10 @@ mod tests {
             json!({"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/p"}}]}),
         );
         assert_eq!(retained["volumes"], json!([{"name": "v", "hostPath": {"path": "/p"}}]));
-        assert_eq!(spec(target(), json!({"nodeSelector": {"$patch": "merge", "y": "2"}}))["nodeSelector"], json!({"x": "1", "y": "2"}));
+        assert_eq!(
+            spec(target(), json!({"nodeSelector": {"$patch": "merge", "y": "2"}}))["nodeSelector"],
+            json!({"x": "1", "y": "2"})
+        );
     }
 
     #[test]
@@ -408,10 +419,15 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        assert!(refused(json!({"containers": [{"image": "x"}]})).contains("does not contain declared merge key: name"));
+        assert!(
+            refused(json!({"containers": [{"image": "x"}]}))
+                .contains("does not contain declared merge key: name")
+        );
         assert!(refused(json!({"$patch": "twist"})).contains("unknown patch type"));
         assert!(refused(json!({"$retainKeys": 1})).contains("is not followed by a list"));
-        assert!(merge("[]", "{}", &table::POD_SPEC).is_err() && merge("{}", "oops", &table::POD_SPEC).is_err());
+        assert!(
+            merge("[]", "{}", &table::POD_SPEC).is_err() && merge("{}", "oops", &table::POD_SPEC).is_err()
+        );
         let deep = format!("{}1{}", r#"{"a":"#.repeat(5000), "}".repeat(5000));
         assert!(merge("{}", &deep, &table::POD_SPEC).is_err());
     }

@@ -41,7 +41,9 @@ impl<'a> Workload<'a> {
     /// with which both the ReplicaSet's name ends and the Pod is labelled. So no ReplicaSet has to be known, not
     /// even one that was made a moment ago.
     pub fn deployment(&self, labels: &(impl Labels + ?Sized)) -> Option<Workload<'static>> {
-        let hash = labels.label(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty() && self.is("apps", "ReplicaSet"))?;
+        let hash = labels
+            .label(POD_TEMPLATE_HASH)
+            .filter(|hash| !hash.is_empty() && self.is("apps", "ReplicaSet"))?;
         let name = self.name.strip_suffix(hash)?.strip_suffix('-')?;
         Some(Workload { group: "apps".into(), kind: "Deployment".into(), name: name.to_owned().into() })
     }

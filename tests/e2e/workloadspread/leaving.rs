@@ -49,12 +49,11 @@ async fn scenarios_21_23_and_37_a_deleted_pod_gives_its_place_back_at_once() {
 
 #[tokio::test]
 async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_refused() {
-    let (field, set, spread, pods) = full("ws-evict").await;
+    let (field, _set, spread, pods) = full("ws-evict").await;
     assert_eq!(field.evict(name(&pods[0]), json!({})).await.0, 201);
     field.pod(name(&pods[0])).gone().await;
     field.placed(&[("a", 3)]).await;
     field.ready(3).await;
-    set.get().await;
     let budget = object("policy/v1", "PodDisruptionBudget", "keep")
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}));
@@ -75,7 +74,8 @@ async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_re
         if item["deletingPods"].is_null() && item["missingReplicas"] == 0 { Ok(()) } else { Err(status) }
     })
     .await;
-    let words = format!("Pod {}/{} was expected to be deleted but it wasn't", field.shop.namespace, name(&kept));
+    let words =
+        format!("Pod {}/{} was expected to be deleted but it wasn't", field.shop.namespace, name(&kept));
     assert_eq!(field.event("DeletePodFailed").await, words);
 }
 
@@ -84,7 +84,9 @@ async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
     let field = Field::open("ws-quota").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let spread = field.divide(field.spread(CLONESET, first(3))).await;
-    let quota = object("v1", "ResourceQuota", "none").in_namespace(&field.shop.namespace).with("/spec", json!({"hard": {"pods": "0"}}));
+    let quota = object("v1", "ResourceQuota", "none")
+        .in_namespace(&field.shop.namespace)
+        .with("/spec", json!({"hard": {"pods": "0"}}));
     let quota = field.create(quota).await;
     wait_for("the quota to be in force", async || match quota.get().await.1 {
         quota if quota["status"]["hard"]["pods"] == "0" => Ok(()),

@@ -98,7 +98,10 @@ pub(crate) async fn find_out(
                 Ok(Ok(Some(above))) => findings.owners.add(owner, above),
                 // A Pod must not slip past its subset because its owner is not there yet.
                 Ok(Ok(None)) => {
-                    return Err(Verdict::deny(500, format!("the owner {} {} of the Pod is not found", owner.kind, owner.name)));
+                    return Err(Verdict::deny(
+                        500,
+                        format!("the owner {} {} of the Pod is not found", owner.kind, owner.name),
+                    ));
                 }
                 Ok(Err(error)) => {
                     warn!(kind = owner.kind, name = owner.name, %error, "WorkloadSpreads above this owner are passed over");

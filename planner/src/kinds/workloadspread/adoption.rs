@@ -67,7 +67,11 @@ impl Rules {
     fn of(subset: &Subset) -> Self {
         // What can't be read says nothing; the schema lets nothing of the kind in.
         Self {
-            tolerations: subset.tolerations.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect(),
+            tolerations: subset
+                .tolerations
+                .iter()
+                .filter_map(|raw| serde_json::from_str(raw.get()).ok())
+                .collect(),
             required: subset
                 .required_node_selector
                 .as_ref()
@@ -86,7 +90,8 @@ impl Rules {
             let tolerations = pod.tolerations.iter().flatten().chain(&self.tolerations);
             tolerations.into_iter().any(|toleration| toleration.tolerates(taint))
         };
-        let counts = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute") && &*taint.key != CORDON;
+        let counts =
+            |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute") && &*taint.key != CORDON;
         if !node.taints.iter().filter(counts).all(tolerated) {
             return false;
         }
@@ -99,7 +104,9 @@ impl Rules {
 /// Whether the patch of a subset would change nothing of a Pod but annotations.
 fn is_patched(pod: &str, subset: &Subset) -> bool {
     let Some(patch) = subset.patch.as_ref().filter(|patch| !patch.is_null()) else { return true };
-    let Ok(merged) = strategic_merge::merge(pod, patch.get(), &table::POD_TEMPLATE_SPEC) else { return false };
+    let Ok(merged) = strategic_merge::merge(pod, patch.get(), &table::POD_TEMPLATE_SPEC) else {
+        return false;
+    };
     let compared = |text: &str| {
         let mut value: Value = serde_json::from_str(text).unwrap_or_default();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -115,11 +122,11 @@ fn is_patched(pod: &str, subset: &Subset) -> bool {
 pub(super) fn metadata<'s>(spread: &Spread, subset: &'s Subset) -> RawObject<'s> {
     let ignored = spread.object().metadata.annotations.get(IGNORE_PATCH_EXISTING_PODS_METADATA);
     let ignored = ignored.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let patch = subset.patch.as_ref().filter(|_| !ignored).map(|patch| RawNode::from_raw(patch.as_raw_value()));
+    let patch =
+        subset.patch.as_ref().filter(|_| !ignored).map(|patch| RawNode::from_raw(patch.as_raw_value()));
     let patched = patch.and_then(RawNode::into_object).and_then(|mut patch| patch.remove("metadata"));
     let mut metadata = patched.and_then(RawNode::into_object).unwrap_or_default();
-    let matched =
-        Matched { name: spread.name().to_owned(), subset: subset.name.clone(), uid: String::new() };
+    let matched = Matched { name: spread.name().to_owned(), subset: subset.name.clone(), uid: String::new() };
     metadata.edit_object("annotations", |annotations| {
         annotations.insert(MATCHED_WORKLOADSPREAD, RawNode::string(&matched.to_json()));
     });

@@ -65,7 +65,11 @@ mod tests {
             for (is_latest, keep, surplus) in [(true, keep, surplus), (false, old_keep, old_surplus)] {
                 assert_eq!(of(1, Some(subset), None, is_latest), [("p0".to_owned(), keep)]);
                 let costs = of(2, Some(subset), Some(1), is_latest);
-                assert_eq!(costs, [("p1".to_owned(), surplus), ("p0".to_owned(), keep)], "the worst is surplus");
+                assert_eq!(
+                    costs,
+                    [("p1".to_owned(), surplus), ("p0".to_owned(), keep)],
+                    "the worst is surplus"
+                );
             }
         }
         assert_eq!(of(1, None, None, true), [("p0".to_owned(), -400)]);

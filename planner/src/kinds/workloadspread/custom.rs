@@ -59,7 +59,8 @@ impl CustomWorkloads {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let list: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let object = |value: &Value| value.as_object().cloned().ok_or_else(|| format!("{value} is not an object"));
+        let object =
+            |value: &Value| value.as_object().cloned().ok_or_else(|| format!("{value} is not an object"));
         let members = object(&list)?;
         let workloads = elements(&members, "workloads")?.into_iter().map(|workload| {
             let workload = object(&workload)?;
@@ -91,9 +92,8 @@ impl CustomWorkloads {
 
     /// Whether Pods of objects of this kind may be divided, or those of an owner of such objects.
     pub(crate) fn know(&self, owner: &Workload<'_>) -> bool {
-        let between = |workload: &CustomWorkload| {
-            workload.between.iter().any(|(group, kind)| owner.is(group, kind))
-        };
+        let between =
+            |workload: &CustomWorkload| workload.between.iter().any(|(group, kind)| owner.is(group, kind));
         is_built_in(owner)
             || self.0.iter().any(|workload| owner.is(&workload.group, &workload.kind) || between(workload))
     }
@@ -134,7 +134,11 @@ pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&
         return given;
     }
     let target = spread.target();
-    custom.get(&target.group, &target.kind).and_then(|listed| listed.replicas_path.as_deref()).into_iter().collect()
+    custom
+        .get(&target.group, &target.kind)
+        .and_then(|listed| listed.replicas_path.as_deref())
+        .into_iter()
+        .collect()
 }
 
 /// The replicas of a target that was read; one of a known kind without the field wants one Pod, and of one that says
@@ -185,21 +189,33 @@ mod tests {
         let job = list.get("kubeflow.org", "TFJob").unwrap();
         assert_eq!((job.version.as_str(), job.replicas_path.as_deref()), ("v1", Some("spec.n")));
         assert_eq!(list.get("h", "L").unwrap().replicas_path, None);
-        for (group, kind, known) in [("g", "K", true), ("h", "L", true), ("apps", "ReplicaSet", true), ("apps", "CloneSet", false)] {
+        for (group, kind, known) in
+            [("g", "K", true), ("h", "L", true), ("apps", "ReplicaSet", true), ("apps", "CloneSet", false)]
+        {
             assert_eq!(list.know(&Workload::new(group, kind, "x")), known, "{group} {kind}");
         }
         assert_eq!(CustomWorkloads::parse("{}").unwrap(), CustomWorkloads::default());
-        for broken in ["", "[]", r#"{"workloads":{}}"#, r#"{"workloads":[1]}"#, r#"{"workloads":[{"kind":1}]}"#] {
+        for broken in
+            ["", "[]", r#"{"workloads":{}}"#, r#"{"workloads":[1]}"#, r#"{"workloads":[{"kind":1}]}"#]
+        {
             assert!(CustomWorkloads::parse(broken).is_err(), "{broken}");
         }
     }
 
     #[test]
     fn numbers_at_paths_are_added_up() {
-        let workload = json!({"spec": {"groups": [{"replicas": 2}, {"replicas": 3}], "text": "5", "part": 1.5}});
+        let workload =
+            json!({"spec": {"groups": [{"replicas": 2}, {"replicas": 3}], "text": "5", "part": 1.5}});
         let replicas = |paths: &[&str]| replicas_at(&workload, paths.iter().copied());
         assert_eq!(replicas(&["spec.groups.0.replicas", "spec.groups.1.replicas", ""]), Ok(5));
-        for broken in ["spec.groups.2.replicas", "spec.groups.x.replicas", "spec.none", "spec.text", "spec.part", "spec"] {
+        for broken in [
+            "spec.groups.2.replicas",
+            "spec.groups.x.replicas",
+            "spec.none",
+            "spec.text",
+            "spec.part",
+            "spec",
+        ] {
             assert_eq!(replicas(&[broken]), Err(format!("the workload has no integer at {broken}")));
         }
     }

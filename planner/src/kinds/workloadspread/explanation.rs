@@ -47,11 +47,15 @@ impl fmt::Display for Reason {
             Self::OtherWorkload => {
                 formatter.write_str("does not divide the Pods of its workload: spec.targetRef is another one")
             }
-            Self::OtherPods => formatter.write_str("is not meant for the Pod: spec.targetFilter selects others"),
+            Self::OtherPods => {
+                formatter.write_str("is not meant for the Pod: spec.targetFilter selects others")
+            }
             Self::BrokenSelector(problem) => {
                 write!(formatter, "divides no Pods: spec.targetFilter.selector is invalid: {problem}")
             }
-            Self::Inactive => formatter.write_str("divides no Pods: it is being deleted, or names no workload"),
+            Self::Inactive => {
+                formatter.write_str("divides no Pods: it is being deleted, or names no workload")
+            }
         }
     }
 }
@@ -161,7 +165,9 @@ impl fmt::Display for Standing {
                 write!(formatter, "is in no subset yet: WorkloadSpread {other} put it into one of its own")
             }
             Self::Unplaced => formatter.write_str("is in no subset: none took it when it was created"),
-            Self::Unmarked => formatter.write_str("is in no subset: none suits its node, or it was not looked at yet"),
+            Self::Unmarked => {
+                formatter.write_str("is in no subset: none suits its node, or it was not looked at yet")
+            }
         }
     }
 }
@@ -178,12 +184,14 @@ pub struct Report {
 /// Explains a WorkloadSpread, some of whose namespace's Pods are given.
 pub fn explain(spread: &Spread, pods: &[ObservedPod]) -> Report {
     let known: Vec<&String> = spread.object().status.versioned_subset_statuses.keys().collect();
-    let known = if known.is_empty() { vec![IGNORED] } else { known.into_iter().map(String::as_str).collect() };
+    let known =
+        if known.is_empty() { vec![IGNORED] } else { known.into_iter().map(String::as_str).collect() };
     let versions = known.into_iter().map(|version| (version.to_owned(), outlook(spread, version, None)));
     let is_meant = |pod: &&ObservedPod| {
         let is_marked = Matched::of(pod).is_some_and(|matched| matched.name == spread.name());
         let owner = pod.controller().map(Workload::from);
-        let is_owned = owner.as_ref() == Some(spread.target()) || Workload::of_pod(pod).as_ref() == Some(spread.target());
+        let is_owned = owner.as_ref() == Some(spread.target())
+            || Workload::of_pod(pod).as_ref() == Some(spread.target());
         pod.is_active() && spread.selects(&pod.metadata.labels) && (is_marked || is_owned)
     };
     let mut told: Vec<(String, Standing)> = pods
@@ -231,7 +239,8 @@ mod tests {
             "subset c: 0 active, no limit; takes the next Pod",
         ];
         assert_eq!(lines, expected);
-        let pods: Vec<String> = report.pods.iter().map(|(name, standing)| format!("{name} {standing}")).collect();
+        let pods: Vec<String> =
+            report.pods.iter().map(|(name, standing)| format!("{name} {standing}")).collect();
         let expected = [
             "p1 is in subset a",
             "p2 is in no subset: gone is not in spec.subsets any more",

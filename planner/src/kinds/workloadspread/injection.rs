@@ -27,7 +27,11 @@ pub(crate) enum InjectionError {
 
 /// The Pod as a member of the subset, and the operations that make it one: with the subset's tolerations and node
 /// affinity, then its patch, then the annotation.
-pub(crate) fn inject(pod: &str, subset: &Subset, matched: &Matched) -> Result<(String, Patch), InjectionError> {
+pub(crate) fn inject(
+    pod: &str,
+    subset: &Subset,
+    matched: &Matched,
+) -> Result<(String, Patch), InjectionError> {
     let mut object = RawObject::parse(pod).map_err(InjectionError::Pod)?;
     let mut spec = object.remove("spec").and_then(RawNode::into_object).unwrap_or_default();
     let class = spec.string("priorityClassName");
@@ -98,7 +102,8 @@ fn add_placement<'a>(spec: &mut RawObject<'a>, subset: &'a Subset) -> Result<(),
         // A term without requirements matches no Node at all, and is not meant so.
         if !read.is_empty() {
             let mut required = taken(&mut nodes, REQUIRED);
-            let mut terms = required.remove("nodeSelectorTerms").and_then(RawNode::into_array).unwrap_or_default();
+            let mut terms =
+                required.remove("nodeSelectorTerms").and_then(RawNode::into_array).unwrap_or_default();
             for known in terms.iter_mut().filter_map(RawNode::as_object_mut) {
                 for name in ["matchExpressions", "matchFields"] {
                     let more = parts.get(name).cloned().and_then(RawNode::into_array).unwrap_or_default();

@@ -130,7 +130,11 @@ mod tests {
         assert_eq!(found("apps.kruise.io/v1alpha1", "CloneSet", "web"), "ws");
         assert_eq!(found("apps.kruise.io/v1alpha1", "CloneSet", "web2"), "");
         assert_eq!(found("apps/v1", "CloneSet", "web"), "", "not a kind that is known");
-        assert_eq!(found("apps/v1", "ReplicaSet", "web"), "", "a CloneSet owns no ReplicaSet: nothing is read");
+        assert_eq!(
+            found("apps/v1", "ReplicaSet", "web"),
+            "",
+            "a CloneSet owns no ReplicaSet: nothing is read"
+        );
     }
 
     #[test]
@@ -189,7 +193,9 @@ mod tests {
     #[test]
     fn spreads_that_are_deleted_or_name_no_workload_divide_nothing() {
         let text = |patch: &str| {
-            format!(r#"{{"metadata":{{"name":"ws"{patch}}},"spec":{{"targetRef":{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}}}}}}"#)
+            format!(
+                r#"{{"metadata":{{"name":"ws"{patch}}},"spec":{{"targetRef":{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}}}}}}"#
+            )
         };
         let spreads = [Spread::read(&text(r#","deletionTimestamp":"2026-01-01T00:00:00Z""#)).unwrap()];
         let web = owner("apps/v1", "ReplicaSet", "web");

@@ -49,7 +49,8 @@ mod tests {
             Spread::read(&object.to_string()).unwrap()
         };
         let placed = |spread: &Spread| -> Vec<String> {
-            let subset = |ordinal: i32| subset_of(spread, &format!("db-{ordinal}")).map_or("", |subset| &subset.name);
+            let subset =
+                |ordinal: i32| subset_of(spread, &format!("db-{ordinal}")).map_or("", |subset| &subset.name);
             (0..5).map(|ordinal| subset(ordinal).to_owned()).collect()
         };
         assert_eq!(placed(&spread("none")), ["a", "a", "b", "c", "c"]);

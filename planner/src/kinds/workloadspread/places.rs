@@ -82,7 +82,8 @@ impl Reservable for Places {
             .collect();
         let patch = (!written.is_empty()).then(|| {
             let version = &spread.metadata.resource_version;
-            json!({"metadata": {"resourceVersion": version}, "status": {"versionedSubsetStatuses": written}}).to_string()
+            json!({"metadata": {"resourceVersion": version}, "status": {"versionedSubsetStatuses": written}})
+                .to_string()
         });
         Reserved { patch, answers }
     }
@@ -114,7 +115,9 @@ pub(crate) fn items(spread: &WorkloadSpread, version: &str) -> Vec<SubsetStatus>
     let known = spread.status.versioned_subset_statuses.get(version).map_or(&[][..], Vec::as_slice);
     let item = |subset: &Subset| {
         let found = known.iter().find(|item| item.name == subset.name);
-        found.cloned().unwrap_or_else(|| SubsetStatus { name: subset.name.clone(), ..SubsetStatus::default() })
+        found
+            .cloned()
+            .unwrap_or_else(|| SubsetStatus { name: subset.name.clone(), ..SubsetStatus::default() })
     };
     spread.spec.subsets.iter().map(item).collect()
 }

@@ -111,7 +111,10 @@ pub fn unmarked<'a>(
 ) -> impl Iterator<Item = &'a Arc<ObservedPod>> {
     pods.iter().filter(move |pod| {
         let is_bound = !pod.spec.node_name.is_empty();
-        is_bound && spread.selects(&pod.metadata.labels) && mark(spread, pod).is_none() && !is_fresh(spread, pod, now)
+        is_bound
+            && spread.selects(&pod.metadata.labels)
+            && mark(spread, pod).is_none()
+            && !is_fresh(spread, pod, now)
     })
 }
 
@@ -119,7 +122,9 @@ pub fn unmarked<'a>(
 /// (docs/behaviour/workloadspread.md#pods-that-find-no-place).
 fn is_fresh(spread: &Spread, pod: &ObservedPod, now: Timestamp) -> bool {
     let spread_created = spread.object().metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
-    let (Some(created), Some(spread_created)) = (pod.metadata.creation_timestamp, spread_created) else { return false };
+    let (Some(created), Some(spread_created)) = (pod.metadata.creation_timestamp, spread_created) else {
+        return false;
+    };
     created > spread_created && now.duration_since(created) < FRESH
 }
 
@@ -132,7 +137,9 @@ fn mark(spread: &Spread, pod: &ObservedPod) -> Option<Matched> {
 pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     let members = members(snapshot, now);
     let mut counted = status::count(snapshot.spread, &members, snapshot.replicas, now);
-    let stuck = std::mem::take(&mut counted.stuck).into_iter().map(|(member, subset)| stuck(snapshot, member, subset));
+    let stuck = std::mem::take(&mut counted.stuck)
+        .into_iter()
+        .map(|(member, subset)| stuck(snapshot, member, subset));
     let next = counted.due.map(|due| due.duration_since(now).max(SignedDuration::from_millis(1)));
     Plan {
         pods: patches(snapshot, &members),
@@ -163,7 +170,8 @@ fn members<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Member<'a>> {
     let mut members: Vec<Member<'a>> = meant
         .map(|pod| {
             let matched = mark(spread, pod);
-            let subset = |matched: &Matched| spread.subsets().iter().position(|one| one.name == matched.subset);
+            let subset =
+                |matched: &Matched| spread.subsets().iter().position(|one| one.name == matched.subset);
             let uid = matched.as_ref().map(|matched| matched.uid.clone()).filter(|uid| !uid.is_empty());
             Member {
                 shared: pod,

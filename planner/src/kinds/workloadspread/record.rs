@@ -38,9 +38,9 @@ impl Matched {
 
 /// A member whatever its key's case: earlier releases wrote keys as Go spells its fields, and so do users.
 pub(super) fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
-    let found = members.get(name).or_else(|| {
-        members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    });
+    let found = members
+        .get(name)
+        .or_else(|| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
     found.filter(|value| !value.is_null())
 }
 
@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn scenario_39_keys_of_earlier_releases_are_understood() {
-        let read = |text: &str| Matched::read(text).map(|matched| (matched.name, matched.subset, matched.uid));
+        let read =
+            |text: &str| Matched::read(text).map(|matched| (matched.name, matched.subset, matched.uid));
         let ws = |uid: &str| Some(("ws".to_owned(), "a".to_owned(), uid.to_owned()));
         assert_eq!(read(r#"{"Name":"ws","Subset":"a"}"#), ws(""));
         assert_eq!(read(r#"{"name":"ws","subset":"a","UID":"u"}"#), ws("u"));
@@ -61,7 +62,8 @@ mod tests {
 
     #[test]
     fn keys_are_written_in_their_order() {
-        let matched = |uid: &str| Matched { name: "ws".into(), subset: "a".into(), uid: uid.into() }.to_json();
+        let matched =
+            |uid: &str| Matched { name: "ws".into(), subset: "a".into(), uid: uid.into() }.to_json();
         assert_eq!(matched(""), r#"{"name":"ws","subset":"a"}"#);
         assert_eq!(matched("u"), r#"{"name":"ws","subset":"a","uid":"u"}"#);
     }

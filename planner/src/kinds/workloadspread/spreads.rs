@@ -30,7 +30,12 @@ impl Spreads {
     ///
     /// # Errors
     /// An object that can't be read: an earlier state of it is forgotten.
-    pub(crate) fn apply(&mut self, namespace: &str, name: &str, object: &str) -> Result<(), serde_json::Error> {
+    pub(crate) fn apply(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        object: &str,
+    ) -> Result<(), serde_json::Error> {
         Namespaced::apply(&mut self.objects, namespace, name, Spread::read(object))
     }
 

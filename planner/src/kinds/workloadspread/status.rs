@@ -72,7 +72,10 @@ pub(super) fn patch(spread: &Spread, status: &Status) -> Option<String> {
     if status == old {
         return None;
     }
-    let gone = old.versioned_subset_statuses.keys().filter(|key| !status.versioned_subset_statuses.contains_key(*key));
+    let gone = old
+        .versioned_subset_statuses
+        .keys()
+        .filter(|key| !status.versioned_subset_statuses.contains_key(*key));
     let mut versioned: Map<String, Value> = gone.map(|key| (key.clone(), Value::Null)).collect();
     versioned.extend(status.versioned_subset_statuses.iter().map(|(key, items)| (key.clone(), json!(items))));
     let version = &spread.object().metadata.resource_version;
@@ -108,12 +111,13 @@ impl<'a> Counter<'a> {
         }
         let nothing = SubsetStatus::default();
         let lists = by_subset.into_iter().enumerate();
-        lists.map(|(position, members)| {
-            let name = self.spread.subsets().get(position).map_or("", |subset| subset.name.as_str());
-            let old = old.iter().find(|item| item.name == name).unwrap_or(&nothing);
-            self.item(position, &members, old, version.is_none())
-        })
-        .collect()
+        lists
+            .map(|(position, members)| {
+                let name = self.spread.subsets().get(position).map_or("", |subset| subset.name.as_str());
+                let old = old.iter().find(|item| item.name == name).unwrap_or(&nothing);
+                self.item(position, &members, old, version.is_none())
+            })
+            .collect()
     }
 
     fn item(
@@ -191,7 +195,8 @@ impl<'a> Counter<'a> {
         let is_last = position + 1 == self.spread.subsets().len();
         let mut stuck = Vec::new();
         for member in members.iter().filter(|member| !is_last && finds_no_node(member.pod)) {
-            let end = member.pod.metadata.creation_timestamp.and_then(|created| created.checked_add(critical).ok());
+            let end =
+                member.pod.metadata.creation_timestamp.and_then(|created| created.checked_add(critical).ok());
             match end {
                 Some(end) if end < self.now => stuck.push((*member, position)),
                 Some(end) => self.is_due(end),

@@ -111,7 +111,9 @@ pub(crate) fn decide<'s>(
         Found::Spread(spread) => Some(spread),
     };
     if reasons.are_wanted() {
-        for other in of_namespace.iter().filter(|other| found.is_none_or(|found| found.name() != other.name())) {
+        for other in
+            of_namespace.iter().filter(|other| found.is_none_or(|found| found.name() != other.name()))
+        {
             reasons.note(other.name(), || Reason::of_other(other, labels));
         }
     }
@@ -126,8 +128,12 @@ pub(crate) fn decide<'s>(
             uid = context.moment.random().uuid();
         }
         match &findings.place {
-            Some((name, place)) if name == spread.name() => place.as_ref().and_then(|name| spread.subset(name)),
-            _ => return Decision::Needs(Need::Place(wanted(spread, spreads, draft, controller, &uid, labels))),
+            Some((name, place)) if name == spread.name() => {
+                place.as_ref().and_then(|name| spread.subset(name))
+            }
+            _ => {
+                return Decision::Needs(Need::Place(wanted(spread, spreads, draft, controller, &uid, labels)));
+            }
         }
     };
     match subset {

@@ -18,7 +18,12 @@ const GATHERED: Duration = Duration::from_millis(200);
 pub fn of_spread(old: Option<&Spread>, new: Option<&Spread>) -> Duration {
     let said = |spread: &Spread| {
         let metadata = &spread.object().metadata;
-        (metadata.uid.clone(), metadata.generation, metadata.deletion_timestamp.is_some(), metadata.annotations.clone())
+        (
+            metadata.uid.clone(),
+            metadata.generation,
+            metadata.deletion_timestamp.is_some(),
+            metadata.annotations.clone(),
+        )
     };
     if old.map(said) == new.map(said) { GATHERED } else { Duration::ZERO }
 }
@@ -85,12 +90,17 @@ mod tests {
     #[test]
     fn changes_of_marked_pods_that_count_are_told() {
         let plain = pod(|_| ());
-        let of = |old: Option<&ObservedPod>, new: Option<&ObservedPod>| of_pod(old, new, &VersionedKinds::default());
+        let of = |old: Option<&ObservedPod>, new: Option<&ObservedPod>| {
+            of_pod(old, new, &VersionedKinds::default())
+        };
         let at_once = Some(("ws".to_owned(), Duration::ZERO));
         assert_eq!(of(None, Some(&plain)), Some(("ws".to_owned(), GATHERED)));
         assert_eq!(of(Some(&plain), None), at_once);
         let ended = pod(|pod| pod["status"]["phase"] = json!("Succeeded"));
-        let stuck = pod(|pod| pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]));
+        let stuck = pod(|pod| {
+            pod["status"]["conditions"] =
+                json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}])
+        });
         assert_eq!(of(Some(&plain), Some(&ended)), at_once);
         assert_eq!(of(Some(&plain), Some(&stuck)), at_once);
         let ready = pod(|pod| pod["status"]["phase"] = json!("Running"));
@@ -106,7 +116,12 @@ mod tests {
         let workload = |kind: &str, name: &str, replicas: i32| {
             let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": true}]);
             let metadata = json!({"name": name, "uid": name, "ownerReferences": if kind == "ReplicaSet" { owner } else { json!([]) }});
-            FoundWorkload::read("apps", kind, &json!({"metadata": metadata, "spec": {"replicas": replicas}}).to_string()).unwrap()
+            FoundWorkload::read(
+                "apps",
+                kind,
+                &json!({"metadata": metadata, "spec": {"replicas": replicas}}).to_string(),
+            )
+            .unwrap()
         };
         let (three, four) = (workload("Deployment", "web", 3), workload("Deployment", "web", 4));
         assert!(of_workload(&spread, Some(&three), Some(&four)) && of_workload(&spread, None, Some(&three)));

@@ -99,7 +99,11 @@ fn validate(spread: &WorkloadSpread, context: &Context<'_>) -> Vec<FieldError> {
     if let Some(selector) = filter
         && let Err(error) = Selector::compile(selector)
     {
-        errors.push(FieldError::invalid_value(FieldPath::new("spec.targetFilter"), json!(selector), error.to_string()));
+        errors.push(FieldError::invalid_value(
+            FieldPath::new("spec.targetFilter"),
+            json!(selector),
+            error.to_string(),
+        ));
     }
     validate_others(spread, context, &mut errors);
     errors
@@ -115,7 +119,8 @@ fn validate_target(spread: &WorkloadSpread, context: &Context<'_>, errors: &mut 
         errors.push(FieldError::required(target_path(), "no targetRef defined in WorkloadSpread"));
         return;
     }
-    let mut refuse = |message: String| errors.push(FieldError::invalid_value(target_path(), json!(target), message));
+    let mut refuse =
+        |message: String| errors.push(FieldError::invalid_value(target_path(), json!(target), message));
     if [&target.api_version, &target.kind, &target.name].iter().any(|text| text.is_empty()) {
         refuse("empty TargetReference is not valid for WorkloadSpread.".to_owned());
         return;
@@ -147,16 +152,16 @@ fn validate_strategy(spread: &WorkloadSpread, errors: &mut Vec<FieldError>) {
     }
     let subsets = &spread.spec.subsets;
     if subsets.len() > 1 && subsets.last().is_some_and(|last| last.max_replicas.is_some()) {
-        let message = "the last subset's maxReplicas must be not specified when using adaptive scheduleStrategy";
+        let message =
+            "the last subset's maxReplicas must be not specified when using adaptive scheduleStrategy";
         errors.push(FieldError::invalid_value(path.child("adaptive"), json!(adaptive), message));
     }
     let Some(seconds) = adaptive.reschedule_critical_seconds else { return };
     let others = i32::try_from(subsets.len()).unwrap_or(i32::MAX).saturating_sub(1);
     let limit = if others > 0 { LONGEST_ROUND / others } else { i32::MAX };
     if !(0..=limit).contains(&seconds) {
-        let message = format!(
-            "rescheduleCriticalSeconds < 0 or rescheduleCriticalSeconds > {limit} is not permitted"
-        );
+        let message =
+            format!("rescheduleCriticalSeconds < 0 or rescheduleCriticalSeconds > {limit} is not permitted");
         let path = path.child("adaptive").child("rescheduleCriticalSeconds");
         errors.push(FieldError::invalid_value(path, seconds, message));
     }

@@ -59,9 +59,16 @@ impl VersionedKinds {
 
 /// The version of Pods that a workload wants now; `None` where that is not known. That of a Deployment is told by the
 /// ReplicaSet with the Deployment's own revision, of those that belong to it: a paused Deployment wants no other yet.
-pub fn latest(workload: &FoundWorkload, sets: &[Arc<FoundWorkload>], versioned: &VersionedKinds) -> Option<String> {
-    let hash = |set: &FoundWorkload| set.metadata.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty()).map(str::to_owned);
-    let revision = |workload: &FoundWorkload| workload.metadata.annotations.get(DEPLOYMENT_REVISION).map(str::to_owned);
+pub fn latest(
+    workload: &FoundWorkload,
+    sets: &[Arc<FoundWorkload>],
+    versioned: &VersionedKinds,
+) -> Option<String> {
+    let hash = |set: &FoundWorkload| {
+        set.metadata.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty()).map(str::to_owned)
+    };
+    let revision =
+        |workload: &FoundWorkload| workload.metadata.annotations.get(DEPLOYMENT_REVISION).map(str::to_owned);
     if !versioned.contain(if &*workload.kind == "Deployment" { "ReplicaSet" } else { &workload.kind }) {
         return Some(IGNORED.to_owned());
     }
@@ -91,7 +98,10 @@ mod tests {
         assert_eq!(kinds.version("ReplicaSet", &labels(&[])), IGNORED);
         assert_eq!(kinds.version("CloneSet", &revision), IGNORED);
         let kinds = VersionedKinds::parse("Deployment, CloneSet");
-        assert_eq!((kinds.version("ReplicaSet", &hash), kinds.version("CloneSet", &revision)), ("5d4f", "77"));
+        assert_eq!(
+            (kinds.version("ReplicaSet", &hash), kinds.version("CloneSet", &revision)),
+            ("5d4f", "77")
+        );
         assert_eq!(VersionedKinds::parse("").version("ReplicaSet", &hash), IGNORED);
     }
 
@@ -99,11 +109,16 @@ mod tests {
     fn the_latest_version_is_that_of_the_present_revision() {
         let read = |kind: &str, text: &str| FoundWorkload::read("apps", kind, text).unwrap();
         let set = |revision: &str, hash: &str| {
-            let text = format!(r#"{{"metadata":{{"annotations":{{"{DEPLOYMENT_REVISION}":"{revision}"}},"labels":{{"pod-template-hash":"{hash}"}}}}}}"#);
+            let text = format!(
+                r#"{{"metadata":{{"annotations":{{"{DEPLOYMENT_REVISION}":"{revision}"}},"labels":{{"pod-template-hash":"{hash}"}}}}}}"#
+            );
             Arc::new(read("ReplicaSet", &text))
         };
         let sets = [set("1", "old"), set("2", "new")];
-        let deployment = read("Deployment", &format!(r#"{{"metadata":{{"annotations":{{"{DEPLOYMENT_REVISION}":"2"}}}}}}"#));
+        let deployment = read(
+            "Deployment",
+            &format!(r#"{{"metadata":{{"annotations":{{"{DEPLOYMENT_REVISION}":"2"}}}}}}"#),
+        );
         let kinds = VersionedKinds::default();
         assert_eq!(latest(&deployment, &sets, &kinds).as_deref(), Some("new"));
         assert_eq!(latest(&deployment, &sets[..1], &kinds), None);

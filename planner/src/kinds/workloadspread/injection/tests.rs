@@ -29,8 +29,10 @@ fn zone(zone: &str) -> Value {
 #[test]
 fn scenario_15_the_required_term_goes_into_every_term_of_the_pod() {
     let mut pod = pod();
-    let terms = json!([zone("x"), {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]);
-    pod["spec"]["affinity"] = json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}, "podAffinity": {}});
+    let terms =
+        json!([zone("x"), {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]);
+    pod["spec"]["affinity"] =
+        json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}, "podAffinity": {}});
     let after = injected(&pod, json!({"name": "a", "requiredNodeSelector": zone("a")}));
     let expressions = |term: &Value| term["matchExpressions"].as_array().unwrap().clone();
     let terms = after["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].as_array().unwrap();
@@ -71,7 +73,9 @@ fn scenario_16_labels_alone_leave_an_empty_node_affinity() {
 #[test]
 fn scenario_17_another_class_has_another_priority() {
     let mut pod = pod();
-    for (field, value) in [("priorityClassName", json!("high")), ("priority", json!(9)), ("preemptionPolicy", json!("Never"))] {
+    for (field, value) in
+        [("priorityClassName", json!("high")), ("priority", json!(9)), ("preemptionPolicy", json!("Never"))]
+    {
         pod["spec"][field] = value;
     }
     let same = injected(&pod, json!({"name": "a", "patch": {"spec": {"priorityClassName": "high"}}}));
@@ -88,14 +92,18 @@ fn scenario_18_the_patch_merges_as_kubernetes_does_and_has_the_last_word() {
     let after = injected(&pod(), json!({"name": "a", "tolerations": [{"key": "gpu"}], "patch": patch}));
     let env = after["spec"]["containers"][0]["env"].as_array().unwrap();
     assert_eq!(env.len(), 2);
-    assert!(env.contains(&json!({"name": "A", "value": "9"})) && env.contains(&json!({"name": "B", "value": "2"})));
+    assert!(
+        env.contains(&json!({"name": "A", "value": "9"}))
+            && env.contains(&json!({"name": "B", "value": "2"}))
+    );
     assert_eq!(after["spec"]["tolerations"], json!([{"key": "patched"}]));
 }
 
 #[test]
 fn what_is_not_understood_survives() {
     let text = r#"{"metadata":{"future":1.50},"spec":{"big":12345678901234567890123,"containers":[]}}"#;
-    let subset: Subset = serde_json::from_value(json!({"name": "a", "patch": {"spec": {"hostname": "h"}}})).unwrap();
+    let subset: Subset =
+        serde_json::from_value(json!({"name": "a", "patch": {"spec": {"hostname": "h"}}})).unwrap();
     let (after, edits) = inject(text, &subset, &matched("u")).unwrap();
     assert!(after.contains("1.50") && after.contains("12345678901234567890123"), "{after}");
     assert!(!edits.to_json().contains("containers"), "{}", edits.to_json());
@@ -104,7 +112,9 @@ fn what_is_not_understood_survives() {
 
 #[test]
 fn a_patch_that_contradicts_the_pod_is_an_error() {
-    let subset: Subset = serde_json::from_value(json!({"name": "a", "patch": {"spec": {"containers": [{"image": "x"}]}}})).unwrap();
+    let subset: Subset =
+        serde_json::from_value(json!({"name": "a", "patch": {"spec": {"containers": [{"image": "x"}]}}}))
+            .unwrap();
     let error = inject(&pod().to_string(), &subset, &matched("")).unwrap_err().to_string();
     assert!(error.starts_with("failed to merge patch of subset \"a\""), "{error}");
 }

@@ -83,7 +83,8 @@ fn a_pod_that_is_noted_takes_no_second_place() {
 #[test]
 fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
     let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 1, -1, json!({}))]}));
-    let (after, subsets) = reserve(&full, &[delete("p1", "a"), delete("p1", "a"), delete("p9", "b"), delete("p8", "x")]);
+    let (after, subsets) =
+        reserve(&full, &[delete("p1", "a"), delete("p1", "a"), delete("p9", "b"), delete("p8", "x")]);
     assert_eq!(subsets, ["noted"; 4]);
     assert_eq!(list(&after, "v")[0], item("a", 3, 1, json!({"deletingPods": {"p1": NOW}})));
     assert_eq!(list(&after, "v")[1], item("b", 1, -1, json!({})), "without a limit nothing is noted");
@@ -121,7 +122,10 @@ fn a_share_follows_the_workload_before_the_controller_does() {
     let placed = |replicas: Option<i32>| {
         reserve(&counted, &[versioned("v", replicas, PodEvent::Creation { id: "p".to_owned() })]).1
     };
-    assert_eq!((placed(Some(4)), placed(Some(8)), placed(None)), (vec!["b".into()], vec!["a".into()], vec!["b".into()]));
+    assert_eq!(
+        (placed(Some(4)), placed(Some(8)), placed(None)),
+        (vec!["b".into()], vec!["a".into()], vec!["b".into()])
+    );
 }
 
 #[test]

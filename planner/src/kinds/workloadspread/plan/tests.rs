@@ -73,7 +73,14 @@ impl Scene {
         let candidates = candidates.collect();
         let versioned = VersionedKinds::default();
         let (replicas, latest) = (self.replicas, self.latest);
-        let snapshot = Snapshot { spread: &spread, pods: &pods, replicas, latest, versioned: &versioned, candidates: &candidates };
+        let snapshot = Snapshot {
+            spread: &spread,
+            pods: &pods,
+            replicas,
+            latest,
+            versioned: &versioned,
+            candidates: &candidates,
+        };
         plan(&snapshot, now())
     }
 
@@ -100,7 +107,8 @@ impl Scene {
     }
 
     fn costs(&self) -> BTreeMap<String, String> {
-        let cost = |value: &Value| value["annotations"][POD_DELETION_COST].as_str().unwrap_or_default().to_owned();
+        let cost =
+            |value: &Value| value["annotations"][POD_DELETION_COST].as_str().unwrap_or_default().to_owned();
         self.written().into_iter().map(|(name, metadata)| (name, cost(&metadata))).collect()
     }
 }
@@ -110,7 +118,8 @@ fn costs(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 fn zones() -> Value {
-    let zone = |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+    let zone =
+        |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
     json!([{"name": "a", "maxReplicas": 1, "requiredNodeSelector": zone("a")}, {"name": "b", "requiredNodeSelector": zone("b")}])
 }
 
@@ -128,7 +137,10 @@ fn scenario_2_costs_follow_the_order_of_the_subsets() {
     });
     assert_eq!(scene.costs(), costs(&[("p1", "200"), ("p2", "100")]), "one that is right is not written");
     assert_eq!(scene.counted()["subsetStatuses"], json!([item("a", 1, 2), item("b", 2, -1)]));
-    assert_eq!(scene.counted()["versionedSubsetStatuses"], json!({"versionIgnored": [item("a", 1, 2), item("b", 2, -1)]}));
+    assert_eq!(
+        scene.counted()["versionedSubsetStatuses"],
+        json!({"versionIgnored": [item("a", 1, 2), item("b", 2, -1)]})
+    );
 }
 
 #[test]
@@ -163,8 +175,12 @@ fn scenario_5_old_versions_leave_the_first_subset_first() {
     assert_eq!(scene.costs()["o1"], "200", "while the latest is not known, all are treated alike");
     scene.pods.remove(0);
     scene.pods.remove(0);
-    let scene = scene.status(json!({"versionedSubsetStatuses": {"old": [item("a", 1, 1), item("b", 1, -1)]}}));
-    assert_eq!(scene.counted()["versionedSubsetStatuses"].as_object().unwrap().keys().collect::<Vec<_>>(), ["new"]);
+    let scene =
+        scene.status(json!({"versionedSubsetStatuses": {"old": [item("a", 1, 1), item("b", 1, -1)]}}));
+    assert_eq!(
+        scene.counted()["versionedSubsetStatuses"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["new"]
+    );
 }
 
 #[test]
@@ -184,7 +200,10 @@ fn scenario_25_pods_that_were_there_before_are_adopted_by_their_zone() {
     assert_eq!(scene.costs(), costs(&[("a1", "200"), ("a2", "-100"), ("b1", "100"), ("u1", "-300")]));
     let written = scene.written();
     let mark = |name: &str| written[name]["annotations"]["apps.kruise.io/matched-workloadspread"].clone();
-    assert_eq!((mark("a2"), mark("b1")), (json!(r#"{"name":"ws","subset":"a"}"#), json!(r#"{"name":"ws","subset":"b"}"#)));
+    assert_eq!(
+        (mark("a2"), mark("b1")),
+        (json!(r#"{"name":"ws","subset":"a"}"#), json!(r#"{"name":"ws","subset":"b"}"#))
+    );
     assert!(mark("u1").is_null());
     assert_eq!(scene.counted()["subsetStatuses"], json!([item("a", 2, 0), item("b", 1, -1)]));
 }
@@ -196,7 +215,8 @@ fn scenario_26_metadata_of_the_patch_comes_onto_adopted_pods_unless_ignored() {
     let mut scene = Scene::new("CloneSet", subsets).pod("a1", "", as_is);
     let patched = &scene.written()["a1"];
     assert_eq!((&patched["labels"], &patched["annotations"]["k"]), (&json!({"subset": "a"}), &json!("v")));
-    scene.object["metadata"]["annotations"] = json!({"workloadspread.kruise.io/ignore-patch-existing-pods-metadata": "True"});
+    scene.object["metadata"]["annotations"] =
+        json!({"workloadspread.kruise.io/ignore-patch-existing-pods-metadata": "True"});
     let patched = &scene.written()["a1"];
     assert!(patched["labels"].is_null() && patched["annotations"]["k"].is_null());
     assert!(!patched["annotations"]["apps.kruise.io/matched-workloadspread"].is_null());
@@ -210,7 +230,10 @@ fn scenario_27_weights_choose_among_subsets_then_patches_then_places() {
         let mark = scene.written()["p"]["annotations"]["apps.kruise.io/matched-workloadspread"].clone();
         serde_json::from_str::<Value>(mark.as_str().unwrap()).unwrap()["subset"].as_str().unwrap().to_owned()
     };
-    let (a, b) = (json!({"name": "a", "preferredNodeSelector": preferring(10)}), json!({"name": "b", "preferredNodeSelector": preferring(90)}));
+    let (a, b) = (
+        json!({"name": "a", "preferredNodeSelector": preferring(10)}),
+        json!({"name": "b", "preferredNodeSelector": preferring(90)}),
+    );
     assert_eq!(adopted(json!([a, b])), "b");
     assert_eq!(adopted(json!([{"name": "a"}, {"name": "b"}])), "a");
     assert_eq!(adopted(json!([{"name": "a", "maxReplicas": 0}, {"name": "b"}])), "b");
@@ -222,7 +245,8 @@ fn scenario_27_weights_choose_among_subsets_then_patches_then_places() {
 #[test]
 fn taints_keep_a_pod_out_of_subsets_that_do_not_tolerate_them() {
     let taint = |key: &str, effect: &str| Taint { key: key.into(), value: "".into(), effect: effect.into() };
-    let tolerant = json!([{"name": "a"}, {"name": "b", "tolerations": [{"key": "gpu", "operator": "Exists"}]}]);
+    let tolerant =
+        json!([{"name": "a"}, {"name": "b", "tolerations": [{"key": "gpu", "operator": "Exists"}]}]);
     let adopted = |taints: Vec<Taint>| {
         let mut scene = Scene::new("CloneSet", tolerant.clone()).pod("p", "", as_is);
         scene.nodes.insert("na", ("a", taints));
@@ -231,12 +255,17 @@ fn taints_keep_a_pod_out_of_subsets_that_do_not_tolerate_them() {
     assert_eq!(adopted(vec![taint("gpu", "NoSchedule")]), "100");
     assert_eq!(adopted(vec![taint("other", "NoExecute")]), "-300");
     assert_eq!(adopted(vec![taint("other", "PreferNoSchedule")]), "200");
-    assert_eq!(adopted(vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")]), "200", "a cordon moves nobody");
+    assert_eq!(
+        adopted(vec![taint("node.kubernetes.io/unschedulable", "NoSchedule")]),
+        "200",
+        "a cordon moves nobody"
+    );
 }
 
 #[test]
 fn scenario_31_a_pod_that_found_no_place_is_left_alone_at_first() {
-    let created = |seconds: i64| move |pod: &mut Value| pod["metadata"]["creationTimestamp"] = json!(ago(seconds));
+    let created =
+        |seconds: i64| move |pod: &mut Value| pod["metadata"]["creationTimestamp"] = json!(ago(seconds));
     let scene = || Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 1}]));
     assert!(scene().pod("p", "", created(1)).written().is_empty());
     assert_eq!(scene().pod("p", "", created(8)).costs(), costs(&[("p", "100")]), "later it is adopted");
@@ -248,9 +277,14 @@ fn scenario_31_a_pod_that_found_no_place_is_left_alone_at_first() {
 #[test]
 fn scenario_38_pods_of_a_subset_that_is_gone_count_nowhere() {
     let scene = Scene::new("CloneSet", json!([{"name": "x", "maxReplicas": 3}, {"name": "b"}]));
-    let scene = scene.pod("p1", "a", as_is).status(json!({"versionedSubsetStatuses": {"versionIgnored": [item("a", 1, 2), item("b", 0, -1)]}}));
+    let scene = scene
+        .pod("p1", "a", as_is)
+        .status(json!({"versionedSubsetStatuses": {"versionIgnored": [item("a", 1, 2), item("b", 0, -1)]}}));
     assert_eq!(scene.costs(), costs(&[("p1", "-300")]));
-    assert_eq!(scene.counted()["versionedSubsetStatuses"]["versionIgnored"], json!([item("x", 0, 3), item("b", 0, -1)]));
+    assert_eq!(
+        scene.counted()["versionedSubsetStatuses"]["versionIgnored"],
+        json!([item("x", 0, 3), item("b", 0, -1)])
+    );
 }
 
 fn with_records(creating: Value, deleting: Value) -> Value {
@@ -273,7 +307,11 @@ fn scenario_24_a_pod_that_never_came_frees_its_place_after_30_seconds() {
     let waiting = scene(20);
     let mut expected = item("a", 1, 1);
     expected["creatingPods"] = json!({"p1": ago(20)});
-    assert_eq!(waiting.counted()["versionedSubsetStatuses"]["versionIgnored"][0], expected, "the other one is there");
+    assert_eq!(
+        waiting.counted()["versionedSubsetStatuses"]["versionIgnored"][0],
+        expected,
+        "the other one is there"
+    );
     assert_eq!(waiting.counted()["subsetStatuses"][0], item("a", 1, 2), "records are in the versions alone");
     assert_eq!(waiting.plan().next, Some(SignedDuration::from_secs(10)));
     let over = scene(31);
@@ -307,8 +345,10 @@ fn a_status_that_is_right_is_not_written_and_numbers_are_there_without_pods() {
 }
 
 fn adaptive(status: Value) -> Scene {
-    let mut scene = Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 2}, {"name": "b"}])).status(status);
-    scene.object["spec"]["scheduleStrategy"] = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}});
+    let mut scene =
+        Scene::new("CloneSet", json!([{"name": "a", "maxReplicas": 2}, {"name": "b"}])).status(status);
+    scene.object["spec"]["scheduleStrategy"] =
+        json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 30}});
     scene
 }
 
@@ -333,11 +373,13 @@ fn scenario_28_pods_without_a_node_are_replaced_in_the_next_subset() {
     assert!(early.plan().stuck.is_empty());
     assert_eq!(condition(&early.counted(), 0), ("True".into(), "Sufficient".into(), NOW.into()));
     let late = adaptive(json!({})).pod("p1", "a", pending(31)).pod("p2", "b", pending(31));
-    let stuck: Vec<String> = late.plan().stuck.iter().map(|stuck| stuck.pod.metadata.name.to_string()).collect();
+    let stuck: Vec<String> =
+        late.plan().stuck.iter().map(|stuck| stuck.pod.metadata.name.to_string()).collect();
     assert_eq!(stuck, ["p1"], "those of the last subset wait");
     assert_eq!(condition(&late.counted(), 0), ("False".into(), "PodUnschedulable".into(), NOW.into()));
     assert_eq!(condition(&late.counted(), 1), ("True".into(), "Sufficient".into(), NOW.into()));
-    let versioned = &late.counted()["versionedSubsetStatuses"]["versionIgnored"][0]["conditions"][0]["status"];
+    let versioned =
+        &late.counted()["versionedSubsetStatuses"]["versionIgnored"][0]["conditions"][0]["status"];
     assert_eq!(versioned, "False", "which admission reads");
     let words = "Failed to delete unschedulabe Pod shop/p1 in Subset a of WorkloadSpread shop/ws";
     assert_eq!(late.plan().stuck[0].on_failure, warning("DeletePodFailed", words.to_owned()));
@@ -355,12 +397,20 @@ fn scenario_29_a_subset_recovers_after_five_minutes() {
     assert_eq!(since(290).plan().next, Some(SignedDuration::from_secs(10)));
     assert_eq!(condition(&since(301).counted(), 0), ("True".into(), "Sufficient".into(), NOW.into()));
     let told = "Subset a of WorkloadSpread shop/ws is recovered from unschedulable to schedulable";
-    assert_eq!(since(301).plan().events, [crate::workload::event::normal("RecoverSchedulable", told.to_owned())]);
+    assert_eq!(
+        since(301).plan().events,
+        [crate::workload::event::normal("RecoverSchedulable", told.to_owned())]
+    );
 }
 
 #[test]
 fn scenario_30_without_the_adaptive_strategy_nobody_is_replaced() {
-    for strategy in [json!({}), json!({"type": "Fixed"}), json!({"type": "Adaptive"}), json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 0}})] {
+    for strategy in [
+        json!({}),
+        json!({"type": "Fixed"}),
+        json!({"type": "Adaptive"}),
+        json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 0}}),
+    ] {
         let mut scene = adaptive(json!({"subsetStatuses": []})).pod("p1", "a", pending(400));
         scene.object["spec"]["scheduleStrategy"] = strategy;
         assert!(scene.plan().stuck.is_empty());

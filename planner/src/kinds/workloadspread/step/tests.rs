@@ -39,7 +39,8 @@ fn decided(cluster: &Cluster, pod: &Value, findings: &Findings) -> Outcome {
 
 /// The Pod after a review in which it gets a place.
 fn placed(cluster: &Cluster, pod: &Value, subset: Option<&str>) -> Value {
-    let findings = Findings { place: Some(("ws".to_owned(), subset.map(str::to_owned))), ..Findings::default() };
+    let findings =
+        Findings { place: Some(("ws".to_owned(), subset.map(str::to_owned))), ..Findings::default() };
     match decided(cluster, pod, &findings) {
         Outcome::Decided(Verdict::Allow { edits, .. }) => {
             let mut pod = pod.clone();
@@ -62,7 +63,10 @@ fn a_place_is_asked_for_and_the_pod_is_changed_by_its_subset() {
     let Outcome::NeedsForSpread(need) = cluster.decide(&of_web()) else { panic!("no need") };
     let Need::Place(wanted) = *need else { panic!("{need:?}") };
     let event = PodEvent::Creation { id: "web-7".to_owned() };
-    assert_eq!(wanted.claim(Some(4)), Claim { version: "versionIgnored".to_owned(), replicas: Some(4), event });
+    assert_eq!(
+        wanted.claim(Some(4)),
+        Claim { version: "versionIgnored".to_owned(), replicas: Some(4), event }
+    );
     let pod = placed(&cluster, &of_web(), Some("a"));
     assert_eq!(mark(&pod), json!({"name": "ws", "subset": "a"}));
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "pool": "a"}));
@@ -110,7 +114,8 @@ fn scenario_19_a_single_subset_without_limit_asks_nobody() {
 #[test]
 fn owners_are_asked_for_only_where_a_target_may_be_above() {
     let list = r#"{"workloads":[{"group":"kubeflow.org","kind":"TFJob","subResources":[{"group":"kubeflow.org","kind":"Group"}]}]}"#;
-    let mut map = json!({"metadata": {"name": "kruise-configuration", "namespace": "kruise-system"}, "data": {}});
+    let mut map =
+        json!({"metadata": {"name": "kruise-configuration", "namespace": "kruise-system"}, "data": {}});
     map["data"][WHITE_LIST] = json!(list);
     let cluster = Cluster::new().apply(Watched::ConfigMap, &map);
     let cluster = spread(cluster, ("kubeflow.org/v1", "TFJob", "train"), json!([{"name": "a"}]));
@@ -126,7 +131,9 @@ fn owners_are_asked_for_only_where_a_target_may_be_above() {
         ..OwnerReference::default()
     };
     findings.owners.add(owner, Some(job));
-    let Outcome::Decided(Verdict::Allow { edits, .. }) = decided(&cluster, &pod, &findings) else { panic!("not decided") };
+    let Outcome::Decided(Verdict::Allow { edits, .. }) = decided(&cluster, &pod, &findings) else {
+        panic!("not decided")
+    };
     assert!(!edits.is_empty());
     let other = owned("apps/v1", "DaemonSet", "agents");
     assert_eq!(cluster.decide(&other), Outcome::Decided(Verdict::allow()), "a kind that nobody lists");
@@ -160,7 +167,8 @@ fn every_spread_of_the_namespace_is_explained() {
         "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x"}}});
     let cluster = cluster.apply(Watched::WorkloadSpread, &other);
     let object = of_web().to_string();
-    let (_, told) = explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
+    let (_, told) =
+        explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
     let told: Vec<String> = told.iter().map(ToString::to_string).collect();
     let expected = [
         "WorkloadSpread other: does not divide the Pods of its workload: spec.targetRef is another one",

@@ -25,7 +25,8 @@ pub(super) fn validate(spread: &WorkloadSpread, context: &Context<'_>, errors: &
         return;
     }
     let mut names = HashSet::new();
-    let mut quotas = Quotas { kind: None, percents: 0, goes_by_ordinal: spread.spec.target_ref.kind == "StatefulSet" };
+    let mut quotas =
+        Quotas { kind: None, percents: 0, goes_by_ordinal: spread.spec.target_ref.kind == "StatefulSet" };
     for (index, subset) in subsets.iter().enumerate() {
         let path = path.index(index);
         if subset.name.is_empty() {
@@ -85,11 +86,10 @@ fn validate_patch(subset: &Subset, context: &Context<'_>, path: &FieldPath, erro
         return;
     };
     let template = with_claims(template, target);
-    let merged =
-        match strategic_merge::merge(&template.to_string(), patch.get(), &table::POD_TEMPLATE_SPEC) {
-            Ok(merged) => merged,
-            Err(error) => return errors.push(refused(format!("failed to merge patch: {error}"))),
-        };
+    let merged = match strategic_merge::merge(&template.to_string(), patch.get(), &table::POD_TEMPLATE_SPEC) {
+        Ok(merged) => merged,
+        Err(error) => return errors.push(refused(format!("failed to merge patch: {error}"))),
+    };
     let merged: Value = match serde_json::from_str(&merged) {
         Ok(merged) => merged,
         Err(error) => return errors.push(refused(format!("failed to unmarshal: {error}"))),
@@ -134,7 +134,9 @@ impl Quotas {
         }
         let number = match max {
             IntOrString::Int(number) => Some(i64::from(*number)),
-            IntOrString::String(text) => text.strip_suffix('%').and_then(|digits| digits.parse::<i32>().ok()).map(i64::from),
+            IntOrString::String(text) => {
+                text.strip_suffix('%').and_then(|digits| digits.parse::<i32>().ok()).map(i64::from)
+            }
         };
         let Some(number) = number.filter(|number| *number >= 0) else {
             return refused("maxReplicas is not valid for subset");

@@ -46,7 +46,8 @@ fn a_plain_spread_is_accepted_in_both_versions() {
     assert_eq!(said(&plain), "");
     assert_eq!(subsets(json!([{"name": "a"}])), "");
     plain["apiVersion"] = json!("apps.kruise.io/v1alpha1");
-    plain["spec"]["subsets"][0]["requiredNodeSelectorTerm"] = json!({"matchExpressions": [{"key": "zone", "operator": "Near"}]});
+    plain["spec"]["subsets"][0]["requiredNodeSelectorTerm"] =
+        json!({"matchExpressions": [{"key": "zone", "operator": "Near"}]});
     assert_says(&said(&plain), "spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator");
     plain["apiVersion"] = json!("apps.kruise.io/v9");
     assert_says(&said(&plain), "failed to convert v1alpha1 WorkloadSpread to v1beta1");
@@ -55,7 +56,11 @@ fn a_plain_spread_is_accepted_in_both_versions() {
 #[test]
 fn scenario_8_shares_add_up_to_a_hundred() {
     let shares = |shares: &[Value]| {
-        let list: Value = shares.iter().enumerate().map(|(index, max)| json!({"name": format!("s{index}"), "maxReplicas": max})).collect();
+        let list: Value = shares
+            .iter()
+            .enumerate()
+            .map(|(index, max)| json!({"name": format!("s{index}"), "maxReplicas": max}))
+            .collect();
         subsets(list)
     };
     assert_says(&shares(&[json!("40%"), json!("70%")]), "exceeds 100%");
@@ -74,7 +79,8 @@ fn scenario_9_quotas_are_all_numbers_or_all_shares() {
     assert_says(&said, "spec.subsets[1].maxReplicas");
     assert_says(&said, "the maxReplicas type of all subsets must be the same");
     assert!(!said.contains("subsets[2]"), "{said}");
-    let share = spread(("apps/v1", "StatefulSet", "db"), json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]));
+    let share =
+        spread(("apps/v1", "StatefulSet", "db"), json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]));
     assert_says(&super::tests::said(&share), "the maxReplicas type must be Int for StatefulSet");
 }
 
@@ -104,12 +110,14 @@ fn scenario_11_the_target_stays() {
 
 #[test]
 fn scenario_12_targets_are_known_or_listed() {
-    let target = |api_version: &str, kind: &str| said(&spread((api_version, kind, "web"), json!([{"name": "a"}])));
+    let target =
+        |api_version: &str, kind: &str| said(&spread((api_version, kind, "web"), json!([{"name": "a"}])));
     assert_says(&target("apps/v1", "CloneSet"), "TargetReference is not valid for CloneSet.");
     assert_says(&target("batch/v1", "Deployment"), "TargetReference is not valid for Deployment.");
     assert_says(&target("argoproj.io/v1", "Rollout"), "TargetReference's GroupKind is not permitted.");
     assert_eq!(target("example.com/v3", "Rollout"), "");
-    for known in [("batch/v1", "Job"), ("apps.kruise.io/v1alpha1", "StatefulSet"), ("apps/v1", "ReplicaSet")] {
+    for known in [("batch/v1", "Job"), ("apps.kruise.io/v1alpha1", "StatefulSet"), ("apps/v1", "ReplicaSet")]
+    {
         assert_eq!(target(known.0, known.1), "");
     }
     assert_says(&target("", "Deployment"), "empty TargetReference is not valid for WorkloadSpread.");
@@ -117,7 +125,8 @@ fn scenario_12_targets_are_known_or_listed() {
     none["spec"].as_object_mut().unwrap().remove("targetRef");
     assert_says(&said(&none), "spec.targetRef: Required value: no targetRef defined in WorkloadSpread");
     let gates = FeatureGates::default();
-    let context = Context { others: &[], custom: Err("broken"), target: None, gates: &gates, allow_privileged: true };
+    let context =
+        Context { others: &[], custom: Err("broken"), target: None, gates: &gates, allow_privileged: true };
     let rollout = spread(("example.com/v3", "Rollout", "web"), json!([{"name": "a"}]));
     let Verdict::Deny(denial) = review(&rollout.to_string(), None, &context) else { panic!("allowed") };
     assert_says(&denial.message, "Internal error: broken");
@@ -126,15 +135,18 @@ fn scenario_12_targets_are_known_or_listed() {
 #[test]
 fn scenario_13_the_adaptive_strategy_has_its_limits() {
     let strategy = |count: usize, strategy: Value, last: Value| {
-        let subsets: Value = (0..count).map(|index| {
-            let max = if index + 1 == count { last.clone() } else { json!(1) };
-            json!({"name": format!("s{index}"), "maxReplicas": max})
-        }).collect();
+        let subsets: Value = (0..count)
+            .map(|index| {
+                let max = if index + 1 == count { last.clone() } else { json!(1) };
+                json!({"name": format!("s{index}"), "maxReplicas": max})
+            })
+            .collect();
         let mut spread = spread(web(), subsets);
         spread["spec"]["scheduleStrategy"] = strategy;
         said(&spread)
     };
-    let seconds = |seconds: i64| json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}});
+    let seconds =
+        |seconds: i64| json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}});
     assert_eq!(strategy(3, seconds(147), Value::Null), "");
     assert_says(&strategy(3, seconds(148), Value::Null), "rescheduleCriticalSeconds > 147 is not permitted");
     assert_says(&strategy(3, seconds(-1), Value::Null), "rescheduleCriticalSeconds < 0");
@@ -148,24 +160,40 @@ fn scenario_13_the_adaptive_strategy_has_its_limits() {
 
 #[test]
 fn subsets_have_names_of_their_own() {
-    assert_says(&subsets(json!([])), "spec.subsets: Required value: subsets number must >= 1 in WorkloadSpread");
+    assert_says(
+        &subsets(json!([])),
+        "spec.subsets: Required value: subsets number must >= 1 in WorkloadSpread",
+    );
     assert_says(&subsets(json!([{"name": ""}])), "spec.subsets[0].name: Invalid value: \"\"");
     assert_says(&subsets(json!([{"name": "a"}, {"name": "a"}])), "duplicated subset name a");
 }
 
 #[test]
 fn placement_follows_the_rules_for_pods() {
-    let expression = |values: Value| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": values}]});
+    let expression =
+        |values: Value| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": values}]});
     let one = |field: &str, value: Value| {
         let mut subset = json!({"name": "a"});
         subset[field] = value;
         subsets(json!([subset]))
     };
     assert_eq!(one("requiredNodeSelector", expression(json!(["a"]))), "");
-    assert_says(&one("requiredNodeSelector", expression(json!(["a b"]))), "spec.subsets[0].requiredNodeSelector.matchExpressions[0].values[0]");
-    assert_eq!(one("preferredNodeSelector", json!([{"weight": 1, "preference": expression(json!(["a b"]))}])), "");
-    assert_says(&one("preferredNodeSelector", json!([{"weight": 101, "preference": {}}])), "must be in the range 1-100");
-    assert_says(&one("tolerations", json!([{"operator": "Equal"}])), "spec.subsets[0].tolerations[0].operator");
+    assert_says(
+        &one("requiredNodeSelector", expression(json!(["a b"]))),
+        "spec.subsets[0].requiredNodeSelector.matchExpressions[0].values[0]",
+    );
+    assert_eq!(
+        one("preferredNodeSelector", json!([{"weight": 1, "preference": expression(json!(["a b"]))}])),
+        ""
+    );
+    assert_says(
+        &one("preferredNodeSelector", json!([{"weight": 101, "preference": {}}])),
+        "must be in the range 1-100",
+    );
+    assert_says(
+        &one("tolerations", json!([{"operator": "Equal"}])),
+        "spec.subsets[0].tolerations[0].operator",
+    );
     assert_eq!(one("tolerations", json!([{"operator": "Exists"}])), "");
 }
 
@@ -182,14 +210,18 @@ fn a_patch_has_to_make_sound_pods_of_the_template() {
     let unknown = json!({"spec": {"containers": [{"name": "main", "volumeMounts": [{"name": "none", "mountPath": "/d"}]}]}});
     assert_says(&patched(unknown.clone(), Some(&target)), "spec.subsets[0].patch");
     assert_eq!(patched(unknown, None), "", "there is no template to try it on");
-    assert_says(&patched(json!({"spec": {"containers": [{"image": "x"}]}}), Some(&target)), "failed to merge patch: ");
+    assert_says(
+        &patched(json!({"spec": {"containers": [{"image": "x"}]}}), Some(&target)),
+        "failed to merge patch: ",
+    );
     assert_says(&patched(json!([1]), Some(&target)), "failed to merge patch: ");
 }
 
 #[test]
 fn a_filter_has_a_sound_selector() {
     let mut spread = spread(web(), json!([{"name": "a"}]));
-    spread["spec"]["targetFilter"] = json!({"selector": {"matchExpressions": [{"key": "app", "operator": "In"}]}});
+    spread["spec"]["targetFilter"] =
+        json!({"selector": {"matchExpressions": [{"key": "app", "operator": "In"}]}});
     assert_says(&said(&spread), "spec.targetFilter: Invalid value");
 }
 
