@@ -19,8 +19,19 @@
 //!    it has is not taken twice.
 
 use api::Raw;
+use api::raw_object::RawObject;
 use jiff::Timestamp;
 use serde::Deserialize;
+
+/// What is kept of an object whose status is claimed from: all but `metadata.managedFields`.
+///
+/// # Errors
+/// The text is no object.
+pub fn kept(object: &str) -> Result<Raw, serde_json::Error> {
+    let mut kept = RawObject::parse(object)?;
+    kept.edit_object("metadata", |metadata| drop(metadata.remove("managedFields")));
+    Raw::parse(kept.to_string())
+}
 
 /// What is decided about claims on one state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,12 +49,11 @@ async fn scenarios_21_23_and_37_a_deleted_pod_gives_its_place_back_at_once() {
 
 #[tokio::test]
 async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_refused() {
-    let (field, set, spread, pods) = full("ws-evict").await;
+    let (field, _set, spread, pods) = full("ws-evict").await;
     assert_eq!(field.evict(name(&pods[0]), json!({})).await.0, 201);
     field.pod(name(&pods[0])).gone().await;
     field.placed(&[("a", 3)]).await;
     field.ready(3).await;
-    set.get().await;
     let budget = object("policy/v1", "PodDisruptionBudget", "keep")
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}));

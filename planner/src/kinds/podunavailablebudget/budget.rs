@@ -6,7 +6,6 @@ use api::Raw;
 use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
 use api::kinds::Time;
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
-use api::raw_object::RawObject;
 use jiff::Timestamp;
 
 use super::reason::Reason;
@@ -15,6 +14,7 @@ use crate::pod::selector::PodSelector;
 use crate::text::selector::{Labels, SelectorError};
 use crate::workload::found::FoundWorkload;
 use crate::workload::namespaced::Entry;
+use crate::workload::reservation;
 use crate::workload::target::Workload;
 
 /// A budget of the cluster.
@@ -41,9 +41,7 @@ pub(crate) struct Scope {
 impl Budget {
     pub(crate) fn read(object: &str) -> Result<Self, serde_json::Error> {
         let budget: PodUnavailableBudget = serde_json::from_str(object)?;
-        let mut kept = RawObject::parse(object)?;
-        kept.edit_object("metadata", |metadata| drop(metadata.remove("managedFields")));
-        Ok(Self { object: Raw::parse(kept.to_string())?, scope: Scope::of(&budget) })
+        Ok(Self { object: reservation::kept(object)?, scope: Scope::of(&budget) })
     }
 
     /// Why the selector can't be used, if so.

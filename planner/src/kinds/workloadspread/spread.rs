@@ -10,6 +10,7 @@ use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
 use crate::text::percent::{Rounding, scaled};
 use crate::text::selector::{Labels, Selector, SelectorError};
 use crate::workload::namespaced::Entry;
+use crate::workload::reservation;
 use crate::workload::target::Workload;
 
 /// The condition of a subset: whether its Pods find a node.
@@ -46,7 +47,7 @@ impl Spread {
         let target = Workload::from(&object.spec.target_ref).into_owned();
         let selector = object.spec.target_filter.as_ref().and_then(|filter| filter.selector.as_ref());
         let filter = selector.map_or_else(|| Ok(Selector::default()), Selector::compile);
-        Ok(Self(Arc::new(Inner { object, target, filter, text: Raw::parse(text)? })))
+        Ok(Self(Arc::new(Inner { object, target, filter, text: reservation::kept(text)? })))
     }
 
     /// The object.
@@ -54,7 +55,7 @@ impl Spread {
         &self.0.object
     }
 
-    /// Its text.
+    /// Its text, but for `metadata.managedFields`.
     pub fn text(&self) -> &Raw {
         &self.0.text
     }
