@@ -17,6 +17,8 @@ async fn two(server: &ApiServer, prefix: &str, spec: Value) -> (Shop, Stored, [S
     (shop, budget, pods)
 }
 
+const RESIZE: &str = "vpodresize.kb.io";
+
 /// Asks for another image.
 async fn roll(pod: &Stored, image: &str) -> (u16, Value) {
     let mut containers = pod.get().await.1["spec"]["containers"].clone();
@@ -96,7 +98,7 @@ async fn gates_choose_what_is_checked() {
     a.deleted().await;
     budget.patch(&json!({"spec": {"protectOperations": ["RESIZE"]}})).await;
     counted(&budget, [0, 1, 2, 2]).await;
-    assert_refused(&resize(&b, "120m").await, DELETION);
+    assert_refused(&resize(&b, "120m").await, RESIZE);
     assert_passed(&roll(&b, "nginx:1.26").await);
 }
 
@@ -105,5 +107,5 @@ async fn gates_choose_what_is_checked() {
 async fn a_resize_is_an_update_without_its_gate() {
     let spec = json!({"maxUnavailable": 0});
     let (_, _, [pod, _]) = two(&guarded().await.server, "budget-resize", spec).await;
-    assert_refused(&resize(&pod, "110m").await, DELETION);
+    assert_refused(&resize(&pod, "110m").await, RESIZE);
 }
