@@ -81,7 +81,8 @@ async fn define(server: &ApiServer, kind: &str) {
 /// A namespace with a workload `web`, its WorkloadSpread `ws`, and a node in each of the zones `a` and `b`.
 struct Field {
     shop: Shop,
-    nodes: FakeNodes,
+    /// They end with the test.
+    _nodes: FakeNodes,
 }
 
 impl Field {
@@ -94,7 +95,7 @@ impl Field {
             options.label(index, "zone", zone).label(index, "field", &shop.namespace)
         });
         let nodes = FakeNodes::start(shop.client.clone(), options).await;
-        Self { shop, nodes }
+        Self { shop, _nodes: nodes }
     }
 
     /// The workload `web`, whose Pods run on the nodes of this test.
