@@ -81,6 +81,7 @@ async fn define(server: &ApiServer, kind: &str) {
 /// A namespace with a workload `web`, its WorkloadSpread `ws`, and a node in each of the zones `a` and `b`.
 struct Field {
     shop: Shop,
+    /// They end with the test.
     _nodes: FakeNodes,
 }
 
