@@ -130,6 +130,7 @@ pub async fn run(context: Context) {
     caches.count(NAME, KIND, &controller, |all| all.distributions.len());
     caches.count("distributed-secrets", SECRETS.kind, &controller, |all| all.secrets.len());
     caches.count("distributed-configmaps", CONFIG_MAPS.kind, &controller, |all| all.config_maps.len());
+    caches.count("target-namespaces", NAMESPACES.kind, &controller, |all| all.namespaces.len());
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.resourcedistribution_workers };
     let light = metadata_only(client.clone());

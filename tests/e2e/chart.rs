@@ -100,6 +100,17 @@ fn a_gate_brings_its_rights_in_every_form_that_the_program_understands() {
     }
 }
 
+/// docs/behaviour/resourcedistribution.md#feature-gate.
+#[test]
+fn only_the_gate_of_resource_distributions_brings_rights_on_all_secrets() {
+    for (gates, expected) in [("", 0), ("ResourceDistributionGate=true", 1), ("AllBeta=true", 1)] {
+        let objects = render(&[&format!("featureGates={gates}")]);
+        let rules =
+            of_kind(&objects, "ClusterRole").into_iter().flat_map(|role| role["rules"].as_array().unwrap());
+        assert_eq!(rules.filter(|rule| holds(&rule["resources"], "secrets")).count(), expected, "{gates}");
+    }
+}
+
 /// docs/behaviour/server.md#rights.
 #[test]
 fn roles_have_no_wildcard_and_no_secrets_outside_the_install_namespace() {
