@@ -4,6 +4,7 @@ use super::*;
 use crate::support::shared;
 
 const UNAVAILABLE: &str = "unavailable-pod.kruise.io/x";
+const RESIZE: &str = "vpodresize.kb.io";
 
 /// Two Pods that serve, with a budget over them.
 async fn two(server: &ApiServer, prefix: &str, spec: Value) -> (Shop, Stored, [Stored; 2]) {
@@ -16,8 +17,6 @@ async fn two(server: &ApiServer, prefix: &str, spec: Value) -> (Shop, Stored, [S
     counted(&budget, [away, 2, 2 - away, 2]).await;
     (shop, budget, pods)
 }
-
-const RESIZE: &str = "vpodresize.kb.io";
 
 /// Asks for another image.
 async fn roll(pod: &Stored, image: &str) -> (u16, Value) {
