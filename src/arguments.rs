@@ -95,9 +95,18 @@ pub(crate) struct ServeArguments {
     /// SidecarSets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarset_workers: u16,
+    /// WorkloadSpreads that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workloadspread_workers: u16,
+    /// Kinds of workloads, with commas between them, whose Pods have quotas in WorkloadSpreads for each version
+    #[arg(long, default_value = "deployment,replicaset")]
+    pub ws_enabled_versioned_status: String,
     /// Pods that the SidecarTerminator looks at at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarterminator_workers: u16,
+    /// ResourceDistributions that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub resourcedistribution_workers: u16,
     /// PodUnavailableBudgets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub podunavailablebudget_workers: u16,
@@ -141,10 +150,9 @@ accepted! {
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
-    podprobemarker_workers resourcedistribution_workers
-    statefulset_workers uniteddeployment_workers workloadspread_workers
+    podprobemarker_workers statefulset_workers uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
-    nodeimage_creation_delay ws_enabled_versioned_status expectation_timeout rate_limiter_base_delay
+    nodeimage_creation_delay expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
     log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size
     add_dir_header skip_headers skip_log_headers one_output log_backtrace_at

@@ -1,8 +1,10 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
-//! next; and which SidecarSets are in which Pods, and why. It reads the objects from the API server, decides
+//! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; and which
+//! namespaces have the copy of a ResourceDistribution. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
 mod budget;
+mod distribution;
 mod sidecars;
 mod workload;
 
@@ -50,6 +52,9 @@ enum Kind {
     /// Explain which Pods a PodUnavailableBudget counts, who uses it up, and when it gives again
     #[command(name = "podunavailablebudget", visible_alias = "pub")]
     Budget(WorkloadArguments),
+    /// Explain which namespaces have the copy of a ResourceDistribution, and what is wrong in the others
+    #[command(name = "resourcedistribution", visible_alias = "distributor")]
+    ResourceDistribution(Target),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -120,6 +125,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
             arguments.target.with_cluster(async |client, namespace| {
                 budget::of_budget(client, namespace, &arguments.target, &gates).await
             })?
+        }
+        Kind::ResourceDistribution(target) => {
+            target.with_cluster(async |client, _| distribution::of_distribution(client, target).await)?
         }
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };

@@ -20,6 +20,7 @@ use cluster::files::Objects;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
 use planner::kinds::podunavailablebudget::reserve::Rules;
+use planner::kinds::workloadspread::places::Places;
 use planner::text::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
@@ -123,6 +124,7 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         metrics: Metrics::new()?,
         protection_log: ProtectionLog::disabled(),
         budgets,
+        spreads: Reservations::new(None, Places),
         refusals: None,
         clock: Arc::new(|| Moment { now: jiff::Timestamp::now(), seed: 0 }),
     })

@@ -20,6 +20,7 @@ use cluster::requests::Requests;
 use cluster::reservation::Reservations;
 use cluster::{Lookup, feed};
 use planner::kinds::podunavailablebudget::reserve::Rules;
+use planner::kinds::workloadspread::places::Places;
 use planner::server::world::World;
 use planner::text::moment::Moment;
 use tokio::net::TcpListener;
@@ -81,7 +82,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     let connector = Connector::new(configuration, Requests::register(metrics.registry())?);
     let client = connector.connect("kruise-manager")?;
 
-    let world = World::new(&settings.install_namespace);
+    let world = World::new(&settings.install_namespace).versioning(settings.controllers.versioned.clone());
     let index = feed::awaiting(world.clone(), &settings.gates);
     let mut feeding = {
         let (client, index, namespace) = (client.clone(), index.clone(), settings.install_namespace.clone());
@@ -99,6 +100,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
+        spreads: Reservations::new(Some(client.clone()), Places),
         budgets: Reservations::new(Some(client.clone()), Rules::new(&settings.gates)),
         refusals: Some(Refusals::new(Recorder::new(
             client.clone(),

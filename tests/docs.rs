@@ -63,6 +63,12 @@ impl Reader {
         std::fs::write(reader.folder.path().join("kubeconfig"), kubeconfig).unwrap();
         let context = format!("kubectl config set-context --current --namespace={namespace}");
         reader.shell(&context).await.success();
+        reader
+    }
+
+    /// [`Reader::open`], for a page about CloneSets.
+    async fn open_with_defaults(server: &ApiServer, namespace: &str, page: &str) -> Self {
+        let reader = Self::open(server, namespace, page).await;
         reader.defaults().await;
         reader
     }
@@ -99,11 +105,11 @@ impl Reader {
         printed
     }
 
-    async fn shell(&self, commands: &str) -> Output {
+    /// Runs commands as a user's shell does; one that fails ends them.
+    pub async fn shell(&self, commands: &str) -> Output {
         self.shell_with_input(commands, "").await
     }
 
-    /// Runs commands as a user's shell does; one that fails ends them.
     async fn shell_with_input(&self, commands: &str, input: &str) -> Output {
         let kubectl = kit::binaries::path("kubectl");
         let folder = |program: &Path| program.parent().unwrap().display().to_string();
@@ -223,7 +229,7 @@ fn assert_updated_in_place(before: &Life, after: &Life, container: &str, image: 
 
 /// Goes through `cloneset.md`.
 pub async fn cloneset(server: &ApiServer, namespace: &str) {
-    let mut page = Reader::open(server, namespace, "cloneset.md").await;
+    let mut page = Reader::open_with_defaults(server, namespace, "cloneset.md").await;
     let printed = page.read("Deploy").await;
     assert!(printed.contains(&format!("CloneSet {namespace}/web: complete")), "{printed}");
     let first = page.pods("web").await;
@@ -315,7 +321,7 @@ async fn updates(page: &mut Reader, before: BTreeMap<String, Life>) {
 
 /// Goes through `in-place-update.md`.
 pub async fn in_place_update(server: &ApiServer, namespace: &str) {
-    let mut page = Reader::open(server, namespace, "in-place-update.md").await;
+    let mut page = Reader::open_with_defaults(server, namespace, "in-place-update.md").await;
     page.read("Grace period").await;
     let pods = page.pods("graceful").await;
     let pod = pods.values().next().unwrap();

@@ -124,6 +124,16 @@ pub const SIDECARSET_PODS: &str = "kutter.io/sidecarset-pods";
 /// they are evicted, so that they come back with them. Without it none is.
 pub const EVICT_MISSED_PODS: &str = "kutter.io/evict-missed-pods";
 
+/// On a Pod: JSON with the WorkloadSpread and the subset that it belongs to.
+pub const MATCHED_WORKLOADSPREAD: &str = "apps.kruise.io/matched-workloadspread";
+
+/// On a WorkloadSpread: `true` keeps labels and annotations of a subset's patch from Pods that were there before.
+pub const IGNORE_PATCH_EXISTING_PODS_METADATA: &str =
+    "workloadspread.kruise.io/ignore-patch-existing-pods-metadata";
+
+/// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
 /// On a copy of a ResourceDistribution: the hexadecimal SHA-256 of `spec.resource`, byte for byte as the API
 /// server delivered it. Clients compare it with the hash of what they read.
 pub const DISTRIBUTED_HASH: &str = "kruise.io/resourcedistribution.resource.hashcode";

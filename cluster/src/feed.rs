@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use api::kinds::podprobemarker;
+use api::kinds::{podprobemarker, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::utils::Backoff;
@@ -42,6 +42,9 @@ fn kinds(gates: &FeatureGates) -> Vec<Watched> {
     if gates.enabled(Feature::EnablePodProbeMarkerOnServerless) {
         kinds.push(Watched::PodProbeMarker);
     }
+    if gates.enabled(Feature::WorkloadSpread) {
+        kinds.push(Watched::WorkloadSpread);
+    }
     kinds
 }
 
@@ -63,6 +66,10 @@ fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<Watche
         Watched::PodUnavailableBudget => (everywhere(BUDGETS), config),
         Watched::PodProbeMarker => {
             use podprobemarker::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
+        }
+        Watched::WorkloadSpread => {
+            use workloadspread::{API_VERSION, KIND, PLURAL};
             (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
         }
     }
@@ -209,6 +216,8 @@ mod tests {
     fn features_that_are_off_cost_no_watch() {
         let kinds = |flags: &str| kinds(&FeatureGates::parse(flags, "").unwrap());
         let (budget, marker) = (Watched::PodUnavailableBudget, Watched::PodProbeMarker);
+        let spread = Watched::WorkloadSpread;
+        assert!(kinds("").contains(&spread) && !kinds("WorkloadSpread=false").contains(&spread));
         assert!(kinds("").contains(&budget) && !kinds("").contains(&marker));
         assert!(!kinds("PodUnavailableBudgetDeleteGate=false").contains(&budget));
         let updates = "PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true";

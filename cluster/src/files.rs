@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use api::kinds::{podprobemarker, podunavailablebudget};
+use api::kinds::{podprobemarker, podunavailablebudget, workloadspread};
 use api::raw_object::{RawNode, RawObject};
 use planner::server::world::{Watched, World};
 use serde::Deserialize;
@@ -236,12 +236,20 @@ impl Objects {
                 // What is read of these two is the same in all their versions.
                 (api::POLICY_GROUP, podunavailablebudget::KIND) => Watched::PodUnavailableBudget,
                 (api::APPS_GROUP, podprobemarker::KIND) => Watched::PodProbeMarker,
+                (api::APPS_GROUP, workloadspread::KIND) => Watched::WorkloadSpread,
                 _ => continue,
             };
             let stored = match kind {
                 Watched::SidecarSet => convert(object),
                 Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
                     object.in_namespace(default_namespace)
+                }
+                Watched::WorkloadSpread => {
+                    let placed = object.in_namespace(default_namespace);
+                    placed.and_then(|object| {
+                        let stored = api::conversion::convert(&object, workloadspread::API_VERSION).ok()?;
+                        Some(stored.get().to_owned())
+                    })
                 }
                 Watched::Namespace | Watched::ControllerRevision | Watched::ConfigMap => {
                     Some(object.json.clone())

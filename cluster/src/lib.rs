@@ -12,6 +12,7 @@
 
 pub mod cache_sizes;
 pub mod client;
+pub mod discovery;
 pub mod election;
 pub mod error;
 pub mod events;

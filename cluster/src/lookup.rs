@@ -1,7 +1,10 @@
 //! Questions to the cluster that the index does not answer: bounded in time, and asked once for all
 //! who ask at the same time.
 
+mod owners;
 mod protected;
+
+use owners::Owners;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::ApiError;
 use crate::client::METADATA_LIST;
+use crate::discovery::Discovery;
 use crate::files::Objects;
 use crate::list::{List, query};
 use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
@@ -59,6 +63,8 @@ enum Source {
 
 struct Live {
     client: Client,
+    discovery: Discovery,
+    owners: std::sync::Mutex<Owners>,
     namespaces: Mutex<HashMap<String, SharedNamespace>>,
 }
 
@@ -93,7 +99,12 @@ impl Item {
 impl Lookup {
     /// Asks the API server.
     pub fn cluster(client: Client) -> Self {
-        Self(Arc::new(Source::Cluster(Live { client, namespaces: Mutex::default() })))
+        Self(Arc::new(Source::Cluster(Live {
+            client,
+            discovery: Discovery::default(),
+            owners: std::sync::Mutex::default(),
+            namespaces: Mutex::default(),
+        })))
     }
 
     /// Answers from objects read from files.

@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use kube::core::{ApiResource, GroupVersionKind};
+use planner::kinds::resourcedistribution::resource::ResourceKind;
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,14 @@ pub const BUDGETS: Resource<'_> = {
 };
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
+
+/// What ResourceDistributions distribute.
+pub fn distributed(kind: ResourceKind) -> Resource<'static> {
+    match kind {
+        ResourceKind::Secret => SECRETS,
+        ResourceKind::ConfigMap => CONFIG_MAPS,
+    }
+}
 
 impl<'a> Resource<'a> {
     /// The kind `kind` of this API version, which paths call `plural`.

@@ -36,6 +36,14 @@ pub enum ReconcileError {
     /// A defect of ours.
     #[error("a defect of the controller: {0}")]
     Panicked(String),
+    /// Some namespaces could not be brought on; the others were.
+    #[error("{failed} namespaces failed, the first: {first}")]
+    Namespaces {
+        /// How many.
+        failed: usize,
+        /// Name and problem of the first of them.
+        first: String,
+    },
     /// Some Pods could not be brought on; the others were.
     #[error("{failed} Pods failed, the first: {first}")]
     Pods {

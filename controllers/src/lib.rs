@@ -16,9 +16,11 @@ pub mod cloneset;
 pub mod launch_priority;
 pub mod pod_readiness;
 pub mod podunavailablebudget;
+pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod storage_version;
+pub mod workloadspread;
 
 pub mod created_pods;
 pub mod metrics;
@@ -34,6 +36,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
 use kit::double as fake;
 use kube::Client;
+use planner::kinds::workloadspread::version::VersionedKinds;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -78,8 +81,33 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
+    /// ResourceDistributions that are reconciled at a time.
+    pub resourcedistribution_workers: usize,
+    /// WorkloadSpreads that are reconciled at a time.
+    pub workloadspread_workers: usize,
+    /// The kinds whose Pods have quotas in WorkloadSpreads for each version.
+    pub versioned: VersionedKinds,
     /// PodUnavailableBudgets that are reconciled at a time.
     pub podunavailablebudget_workers: usize,
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Those of tests: each controller has one worker.
+    pub(crate) fn of_one_worker() -> Self {
+        Self {
+            gates: FeatureGates::default(),
+            install_namespace: "kruise-system".to_owned(),
+            cloneset_workers: 1,
+            cloneset_scaling_exclude_preparing_delete: false,
+            sidecarset_workers: 1,
+            sidecarterminator_workers: 1,
+            resourcedistribution_workers: 1,
+            workloadspread_workers: 1,
+            versioned: VersionedKinds::default(),
+            podunavailablebudget_workers: 1,
+        }
+    }
 }
 
 /// Runs every controller whenever this replica leads; ends when the election does. Stopping in the
@@ -165,9 +193,15 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(pod_readiness::run(context.clone(), pods.clone()));
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
-    tasks.spawn(cloneset::run(context.clone(), stores));
+    tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    if workloadspread::is_on(context) {
+        tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
+    }
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
+    }
+    if context.settings.gates.enabled(Feature::ResourceDistributionGate) {
+        tasks.spawn(resourcedistribution::run(context.clone()));
     }
     tasks.spawn(storage_version::run(context.client.clone()));
     tasks
@@ -248,21 +282,12 @@ mod tests {
     #[tokio::test]
     async fn controllers_without_an_election_lead() {
         let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
-        let settings = Settings {
-            gates: FeatureGates::default(),
-            install_namespace: "kruise-system".to_owned(),
-            cloneset_workers: 1,
-            cloneset_scaling_exclude_preparing_delete: false,
-            sidecarset_workers: 1,
-            sidecarterminator_workers: 1,
-            podunavailablebudget_workers: 1,
-        };
         let context = Context {
             evicting: client.clone(),
             client,
             metrics: Arc::new(metrics()),
             index: Arc::new(Index::fixed(planner::server::world::World::new("kruise-system"))),
-            settings: Arc::new(settings),
+            settings: Arc::new(Settings::of_one_worker()),
         };
         let running = tokio::spawn(run_unelected(context.clone()));
         while !context.metrics.leads() {

@@ -24,7 +24,7 @@ pub mod events;
 mod executor;
 pub(crate) mod finder;
 pub(crate) mod memory;
-mod nodes;
+pub(crate) mod nodes;
 pub mod pods;
 pub mod queue;
 mod reading;

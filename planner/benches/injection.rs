@@ -10,7 +10,7 @@ use api::features::FeatureGates;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use planner::pod::review::{Operation, PodReview};
-use planner::server::pod_review::{Outcome, mutate};
+use planner::server::pod_review::{Known, Outcome, mutate};
 use planner::server::world::{Watched, World};
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
@@ -103,7 +103,7 @@ fn injection(criterion: &mut Criterion) {
     for count in [0, 1, 2, 100, 1_000] {
         let world = world(count);
         group.bench_function(BenchmarkId::new("sidecar_sets", count), |bencher| {
-            bencher.iter(|| match mutate(black_box(&review), &world, None, &gates, moment) {
+            bencher.iter(|| match mutate(black_box(&review), &world, Known::default(), &gates, moment) {
                 Outcome::Decided(Verdict::Allow { edits, .. }) => edits.to_json(),
                 outcome => panic!("{outcome:?}"),
             });

@@ -15,3 +15,4 @@ pub mod podunavailablebudget;
 pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
+pub mod workloadspread;

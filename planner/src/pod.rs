@@ -5,6 +5,7 @@
 //!   review             a Pod under review in admission: what is read of it, and the edits made to it
 //!   disruption         a request that removes or changes a running Pod, as admission gets it
 //!   observed, write    a Pod as controllers remember it, and what they change in it
+//!   node_fit           on which Nodes a Pod may run
 //!   selector           which Pods the selector of an object means
 //!   revision_labels    how a Pod says at which revision it is
 //!   lifecycle          the states of a Pod's life and the hooks that hold it; lifecycle_state: the states alone
@@ -23,6 +24,7 @@ pub mod kruise_pod_ready;
 pub mod launch_priority;
 pub mod lifecycle;
 mod lifecycle_state;
+pub mod node_fit;
 pub mod observed;
 pub mod readiness_gate;
 mod ready_condition;

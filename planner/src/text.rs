@@ -3,6 +3,7 @@
 //! ```text
 //!   json, field                JSON that keeps what it does not know, and paths of fields for errors
 //!   json_patch                 patches, made and applied
+//!   strategic_merge            Kubernetes' own patches, applied
 //!   canonical, hash            the bytes and hashes that OpenKruise makes of the same objects
 //!   quantity, percent          amounts and shares as Kubernetes writes them
 //!   selector, image_reference  label selectors and image names, parsed
@@ -27,4 +28,5 @@ pub mod quantity;
 pub mod recent;
 pub mod selector;
 pub mod server_version;
+pub mod strategic_merge;
 pub mod verdict;

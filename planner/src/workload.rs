@@ -9,12 +9,14 @@
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
 //!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
+//!   standing       which Pods are deleted first
 //!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
 //!   told           what a status tells of refusals       trigger   which workloads to look at
 //!   compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
+//!   target         workloads by group, kind and name
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   submitted      the object of a review, in the version that is stored
@@ -60,8 +62,10 @@ pub mod reservation;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;
+pub(crate) mod standing;
 pub mod status;
 pub mod submitted;
+pub mod target;
 pub mod told;
 pub mod trigger;
 pub mod update_order;

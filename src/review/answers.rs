@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster::files::{Object, Objects};
-use planner::pod::review::{Operation, PodReview};
 use planner::server::pod_review::explanation::Explanation;
-use planner::server::pod_review::{self, Outcome};
 use planner::server::registration::{self, ConfigurationKind};
 use planner::text::json_patch::{self, Patch};
 use planner::text::verdict::{Denial, Verdict};
-use planner::workload::namespace::Namespace;
 use webhooks::{Admission, Deadline, Endpoint};
 
 use super::ReviewedOperation;
@@ -110,30 +107,10 @@ async fn answer(
             }
         }
         if endpoint == Endpoint::MutatePod {
-            answer.explanations = explain(admission, json, namespace);
+            answer.explanations = admission.explain(json, namespace, Deadline::after(PATIENCE)).await;
         }
     }
     Ok(answer)
-}
-
-fn explain(admission: &Admission, pod: &str, namespace: &str) -> Vec<Explanation> {
-    let review = PodReview {
-        operation: Operation::Create,
-        dry_run: true,
-        subresource: "",
-        resource: "pods",
-        namespace,
-        object: pod,
-    };
-    let world = admission.index.world();
-    let (outcome, explanations) = pod_review::explain(
-        &review,
-        &world,
-        Some(&Namespace::missing()),
-        &admission.gates,
-        (admission.clock)(),
-    );
-    if outcome == Outcome::NeedsNamespace { Vec::new() } else { explanations }
 }
 
 /// The webhooks that see an object, by name, in the order in which the API server calls them.
@@ -148,6 +125,7 @@ fn webhooks(object: &Object, operation: ReviewedOperation) -> Vec<(&'static str,
         .collect()
 }
 
+/// Not a dry run: what a Pod takes from others is shown too, and there is nobody who would store it.
 fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOperation) -> String {
     let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
     let resource = plural(group, &object.kind);
@@ -159,7 +137,7 @@ fn review(object: &Object, json: &str, namespace: &str, operation: ReviewedOpera
     let operation = operation.name();
     let text = json_patch::string;
     format!(
-        r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"review","kind":{{"group":{group},"version":{version},"kind":{kind}}},"resource":{{"group":{group},"version":{version},"resource":{resource}}},"name":{name},"namespace":{namespace},"operation":"{operation}","userInfo":{{"username":"review"}},"object":{new},"oldObject":{old},"dryRun":true}}}}"#,
+        r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"review","kind":{{"group":{group},"version":{version},"kind":{kind}}},"resource":{{"group":{group},"version":{version},"resource":{resource}}},"name":{name},"namespace":{namespace},"operation":"{operation}","userInfo":{{"username":"review"}},"object":{new},"oldObject":{old},"dryRun":false}}}}"#,
         group = text(group),
         version = text(version),
         kind = text(&object.kind),

@@ -10,6 +10,7 @@ use cluster::files::Objects;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
 use planner::kinds::podunavailablebudget::reserve::Rules;
+use planner::kinds::workloadspread::places::Places;
 use tracing::info;
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
@@ -32,6 +33,7 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
         flags: settings.admission_flags(),
         metrics: metrics.clone(),
         protection_log: ProtectionLog::open(&settings.protection_log_path),
+        spreads: Reservations::new(None, Places),
         budgets: Reservations::new(None, Rules::new(&settings.gates)),
         refusals: None,
         clock: settings::clock(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use cluster::election;
+use planner::kinds::workloadspread::version::VersionedKinds;
 use planner::server::registration::FailurePolicy;
 use tracing::warn;
 
@@ -89,6 +90,9 @@ impl Settings {
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
+            resourcedistribution_workers: arguments.resourcedistribution_workers.into(),
+            workloadspread_workers: arguments.workloadspread_workers.into(),
+            versioned: VersionedKinds::parse(&arguments.ws_enabled_versioned_status),
             podunavailablebudget_workers: arguments.podunavailablebudget_workers.into(),
         };
         Ok(Self {

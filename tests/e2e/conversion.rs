@@ -27,6 +27,9 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
     }
 }
 
+/// The kinds whose controllers count Pods and namespaces.
+const COUNTED: [&str; 3] = ["CloneSet", "ResourceDistribution", "SidecarSet"];
+
 async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let stored = sample.create(&shop.client).await;
     let (_, mut first) = stored.get().await;
@@ -59,8 +62,8 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let (_, mut again) = stored.get().await;
     assert_eq!(again["metadata"]["labels"]["touched"], other);
     again["metadata"]["labels"].as_object_mut().unwrap().remove("touched");
-    if first["kind"] == "CloneSet" || first["kind"] == "SidecarSet" {
-        // Their controllers count Pods, in whatever version they were looked at.
+    if COUNTED.iter().any(|kind| first["kind"] == *kind) {
+        // In whatever version they were looked at.
         for object in [&mut again, &mut first] {
             object["status"] = Value::Null;
             if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {

@@ -41,3 +41,4 @@ mod sidecarset_rollout;
 mod silence;
 mod simulate;
 mod support;
+mod workloadspread;

@@ -13,7 +13,8 @@ use tokio::sync::OnceCell;
 /// The install namespace.
 pub const NAMESPACE: &str = "kruise-system";
 /// The gates that most tests run with.
-pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true";
+pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
+     ResourceDistributionGate=true";
 
 const READY: Duration = Duration::from_secs(60);
 

@@ -9,6 +9,7 @@ use cluster::index::CacheState;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
 use planner::kinds::podunavailablebudget::reserve::Rules;
+use planner::kinds::workloadspread::places::Places;
 use planner::server::world::Watched;
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
@@ -53,6 +54,8 @@ pub struct Admission {
     pub protection_log: ProtectionLog,
     /// Where units of PodUnavailableBudgets are taken.
     pub budgets: Reservations<Rules>,
+    /// Where places of WorkloadSpreads are taken.
+    pub spreads: Reservations<Places>,
     /// Who tells of refused disruptions of Pods; nobody where there is no API server.
     pub refusals: Option<Refusals>,
     /// Time and randomness.

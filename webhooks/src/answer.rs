@@ -3,6 +3,7 @@
 use api::SELF_CHECK_UID;
 use cluster::panics::{Panicked, contained, contained_at_once};
 use planner::pod::review::Pod;
+use planner::server::pod_review::explanation::Explanation;
 use planner::text::verdict::Verdict;
 use serde_json::value::RawValue;
 use tracing::{debug, error, info};
@@ -15,6 +16,11 @@ use crate::kinds::{pod, pod_validation, protection};
 use crate::review::{Reply, Request, Review, Unreadable};
 
 impl Admission {
+    /// What every object that might concern a Pod of `namespace` is to it at its creation, and why.
+    pub async fn explain(&self, pod: &str, namespace: &str, deadline: Deadline) -> Vec<Explanation> {
+        pod::explain(self, pod, namespace, deadline).await
+    }
+
     /// Answers an AdmissionReview sent to `endpoint`.
     ///
     /// # Guarantees

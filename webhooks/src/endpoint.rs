@@ -5,7 +5,7 @@ use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
-use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset};
+use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset, workloadspread};
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ impl Endpoint {
         Self::Mutate(&cloneset::DEFAULTING),
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
+        Self::Validate(&workloadspread::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

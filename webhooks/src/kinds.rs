@@ -9,3 +9,4 @@ pub(crate) mod protection;
 pub(crate) mod resource;
 pub(crate) mod resourcedistribution;
 pub(crate) mod sidecarset;
+pub(crate) mod workloadspread;

@@ -133,15 +133,7 @@ impl Site {
             client,
             metrics: metrics.clone(),
             index: Arc::new(Index::fixed(World::new("kruise-system"))),
-            settings: Arc::new(crate::Settings {
-                gates: api::features::FeatureGates::default(),
-                install_namespace: "kruise-system".to_owned(),
-                cloneset_workers: 1,
-                cloneset_scaling_exclude_preparing_delete: false,
-                sidecarset_workers: 1,
-                sidecarterminator_workers: 1,
-                podunavailablebudget_workers: 1,
-            }),
+            settings: Arc::new(crate::Settings::of_one_worker()),
         };
         let (teller, told) = events::teller("Reconcile");
         let pods = Pods::new(false);

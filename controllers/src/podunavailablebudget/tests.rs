@@ -1,4 +1,3 @@
-use api::features::FeatureGates;
 use cluster::Index;
 use kit::double::Objects;
 use planner::server::world::World;
@@ -33,15 +32,7 @@ impl Site {
             client: client.clone(),
             metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
             index: Arc::new(Index::fixed(World::new("kruise-system"))),
-            settings: Arc::new(crate::Settings {
-                gates: FeatureGates::default(),
-                install_namespace: "kruise-system".to_owned(),
-                cloneset_workers: 1,
-                cloneset_scaling_exclude_preparing_delete: false,
-                sidecarset_workers: 1,
-                sidecarterminator_workers: 1,
-                podunavailablebudget_workers: 1,
-            }),
+            settings: Arc::new(crate::Settings::of_one_worker()),
         };
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));

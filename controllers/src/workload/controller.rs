@@ -14,7 +14,7 @@
 //! where no plan can be made at all the workload as a whole rests longer and longer. A workload whose namespace
 //! is being deleted is left alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
+use planner::workload::action::Action;
 use planner::workload::children::Child;
 use planner::workload::event::Event;
 use planner::workload::kind::Workload;
@@ -98,10 +99,13 @@ pub(crate) struct Controller<W: Workload> {
     teller: Teller,
 }
 
-/// One reconcile.
+/// One reconcile, once it is planned.
 pub(super) struct Work<'a, W> {
     pub(super) workload: &'a W,
-    pods: HashMap<&'a str, &'a Arc<ObservedPod>>,
+    /// The Pods that the plan writes to, by UID.
+    written: HashMap<Box<str>, Arc<ObservedPod>>,
+    /// How many Pods have not ended.
+    present: usize,
 }
 
 /// What became of the status.
@@ -124,19 +128,20 @@ impl StatusWrite {
 }
 
 impl<'a, W: Workload> Work<'a, W> {
-    fn new(workload: &'a W, pods: &'a [Arc<ObservedPod>]) -> Self {
-        Self { workload, pods: pods.iter().map(|pod| (&*pod.metadata.name, pod)).collect() }
+    /// Keeps only the Pods that are needed: the stores get newer states while the plan is carried out, which
+    /// takes long, and each old one would be kept beside its successor.
+    fn new(workload: &'a W, pods: Vec<Arc<ObservedPod>>, plan: &Plan<W::Status>) -> Self {
+        let ended = |pod: &&Arc<ObservedPod>| matches!(&*pod.status.phase, "Succeeded" | "Failed");
+        let present = pods.iter().filter(|pod| !ended(pod)).count();
+        let written: HashSet<&str> = plan.actions().filter_map(Action::written_pod).collect();
+        let needed = pods.into_iter().filter(|pod| written.contains(&*pod.metadata.uid));
+        let written = needed.map(|pod| (pod.metadata.uid.clone(), pod)).collect();
+        Self { workload, written, present }
     }
 
     /// The Pod, if the snapshot has it.
-    pub(super) fn pod(&self, seen: &Seen) -> Option<&'a ObservedPod> {
-        self.pods.get(seen.name.as_str()).filter(|pod| *pod.metadata.uid == *seen.uid).map(|pod| &***pod)
-    }
-
-    /// Pods that have not ended.
-    fn present(&self) -> usize {
-        let ended = |pod: &&&Arc<ObservedPod>| matches!(&*pod.status.phase, "Succeeded" | "Failed");
-        self.pods.values().filter(|pod| !ended(pod)).count()
+    pub(super) fn pod(&self, seen: &Seen) -> Option<&ObservedPod> {
+        self.written.get(seen.uid.as_str()).map(|pod| &**pod)
     }
 }
 
@@ -306,7 +311,7 @@ impl<W: Workload> Controller<W> {
             }
         }
         self.courses.plan_took(course, took);
-        self.carry_out(&Work::new(workload, &pods), planned).await
+        self.carry_out(&Work::new(workload, pods, &planned), planned).await
     }
 
     fn plan(
@@ -347,8 +352,7 @@ impl<W: Workload> Controller<W> {
         for event in std::mem::take(&mut plan.events) {
             self.tell(workload, event);
         }
-        let planned = plan.release.iter().chain(&plan.scale).chain(&plan.update);
-        self.memory(workload, |memory| memory.pauses.review(planned, work.present()));
+        self.memory(workload, |memory| memory.pauses.review(plan.actions(), work.present));
         let released = self.act(work, &plan.release).await;
         // Creations take long: new Pods must not wait for their conditions until the last one is there.
         let (beside, after) = plan.split_update();

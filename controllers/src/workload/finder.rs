@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use api::kinds::{cloneset, statefulset};
 use api::meta::OwnerReference;
+use cluster::discovery::Discovery;
 use cluster::resource::Resource;
 use cluster::watched::WatchedObject;
 use cluster::{ErrorReason, write};
@@ -29,20 +30,20 @@ use super::store::{Change, Identity, Kept, Store};
 use crate::ReconcileError;
 
 /// The kinds that are watched.
-const KINDS: [Resource<'_>; 6] = [
+const KINDS: [Resource<'_>; 7] = [
     DEPLOYMENTS,
     REPLICA_SETS,
     Resource::new("apps/v1", "statefulsets", "StatefulSet"),
     Resource::new(cloneset::API_VERSION, cloneset::PLURAL, cloneset::KIND),
     Resource::new(statefulset::API_VERSION, statefulset::PLURAL, statefulset::KIND),
     Resource::new("v1", "replicationcontrollers", "ReplicationController"),
+    JOBS,
 ];
+const JOBS: Resource<'_> = Resource::new("batch/v1", "jobs", "Job");
 const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deployment");
 const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
 /// How long what was read of other kinds is believed.
 pub(crate) const MEMORY: Duration = Duration::from_secs(30);
-/// How long it is believed how the API server serves a kind.
-const SERVED: Duration = Duration::from_secs(300);
 /// Longest time for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Workloads above one another that are followed.
@@ -52,6 +53,7 @@ const LEVELS: usize = 5;
 pub(crate) struct Finder {
     kinds: Vec<Kind>,
     others: Mutex<Others>,
+    discovery: Discovery,
 }
 
 /// A kind that is watched.
@@ -61,12 +63,8 @@ struct Kind {
     stored: Store<FoundWorkload>,
 }
 
-#[derive(Default)]
-struct Others {
-    found: HashMap<Other, (Instant, Option<Arc<FoundWorkload>>)>,
-    /// By group, version and kind; `None` for what is not served.
-    served: HashMap<(String, String), (Instant, Option<Served>)>,
-}
+/// What was read of kinds that are not watched.
+type Others = HashMap<Other, (Instant, Option<Arc<FoundWorkload>>)>;
 
 /// Namespace, group and version, kind and name.
 type Other = (String, String, String, String);
@@ -93,7 +91,7 @@ impl Kept for FoundWorkload {
 impl Default for Finder {
     fn default() -> Self {
         let kind = |resource| Kind { resource, wanted: watch::Sender::new(false), stored: Store::default() };
-        Self { kinds: KINDS.map(kind).into(), others: Mutex::default() }
+        Self { kinds: KINDS.map(kind).into(), others: Mutex::default(), discovery: Discovery::default() }
     }
 }
 
@@ -163,7 +161,7 @@ impl Finder {
         pods: &Pods,
         workload: &FoundWorkload,
     ) -> Result<Vec<Arc<ObservedPod>>, ReconcileError> {
-        let parts = if is(workload, DEPLOYMENTS) { self.replica_sets(workload).await? } else { Vec::new() };
+        let parts = self.replica_sets(workload).await?;
         let owned: Vec<_> = parts.iter().flat_map(|part| pods.owned_by(&part.metadata.uid)).collect();
         if !parts.is_empty() {
             return Ok(owned);
@@ -176,11 +174,17 @@ impl Finder {
         Ok(owned)
     }
 
-    /// The ReplicaSets of a Deployment that are not being deleted.
-    async fn replica_sets(
+    /// The ReplicaSets of a Deployment that are not being deleted; none of another workload.
+    ///
+    /// # Errors
+    /// ReplicaSets can't be listed.
+    pub(crate) async fn replica_sets(
         &self,
         deployment: &FoundWorkload,
     ) -> Result<Vec<Arc<FoundWorkload>>, ReconcileError> {
+        if !is(deployment, DEPLOYMENTS) {
+            return Ok(Vec::new());
+        }
         let Some(kind) = self.kind("apps", REPLICA_SETS.kind) else { return Ok(Vec::new()) };
         kind.wanted.send_replace(true);
         let listed = timeout(PATIENCE, kind.stored.synced()).await;
@@ -203,9 +207,7 @@ impl Finder {
     ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
         let Reference { api_version, kind, name, .. } = reference;
         let other: Other = (namespace.to_owned(), api_version.to_owned(), kind.to_owned(), name.to_owned());
-        if let Some((_, found)) =
-            self.others().found.get(&other).filter(|(since, _)| since.elapsed() < MEMORY)
-        {
+        if let Some((_, found)) = self.others().get(&other).filter(|(since, _)| since.elapsed() < MEMORY) {
             return Ok(found.clone());
         }
         let found = match self.served(client, api_version, kind).await? {
@@ -213,8 +215,8 @@ impl Finder {
             Some(served) => read(client, namespace, reference, &served).await?.map(Arc::new),
         };
         let mut others = self.others();
-        others.found.retain(|_, (since, _)| since.elapsed() < MEMORY);
-        others.found.insert(other, (Instant::now(), found.clone()));
+        others.retain(|_, (since, _)| since.elapsed() < MEMORY);
+        others.insert(other, (Instant::now(), found.clone()));
         Ok(found)
     }
 
@@ -225,26 +227,10 @@ impl Finder {
         api_version: &str,
         kind: &str,
     ) -> Result<Option<Served>, ReconcileError> {
-        let key = (api_version.to_owned(), kind.to_owned());
-        // What is not served may be installed at any time.
-        let age = |served: &Option<Served>| if served.is_some() { SERVED } else { MEMORY };
-        if let Some((since, served)) = self.others().served.get(&key)
-            && since.elapsed() < age(served)
-        {
-            return Ok(served.clone());
-        }
-        let prefix = if api_version.contains('/') { "apis" } else { "api" };
-        let list = known(write::get(client, &format!("/{prefix}/{api_version}")).await, api_version, kind)?;
-        let served = match list {
-            Some(list) => {
-                Served::find(&list, kind).map_err(ReconcileError::of_object("list of resources"))?
-            }
-            None => None,
-        };
+        let served = known(self.discovery.served(client, api_version, kind).await, api_version, kind)?;
         if served.is_none() {
             warn!(api_version, kind, "the API server does not serve this kind: its objects are not counted");
         }
-        self.others().served.insert(key, (Instant::now(), served.clone()));
         Ok(served)
     }
 
@@ -282,11 +268,11 @@ async fn read(
 }
 
 /// What was read, where it may be read.
-fn known(
-    answer: Result<Option<String>, cluster::ApiError>,
+fn known<T>(
+    answer: Result<Option<T>, cluster::ApiError>,
     api_version: &str,
     kind: &str,
-) -> Result<Option<String>, ReconcileError> {
+) -> Result<Option<T>, ReconcileError> {
     match answer {
         Err(error) if error.reason() == ErrorReason::Refused => {
             warn!(api_version, kind, %error, "a workload may not be read: its replicas are not counted");
@@ -333,10 +319,12 @@ impl Kind {
         Ok(found.map_err(ReconcileError::of_object("workload"))?.map(Arc::new))
     }
 
-    /// An object; one of these kinds without `replicas` has one.
+    /// An object; one of these kinds without `replicas` has one, but for Jobs, which have none at all.
     fn read(&self, json: &str) -> Result<FoundWorkload, serde_json::Error> {
         let mut found = FoundWorkload::read(self.group(), self.resource.kind, json)?;
-        found.replicas = found.replicas.or(Some(1));
+        if self.resource != JOBS {
+            found.replicas = found.replicas.or(Some(1));
+        }
         Ok(found)
     }
 }

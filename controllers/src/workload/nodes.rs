@@ -1,5 +1,5 @@
-//! Labels of Nodes, which rank Pods where the template spreads them. They are watched from the first time that
-//! somebody asks: hardly any workload does.
+//! Labels and taints of Nodes, by which Pods are ranked where the template spreads them, and put into subsets. Nodes are
+//! watched from the first time that somebody asks: hardly any object does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,7 @@ use cluster::resource::NODES;
 use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
+use planner::pod::node_fit::Taint;
 use planner::pod::observed::{Pairs, PodMetadata};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -31,16 +32,44 @@ pub(crate) struct Nodes {
     known: Mutex<Known>,
 }
 
+/// Taints by the Node's name, of those that have some.
+type Taints = Arc<BTreeMap<Box<str>, Arc<[Taint]>>>;
+
 #[derive(Default)]
 struct Known {
-    labels: Labels,
+    present: Seen,
     /// What the list under way has shown.
-    listing: Option<Labels>,
+    listing: Option<Seen>,
+}
+
+#[derive(Clone, Default)]
+struct Seen {
+    labels: Labels,
+    taints: Taints,
+}
+
+/// What is known of Nodes.
+#[derive(Default)]
+pub(crate) struct Facts(Seen);
+
+impl Facts {
+    /// Labels and taints of a Node; `None` where it is not there.
+    pub(crate) fn get(&self, node: &str) -> Option<(&Pairs, &[Taint])> {
+        let Self(Seen { labels, taints }) = self;
+        Some((labels.get(node)?, taints.get(node).map_or(&[], |taints| taints)))
+    }
 }
 
 #[derive(Deserialize)]
 struct Node {
     metadata: PodMetadata,
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeSpec {
+    taints: Option<Arc<[Taint]>>,
 }
 
 impl Nodes {
@@ -56,16 +85,24 @@ impl Nodes {
     /// # Errors
     /// Nodes could not be listed yet.
     pub(crate) async fn labels(&self) -> Result<Labels, ReconcileError> {
+        Ok(self.facts().await?.0.labels)
+    }
+
+    /// What is known of all Nodes.
+    ///
+    /// # Errors
+    /// Nodes could not be listed yet.
+    pub(crate) async fn facts(&self) -> Result<Facts, ReconcileError> {
         self.wanted.send_replace(true);
         let mut synced = self.synced.subscribe();
         let listed = timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
         drop(listed.map_err(|_| ReconcileError::NotListed(NODES.kind))?);
-        Ok(self.lock().labels.clone())
+        Ok(Facts(self.lock().present.clone()))
     }
 
     /// How many are known.
     pub(crate) fn len(&self) -> usize {
-        self.lock().labels.len()
+        self.lock().present.labels.len()
     }
 
     // Held for single operations only, never over an await.
@@ -76,16 +113,24 @@ impl Nodes {
 
 impl Sink for Nodes {
     fn list_begins(&self) {
-        self.lock().listing = Some(Labels::default());
+        self.lock().listing = Some(Seen::default());
     }
 
     fn see(&self, object: WatchedObject) {
         let read = |json: &str| serde_json::from_str::<Node>(json);
-        let Some(Node { metadata }) = readable(&object, read) else { return self.gone(&object) };
+        let Some(Node { metadata, spec }) = readable(&object, read) else { return self.gone(&object) };
         let mut known = self.lock();
-        let Known { labels, listing } = &mut *known;
-        let labels = listing.as_mut().unwrap_or(labels);
-        // Kubelets report often, and seldom anything about labels.
+        let Known { present, listing } = &mut *known;
+        let Seen { labels, taints } = listing.as_mut().unwrap_or(present);
+        let tainted = spec.taints.filter(|taints| !taints.is_empty());
+        // Kubelets report often, and seldom anything about labels or taints.
+        if taints.get(&metadata.name) != tainted.as_ref() {
+            let taints = Arc::make_mut(taints);
+            match tainted {
+                Some(tainted) => drop(taints.insert(metadata.name.clone(), tainted)),
+                None => drop(taints.remove(&metadata.name)),
+            }
+        }
         if labels.get(&metadata.name) != Some(&metadata.labels) {
             Arc::make_mut(labels).insert(metadata.name, metadata.labels);
         }
@@ -93,14 +138,17 @@ impl Sink for Nodes {
 
     fn gone(&self, object: &WatchedObject) {
         let mut known = self.lock();
-        let Known { labels, listing } = &mut *known;
-        Arc::make_mut(listing.as_mut().unwrap_or(labels)).remove(&*object.key().1);
+        let Known { present, listing } = &mut *known;
+        let Seen { labels, taints } = listing.as_mut().unwrap_or(present);
+        let name = object.key().1;
+        Arc::make_mut(labels).remove(&*name);
+        Arc::make_mut(taints).remove(&*name);
     }
 
     fn list_ends(&self) {
         let mut known = self.lock();
         if let Some(listed) = known.listing.take() {
-            known.labels = listed;
+            known.present = listed;
         }
         drop(known);
         self.synced.send_replace(true);

@@ -195,8 +195,8 @@ pub(crate) fn mutate(
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::server::pod_review::explain;
     use crate::server::pod_review::fixture::{Cluster, create, pod};
+    use crate::server::pod_review::{Known, explain};
     use crate::server::world::Watched;
 
     fn on() -> Cluster {
@@ -316,7 +316,7 @@ mod tests {
         cluster.world.apply(Watched::PodProbeMarker, &broken.to_string()).unwrap_err();
         let object = main_only().to_string();
         let (outcome, told) =
-            explain(&create(&object), &cluster.world, None, &cluster.gates, cluster.moment());
+            explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
         assert_eq!(outcome, cluster.decide(&main_only()));
         let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         assert_eq!(told[0], "PodProbeMarker a: written on the Pod: m/p");

@@ -6,6 +6,7 @@
 //!   resource    spec.resource: the copy to create, and the patch that makes an existing copy equal to it
 //!   copy        what is kept of a copy: whose it is
 //!   status      what came of it in each namespace, and the patch of the status
+//!   explanation what is right and wrong in each namespace
 //!   validation  what a ResourceDistribution may say
 //! ```
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use crate::text::selector::SelectorError;
 
 pub mod copy;
+pub mod explanation;
 pub mod resource;
 pub mod status;
 pub mod targets;

@@ -53,7 +53,7 @@ impl<'a> Pod<'a> {
 pub struct PodReview<'a, O = &'a str> {
     /// What is asked for.
     pub operation: Operation,
-    /// Nothing will be stored. No step of today has effects that a dry run would have to skip.
+    /// Nothing will be stored: steps that change other objects are left out.
     pub dry_run: bool,
     /// The subresource; empty for the Pod itself.
     pub subresource: &'a str,

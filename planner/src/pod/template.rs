@@ -4,6 +4,7 @@
 //! ```text
 //!   defaulting   what is missing, as a patch of the raw object
 //!   comparison   whether two templates say the same
+//!   complete     a template with all that its Pods will have
 //!   pod_spec     the checks of a Pod spec, and through it
 //!     containers, environment, probes, resources, security   per container
 //!     volumes, projected, claims                             per volume
@@ -23,6 +24,7 @@ use crate::text::selector::Selector;
 
 mod claims;
 pub(crate) mod comparison;
+pub(crate) mod complete;
 mod containers;
 pub(crate) mod defaulting;
 pub(crate) mod environment;
@@ -38,7 +40,7 @@ mod pod_spec;
 mod probes;
 mod projected;
 mod resources;
-mod scheduling;
+pub(crate) mod scheduling;
 mod security;
 mod volumes;
 

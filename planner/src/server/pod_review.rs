@@ -16,9 +16,11 @@
 use api::features::FeatureGates;
 
 use super::world::World;
-use crate::kinds::{podprobemarker, podunavailablebudget, sidecarset};
+use crate::kinds::workloadspread::step::{Decision, Findings, Need};
+use crate::kinds::{podprobemarker, podunavailablebudget, sidecarset, workloadspread};
 use crate::pod::review::{Draft, Halt, Operation, Pod, PodReview, Reasons, ReviewContext};
 use crate::pod::{enhanced_liveness, launch_priority, readiness_gate};
+use crate::text::json_patch::{self, Patch};
 use crate::text::moment::Moment;
 use crate::text::verdict::Verdict;
 use crate::workload::namespace::Namespace;
@@ -28,13 +30,24 @@ pub mod explanation;
 use explanation::Explanation;
 
 /// What a review comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The answer.
     Decided(Verdict),
     /// The answer hangs on the Pod's Namespace, which the world does not have. Read it
     /// and ask again with it, or with [`Namespace::missing`] where it does not exist.
     NeedsNamespace,
+    /// The answer hangs on what a WorkloadSpread needs. Find it out and ask again with it.
+    NeedsForSpread(Box<Need>),
+}
+
+/// What the caller found out, since the world does not have it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// The Pod's Namespace, asked for by [`Outcome::NeedsNamespace`]; what the world holds goes first.
+    pub namespace: Option<&'a Namespace>,
+    /// What [`Outcome::NeedsForSpread`] has asked for.
+    pub spread: Option<&'a Findings>,
 }
 
 impl From<Halt> for Outcome {
@@ -50,8 +63,7 @@ impl From<Halt> for Outcome {
 #[derive(Debug)]
 struct Inputs<'a> {
     world: &'a World,
-    /// The Namespace as the caller read it, for when the world does not have it.
-    namespace: Option<&'a Namespace>,
+    known: Known<'a>,
     context: ReviewContext<'a>,
     /// Filled only where somebody asks why.
     explanations: Option<Vec<Explanation>>,
@@ -60,13 +72,13 @@ struct Inputs<'a> {
 impl<'a> Inputs<'a> {
     fn new(
         world: &'a World,
-        namespace: Option<&'a Namespace>,
+        known: Known<'a>,
         gates: &'a FeatureGates,
         moment: Moment,
         explanations: Option<Vec<Explanation>>,
     ) -> Self {
         let context = ReviewContext { gates, moment, random: moment.random() };
-        Self { world, namespace, context, explanations }
+        Self { world, known, context, explanations }
     }
 
     /// Where a step of a kind notes its reasons.
@@ -84,12 +96,14 @@ impl<'a> Inputs<'a> {
 
 type Step = fn(&mut Draft<'_>, &mut Inputs<'_>) -> Result<(), Halt>;
 
-/// The steps in their order: injected sidecars take part in the launch order, and the test for a single
+/// The steps before a WorkloadSpread puts the Pod into a subset ([`spread`]): the subset may change labels that
+/// SidecarSets select, and anything else that later steps read.
+const BEFORE_SPREAD: &[Step] = &[|draft, inputs| readiness_gate::mutate(draft, &inputs.context)];
+
+/// The steps behind it in their order: injected sidecars take part in the launch order, and the test for a single
 /// container counts them; their liveness probes move too, and markers may be meant for them. What
-/// WorkloadSpread does to a Pod belongs behind the readiness gate, since it may change labels that
-/// SidecarSets select; what PersistentPodState does belongs behind the budget's mark.
+/// PersistentPodState does belongs behind the budget's mark.
 const STEPS: &[Step] = &[
-    |draft, inputs| readiness_gate::mutate(draft, &inputs.context),
     inject_sidecars,
     |draft, inputs| launch_priority::mutate(draft, &mut inputs.context),
     mark_budget,
@@ -99,7 +113,7 @@ const STEPS: &[Step] = &[
 
 fn inject_sidecars(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
     let mut reasons = inputs.reasons();
-    let (inventory, namespace) = (inputs.world.inventory(), inputs.namespace);
+    let (inventory, namespace) = (inputs.world.inventory(), inputs.known.namespace);
     let done = sidecarset::injection::mutate(draft, &mut inputs.context, inventory, namespace, &mut reasons);
     inputs.explain(reasons, |name, reason| Explanation::SidecarSet { name, reason });
     done
@@ -123,28 +137,25 @@ fn write_probes(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Ha
 pub fn mutate(
     review: &PodReview<'_>,
     world: &World,
-    namespace: Option<&Namespace>,
+    known: Known<'_>,
     gates: &FeatureGates,
     moment: Moment,
 ) -> Outcome {
     match Pod::read(review.object) {
-        Ok(pod) => decide(review.of(pod), world, namespace, gates, moment),
+        Ok(pod) => decide(review.of(pod), world, known, gates, moment),
         Err(denial) => Outcome::Decided(denial.into()),
     }
 }
 
-/// Decides a review.
-///
-/// `namespace` is the Pod's Namespace as the caller read it after [`Outcome::NeedsNamespace`]; what the
-/// world holds goes first.
+/// Decides a review; `known` is what the caller found out after an earlier outcome.
 pub fn decide(
     review: PodReview<'_, Pod<'_>>,
     world: &World,
-    namespace: Option<&Namespace>,
+    known: Known<'_>,
     gates: &FeatureGates,
     moment: Moment,
 ) -> Outcome {
-    run(review, &mut Inputs::new(world, namespace, gates, moment, None))
+    run(review, &mut Inputs::new(world, known, gates, moment, None))
 }
 
 /// Decides a review as [`mutate`] does, and tells what every object that might concern the Pod is to it, and
@@ -152,11 +163,11 @@ pub fn decide(
 pub fn explain(
     review: &PodReview<'_>,
     world: &World,
-    namespace: Option<&Namespace>,
+    known: Known<'_>,
     gates: &FeatureGates,
     moment: Moment,
 ) -> (Outcome, Vec<Explanation>) {
-    let mut inputs = Inputs::new(world, namespace, gates, moment, Some(Vec::new()));
+    let mut inputs = Inputs::new(world, known, gates, moment, Some(Vec::new()));
     let outcome = match Pod::read(review.object) {
         Ok(pod) => run(review.of(pod), &mut inputs),
         Err(denial) => Outcome::Decided(denial.into()),
@@ -165,19 +176,69 @@ pub fn explain(
 }
 
 fn run(review: PodReview<'_, Pod<'_>>, inputs: &mut Inputs<'_>) -> Outcome {
-    let mut draft = match Draft::new(review.object.0, review.namespace) {
+    let (pod, namespace) = (review.object.text(), review.namespace);
+    let mut draft = match Draft::new(review.object.0, namespace) {
         Ok(draft) => draft,
         Err(denial) => return Outcome::Decided(denial.into()),
     };
     if review.operation != Operation::Create || !review.subresource.is_empty() || review.resource != "pods" {
         return Outcome::Decided(Verdict::allow());
     }
+    for step in BEFORE_SPREAD {
+        if let Err(halt) = step(&mut draft, inputs) {
+            return halt.into();
+        }
+    }
+    // What is taken from a WorkloadSpread would be lost on a dry run.
+    let decision = if review.dry_run { Decision::Nothing } else { spread(&draft, inputs) };
+    match decision {
+        Decision::Nothing => finish(draft, Patch::default(), inputs),
+        Decision::Needs(need) => Outcome::NeedsForSpread(Box::new(need)),
+        Decision::Member(member) => {
+            let edited = match draft.finish() {
+                Verdict::Allow { edits, .. } => json_patch::apply(pod, &edits)
+                    .map_err(|error| error.to_string())
+                    .and_then(|pod| Ok((member.inject(&pod).map_err(|error| error.to_string())?, edits))),
+                refused => return Outcome::Decided(refused),
+            };
+            let ((pod, injected), mut edits) = match edited {
+                Ok(edited) => edited,
+                Err(problem) => return Halt::failed(problem).into(),
+            };
+            edits.extend(injected);
+            match Pod::read(&pod).and_then(|pod| Draft::new(pod.0, namespace)) {
+                Ok(draft) => finish(draft, edits, inputs),
+                Err(denial) => Outcome::Decided(denial.into()),
+            }
+        }
+    }
+}
+
+/// Does the steps that follow; `edits` were made before.
+fn finish(mut draft: Draft<'_>, mut edits: Patch, inputs: &mut Inputs<'_>) -> Outcome {
     for step in STEPS {
         if let Err(halt) = step(&mut draft, inputs) {
             return halt.into();
         }
     }
-    Outcome::Decided(draft.finish())
+    let mut verdict = draft.finish();
+    if let Verdict::Allow { edits: later, .. } = &mut verdict
+        && !edits.is_empty()
+    {
+        edits.extend(std::mem::take(later));
+        *later = edits;
+    }
+    Outcome::Decided(verdict)
+}
+
+/// What a WorkloadSpread does to the Pod.
+fn spread<'w>(draft: &Draft<'_>, inputs: &mut Inputs<'w>) -> Decision<'w> {
+    let mut reasons = inputs.reasons();
+    let (spreads, nothing) = (inputs.world.spreads(), Findings::default());
+    let findings = inputs.known.spread.unwrap_or(&nothing);
+    let decision = workloadspread::step::decide(draft, &inputs.context, spreads, findings, &mut reasons);
+    inputs.explain(reasons, |name, reason| Explanation::WorkloadSpread { name, reason });
+    decision
 }
 
 #[cfg(test)]

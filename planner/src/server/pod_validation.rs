@@ -14,7 +14,9 @@ use crate::kinds::podunavailablebudget::budget::Budget;
 use crate::kinds::podunavailablebudget::check::{budget_of, check};
 use crate::kinds::podunavailablebudget::reserve::Claim;
 use crate::kinds::podunavailablebudget::terms::Operation;
-use crate::pod::disruption::PodRequest;
+use crate::kinds::workloadspread::spread::Spread;
+use crate::kinds::workloadspread::{deletion, places};
+use crate::pod::disruption::{Disruption, PodRequest};
 use crate::pod::observed::ObservedPod;
 use crate::text::verdict::Denial;
 use crate::workload::namespaced::Entry;
@@ -35,6 +37,8 @@ pub enum Assessment {
 pub struct Claims {
     /// A unit of a PodUnavailableBudget.
     pub budget: Option<BudgetClaim>,
+    /// The place in a subset that the Pod gives back.
+    pub place: Option<(Spread, places::Claim)>,
 }
 
 /// A claim on a PodUnavailableBudget of the Pod's namespace.
@@ -94,5 +98,39 @@ pub fn assess(
             Some(BudgetClaim::new(budget, claim, pod))
         }
     };
-    Assessment::Claims(Claims { budget })
+    let place = match place(disruption, request, evicted, world, gates) {
+        Place::NeedsPod => return Assessment::NeedsPod,
+        Place::Given(place) => place,
+    };
+    Assessment::Claims(Claims { budget, place })
+}
+
+enum Place {
+    NeedsPod,
+    Given(Option<(Spread, places::Claim)>),
+}
+
+/// What a WorkloadSpread has to know. A Pod that can't be read is of no concern to one.
+fn place(
+    disruption: Disruption<'_>,
+    request: &PodRequest<'_>,
+    evicted: Option<&ObservedPod>,
+    world: &World,
+    gates: &FeatureGates,
+) -> Place {
+    let spreads = world.spreads();
+    let is_off = !gates.enabled(Feature::WorkloadSpread) || spreads.of(request.namespace).is_empty();
+    if is_off || request.is_dry_run() {
+        return Place::Given(None);
+    }
+    let claim =
+        |pod: &ObservedPod| deletion::claim(pod, spreads).map(|(spread, claim)| (spread.clone(), claim));
+    match (disruption, evicted) {
+        (Disruption::Delete { pod }, _) => {
+            Place::Given(ObservedPod::read(pod).ok().and_then(|pod| claim(&pod)))
+        }
+        (Disruption::Evict, Some(pod)) => Place::Given(claim(pod)),
+        (Disruption::Evict, None) => Place::NeedsPod,
+        (Disruption::Update { .. }, _) => Place::Given(None),
+    }
 }

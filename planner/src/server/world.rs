@@ -27,6 +27,10 @@ use crate::kinds::podunavailablebudget::budget::Budget;
 use crate::kinds::sidecarset::index::Index;
 use crate::kinds::sidecarset::inventory::Inventory;
 use crate::kinds::sidecarset::recorded::RecordedRevision;
+use crate::kinds::workloadspread::custom::WHITE_LIST;
+use crate::kinds::workloadspread::spread::Spread;
+use crate::kinds::workloadspread::spreads::Spreads;
+use crate::kinds::workloadspread::version::VersionedKinds;
 use crate::pod::review::lens::Object;
 use crate::text::selector::SelectorError;
 use crate::workload::namespace::Namespace;
@@ -47,6 +51,8 @@ pub enum Watched {
     PodUnavailableBudget,
     /// PodProbeMarkers.
     PodProbeMarker,
+    /// WorkloadSpreads, in v1beta1.
+    WorkloadSpread,
 }
 
 impl fmt::Display for Watched {
@@ -58,6 +64,7 @@ impl fmt::Display for Watched {
             Self::ConfigMap => "ConfigMap",
             Self::PodUnavailableBudget => "PodUnavailableBudget",
             Self::PodProbeMarker => "PodProbeMarker",
+            Self::WorkloadSpread => "WorkloadSpread",
         })
     }
 }
@@ -80,6 +87,7 @@ pub struct World {
     inventory: Inventory,
     budgets: Arc<Namespaced<Budget>>,
     markers: Arc<Namespaced<Marker>>,
+    spreads: Spreads,
 }
 
 impl World {
@@ -89,7 +97,15 @@ impl World {
             inventory: Inventory::new(install_namespace),
             budgets: Arc::default(),
             markers: Arc::default(),
+            spreads: Spreads::default(),
         }
+    }
+
+    /// A world in which Pods of these kinds have versions.
+    #[must_use]
+    pub fn versioning(mut self, kinds: VersionedKinds) -> Self {
+        self.spreads.set_versioned(kinds);
+        self
     }
 
     /// Takes in an object, new or changed. Objects that no rule reads are passed over.
@@ -114,7 +130,7 @@ impl World {
                 let read = serde_json::from_str(object).map(|ConfigMap { data }| data.unwrap_or_default());
                 let (data, problem) =
                     read.map_or_else(|error| (BTreeMap::new(), Err(error)), |data| (data, Ok(())));
-                self.inventory.configure(data);
+                self.configure(data);
                 problem
             }
             Watched::ControllerRevision | Watched::ConfigMap => Ok(()),
@@ -127,6 +143,14 @@ impl World {
                 let marker = Marker::read(name, object);
                 let problem = unusable(marker.as_ref().ok().and_then(Marker::problem));
                 Namespaced::apply(&mut self.markers, namespace, name, marker).and(problem)
+            }
+            Watched::WorkloadSpread => {
+                let read = self.spreads.apply(namespace, name, object);
+                let problem = self.spreads.get(namespace, name).and_then(Spread::problem);
+                let problem = problem.map_or(Ok(()), |problem| {
+                    Err(serde_json::Error::custom(format_args!("spec.targetFilter.selector: {problem}")))
+                });
+                read.and(problem)
             }
         };
         applied.map_err(|source| WorldError { kind, name: name.to_owned(), source })
@@ -141,11 +165,12 @@ impl World {
                 self.inventory.remove_revision(name);
             }
             Watched::ConfigMap if self.is_configuration(namespace, name) => {
-                self.inventory.configure(BTreeMap::new());
+                self.configure(BTreeMap::new());
             }
             Watched::ControllerRevision | Watched::ConfigMap => {}
             Watched::PodUnavailableBudget => Arc::make_mut(&mut self.budgets).remove(namespace, name),
             Watched::PodProbeMarker => Arc::make_mut(&mut self.markers).remove(namespace, name),
+            Watched::WorkloadSpread => self.spreads.remove(namespace, name),
         }
     }
 
@@ -183,6 +208,7 @@ impl World {
             Watched::ConfigMap => usize::from(!self.inventory.configuration().is_empty()),
             Watched::PodUnavailableBudget => self.budgets.len(),
             Watched::PodProbeMarker => self.markers.len(),
+            Watched::WorkloadSpread => self.spreads.len(),
         }
     }
 
@@ -222,6 +248,16 @@ impl World {
     /// The PodProbeMarkers, those of a namespace by name.
     pub(crate) fn markers(&self) -> &Namespaced<Marker> {
         &self.markers
+    }
+
+    /// What the rules of WorkloadSpreads need of the cluster.
+    pub fn spreads(&self) -> &Spreads {
+        &self.spreads
+    }
+
+    fn configure(&mut self, data: BTreeMap<String, String>) {
+        self.spreads.list_custom(data.get(WHITE_LIST).map(String::as_str));
+        self.inventory.configure(data);
     }
 
     fn is_configuration(&self, namespace: &str, name: &str) -> bool {

@@ -48,6 +48,19 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A UUID of version 4.
+    pub fn uuid(&mut self) -> String {
+        let (high, low) = (self.next_u64() & !0xf000 | 0x4000, self.next_u64() >> 2 | 1 << 63);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            high >> 32,
+            high >> 16 & 0xffff,
+            high & 0xffff,
+            low >> 48,
+            low & 0xffff_ffff_ffff
+        )
+    }
+
     /// `length` characters that Kubernetes uses for generated names.
     pub fn name_suffix(&mut self, length: usize) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -69,6 +82,17 @@ mod tests {
         let moment = Moment { now: Timestamp::UNIX_EPOCH, seed: 7 };
         assert_eq!(moment.random().next_u64(), moment.random().next_u64());
         assert_eq!(moment.rfc3339(), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn uuids_say_that_they_are_random() {
+        let mut random = Moment { now: Timestamp::UNIX_EPOCH, seed: 3 }.random();
+        for _ in 0..100 {
+            let uuid = random.uuid();
+            let lengths: Vec<usize> = uuid.split('-').map(str::len).collect();
+            assert_eq!(lengths, [8, 4, 4, 4, 12], "{uuid}");
+            assert!(uuid.get(14..15) == Some("4") && "89ab".contains(&uuid[19..20]), "{uuid}");
+        }
     }
 
     #[test]

@@ -158,6 +158,14 @@ impl Action {
         }
     }
 
+    /// The UID of the Pod that it writes to.
+    pub fn written_pod(&self) -> Option<&str> {
+        match self {
+            Self::WritePod { pod, .. } => Some(&pod.uid),
+            _ => None,
+        }
+    }
+
     /// The Pod whose update it begins.
     pub fn updated_pod(&self) -> Option<&Seen> {
         match self {

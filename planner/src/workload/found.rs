@@ -24,6 +24,8 @@ pub struct FoundWorkload {
     pub metadata: PodMetadata,
     /// How many Pods it is to have; `None` where that is not known, as of a Job.
     pub replicas: Option<i32>,
+    /// How many Pods run at a time, of a Job.
+    pub parallelism: Option<i32>,
     /// The labels of its Pod template.
     pub template_labels: Pairs,
     /// What its `scale` says that its Pods are found by.
@@ -68,6 +70,7 @@ struct Object {
 struct Spec {
     /// Of an unknown kind this may be anything.
     replicas: Option<serde_json::Value>,
+    parallelism: Option<serde_json::Value>,
     template: Option<serde_json::Value>,
 }
 
@@ -97,13 +100,14 @@ impl FoundWorkload {
         let revision =
             metadata.annotations.get(DEPLOYMENT_REVISION).map(|value| (DEPLOYMENT_REVISION, value));
         metadata.annotations = revision.into_iter().collect();
-        let replicas = spec.replicas.and_then(|replicas| replicas.as_i64());
+        let number = |value: Option<serde_json::Value>| i32::try_from(value?.as_i64()?).ok();
         let labels = spec.template.as_ref().and_then(|template| template.pointer("/metadata/labels"));
         Ok(Self {
             group: group.into(),
             kind: kind.into(),
             metadata,
-            replicas: replicas.and_then(|replicas| i32::try_from(replicas).ok()),
+            replicas: number(spec.replicas),
+            parallelism: number(spec.parallelism),
             template_labels: labels.and_then(|labels| Pairs::deserialize(labels).ok()).unwrap_or_default(),
             selector: None,
         })

@@ -93,6 +93,11 @@ pub struct Problems {
 }
 
 impl<S> Plan<S> {
+    /// The actions of all steps, in their order.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.release.iter().chain(&self.scale).chain(&self.update)
+    }
+
     /// The update step in two parts: what goes on beside the scale step, and what comes after it. What is under
     /// way goes on ([`Action::goes_on`]), except at Pods that the scale step deletes or keeps. Where there is no
     /// scale step, nothing waits.

@@ -14,9 +14,6 @@ use crate::support::{Shop, Stored, call, create, in_use, names};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
 const GATES: &str = "--set=featureGates=ResourcesDeletionProtection=true";
-/// How long Pods may be refused after the namespace was deleted
-/// (docs/behaviour/api-and-registration.md#how-entries-are-kept).
-const BLOCKED: Duration = Duration::from_secs(30);
 /// Longer than what anybody needs who wants to undo what another one wrote.
 const CALM: Duration = Duration::from_secs(5);
 
@@ -189,17 +186,21 @@ async fn pods_can_be_created_soon_after_the_namespace_of_the_program_was_deleted
     assert_eq!(refused.0, 500, "nobody answers: {refused:?}");
     let namespace = Stored::existing(&site.client, format!("/api/v1/namespaces/{NAMESPACE}"), Value::Null);
     namespace.deleted().await;
-    let free = wait_within(BLOCKED, "Pods to be admitted", async || {
-        match create(&site.client, shop.pod("free"), "").await {
+    let free =
+        wait_for("Pods to be admitted", async || match create(&site.client, shop.pod("free"), "").await {
             (201, pod) => Ok(pod),
             (_, answer) => Err(answer),
-        }
-    })
-    .await;
+        })
+        .await;
     assert_eq!(names(&free["spec"]["containers"]), ["main"]);
     namespace.gone().await;
+    // The garbage collector deletes one after the other: Pods are admitted once the first is gone.
     for path in CONFIGURATIONS {
-        assert_eq!(get(&site.client, path).await, Value::Null);
+        wait_for("the registrations to go", async || match get(&site.client, path).await {
+            Value::Null => Ok(()),
+            left => Err(left),
+        })
+        .await;
     }
     for set in &sets {
         let (code, now) = set.get().await;

@@ -8,7 +8,7 @@ use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::{Sample, content, samples};
+use super::{COUNTED, Sample, content, samples};
 use crate::product::{self, Options, Product};
 use crate::service;
 use crate::support::{Stored, call, in_use};
@@ -32,8 +32,7 @@ fn unedited(mut object: Value) -> Value {
     for label in ["edit", "outage"] {
         object["metadata"]["labels"].as_object_mut().unwrap().remove(label);
     }
-    if ["CloneSet", "SidecarSet"].iter().any(|kind| object["kind"] == *kind) {
-        // Their controllers count Pods.
+    if COUNTED.iter().any(|kind| object["kind"] == *kind) {
         object["status"] = Value::Null;
         if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
             annotations.remove("kutter.io/sidecarset-pods");

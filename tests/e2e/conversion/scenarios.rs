@@ -137,18 +137,27 @@ async fn a_cron_job_of_image_lists_survives_a_patch_in_the_old_version() {
     assert_eq!(after["spec"]["template"], before["spec"]["template"]);
 }
 
-/// Validation refuses such a budget in v1alpha1 only (docs/behaviour/podunavailablebudget.md#validation). What is
-/// stored so must not stop the lists of its kind.
+/// Validation refuses such a budget (docs/behaviour/podunavailablebudget.md#validation). What is stored so all the same
+/// must not stop the lists of its kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_with_an_unknown_operation_can_still_be_read_in_both_versions() {
-    let shop = Shop::open("budget").await;
-    let mut object = sample(&shop, "v1beta1", "PodUnavailableBudget").object;
-    object["metadata"]["annotations"] = json!({"kruise.io/pub-protect-operations": "FOO"});
-    let stored = Stored::create(&shop.client, object).await;
-    for reader in ["v1alpha1", "v1beta1"] {
-        let (_, read) = stored.in_version(reader).get().await;
-        let annotation = &read["metadata"]["annotations"]["kruise.io/pub-protect-operations"];
-        assert_eq!(annotation, "FOO", "{reader}: {read}");
+    let (server, product) = shared().await;
+    let direct = direct_of(server, product.port).await;
+    let mut object = json!({
+        "apiVersion": "policy.kruise.io/v1alpha1", "kind": "PodUnavailableBudget",
+        "metadata": {"name": "web", "annotations": {"kruise.io/pub-protect-operations": "FOO"}},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+    });
+    for version in ["policy.kruise.io/v1beta1", "policy.kruise.io/v1alpha1"] {
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "u-1", "desiredAPIVersion": version, "objects": [object]},
+        });
+        let (code, mut answer) = crate::support::call(&direct, "POST", "/convert", &review).await;
+        assert_eq!((code, &answer["response"]["result"]["status"]), (200, &json!("Success")));
+        object = answer["response"]["convertedObjects"][0].take();
+        let annotation = &object["metadata"]["annotations"]["kruise.io/pub-protect-operations"];
+        assert_eq!(annotation, "FOO", "{version}: {object}");
     }
 }
 

@@ -16,6 +16,7 @@ use planner::server::world::Watched;
 use planner::text::verdict::{Denial, Reason, Verdict};
 use serde_json::value::RawValue;
 
+use super::workloadspread;
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::protection_log::Entry;
@@ -55,7 +56,7 @@ impl Refusals {
 
 /// Lets a request pass when what it needs has been taken.
 pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadline: Deadline) -> Verdict {
-    if let Some(refused) = budgets(admission) {
+    if let Some(refused) = budgets(admission).or_else(|| workloadspread::not_loaded(admission)) {
         return refused;
     }
     let pod_request = PodRequest {
@@ -88,10 +89,18 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
     match claims {
         Assessment::Denied(denial) => denial.into(),
         Assessment::NeedsPod => Verdict::deny(500, format!("the Pod {} cannot be read", request.name)),
-        Assessment::Claims(claims) => match claims.budget {
-            Some(claim) => take_unit(admission, request, claim, deadline).await,
-            None => Verdict::allow(),
-        },
+        Assessment::Claims(claims) => {
+            if let Some(claim) = claims.budget {
+                let verdict = take_unit(admission, request, claim, deadline).await;
+                if !verdict.is_allowed() {
+                    return verdict;
+                }
+            }
+            if let Some((spread, claim)) = claims.place {
+                workloadspread::give_back(admission, &spread, claim, deadline).await;
+            }
+            Verdict::allow()
+        }
     }
 }
 

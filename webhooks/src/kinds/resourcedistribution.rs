@@ -1,9 +1,8 @@
 //! The ResourceDistribution's own webhook.
 
 use api::features::Feature;
-use cluster::resource::{CONFIG_MAPS, SECRETS};
+use cluster::resource::distributed;
 use cluster::{ApiError, ErrorReason};
-use planner::kinds::resourcedistribution::resource::ResourceKind;
 use planner::kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
 use planner::text::verdict::Verdict;
 use planner::workload::submitted::leaves_spec;
@@ -42,10 +41,7 @@ async fn validate(write: &Write<'_>) -> Verdict {
 
 /// Asks the API server whether it would take the resource.
 async fn rehearse(write: &Write<'_>, namespace: &str, rehearsal: Rehearsal) -> Rehearsed {
-    let resource = match rehearsal.kind {
-        ResourceKind::Secret => SECRETS,
-        ResourceKind::ConfigMap => CONFIG_MAPS,
-    };
+    let resource = distributed(rehearsal.kind);
     let creation = write.admission.lookup.try_creation(resource, namespace, rehearsal.object);
     match write.deadline.within("trying out spec.resource", creation).await {
         Ok(Ok(())) => Rehearsed::Accepted,

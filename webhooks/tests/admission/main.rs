@@ -11,5 +11,6 @@ mod panics;
 mod pod_steps;
 mod pods;
 mod protection;
+mod resourcedistribution;
 mod support;
 mod tls;

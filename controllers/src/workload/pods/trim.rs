@@ -3,12 +3,14 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use planner::pod::observed::{ObservedPod, Resources};
+use planner::pod::observed::{ObservedPod, PodCondition, Resources};
 
 /// A second copy of the object, which kubectl leaves.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Conditions that no rule reads: how a Pod came to run.
-const UNREAD: [&str; 3] = ["PodReadyToStartContainers", "Initialized", "PodScheduled"];
+const UNREAD: [&str; 2] = ["PodReadyToStartContainers", "Initialized"];
+/// The condition that is read only of Pods that find no node.
+const SCHEDULED: &str = "PodScheduled";
 
 /// Drops what no rule reads.
 pub(super) fn trim(pod: &mut ObservedPod) {
@@ -18,7 +20,11 @@ pub(super) fn trim(pod: &mut ObservedPod) {
     }
     pod.take_times_out();
     let conditions = take(&mut pod.status.conditions).into_iter();
-    pod.status.conditions = conditions.filter(|condition| !UNREAD.contains(&&*condition.kind)).collect();
+    let is_read = |condition: &PodCondition| {
+        !UNREAD.contains(&&*condition.kind)
+            && !(&*condition.kind == SCHEDULED && &*condition.status == "True")
+    };
+    pod.status.conditions = conditions.filter(is_read).collect();
     // Resources are changed in place only by the workloads that manage a Pod.
     let managed = pod.metadata.owner_references.iter().any(|owner| owner.group() == api::APPS_GROUP);
     if !managed {

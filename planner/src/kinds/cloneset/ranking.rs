@@ -1,18 +1,18 @@
 //! Which Pods go first when there are too many (docs/behaviour/cloneset.md#order-of-deletion): those that
 //! serve least, cost least, and leave the others spread best.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use api::annotations::POD_DELETION_COST;
 
 use crate::pod::observed::{ObservedPod, Pairs};
 use crate::workload::member::Member;
+use crate::workload::standing::Standing;
 
 #[cfg(test)]
 mod tests;
 
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// How the Pods of a template are to be spread.
@@ -40,51 +40,33 @@ pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<us
 
 /// What the rules read of a Pod; smaller goes first.
 struct Key<'a> {
-    placed: (bool, u8),
+    standing: Standing<'a>,
     available: bool,
-    ready: bool,
     cost: i32,
-    age: (Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>, &'a str),
 }
 
 impl<'a> Key<'a> {
     fn of(member: &Member<'a>) -> Self {
         let pod = member.pod;
-        let phase = match &*pod.status.phase {
-            "Running" => 2,
-            "Unknown" => 1,
-            _ => 0,
-        };
-        let ready = pod.condition("Ready").filter(|condition| &*condition.status == "True");
-        // A time that is not known counts as the latest; among Pods that are not ready there is none.
-        let since =
-            ready.map_or(Timestamp::MIN, |ready| ready.last_transition_time.unwrap_or(Timestamp::MAX));
-        let restarts = pod.status.container_statuses.iter().map(|status| status.restart_count).max();
-        let created = pod.metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
-        Self {
-            placed: (!pod.spec.node_name.is_empty(), phase),
-            available: member.is_available,
-            ready: ready.is_some(),
-            cost: deletion_cost(pod),
-            age: (Reverse(since), Reverse(restarts.unwrap_or(0)), Reverse(created), member.name()),
-        }
+        Self { standing: Standing::of(pod), available: member.is_available, cost: deletion_cost(pod) }
     }
 
     /// Rules 1 to 8; `rank` is rule 5, and rule 3 looks at availability only where `availability` says so.
     fn compare(&self, other: &Self, availability: bool, rank: Ordering) -> Ordering {
         let available = |key: &Self| availability && key.available;
-        (self.placed.cmp(&other.placed))
+        let (one, two) = (&self.standing, &other.standing);
+        (one.placed.cmp(&two.placed))
             .then_with(|| available(self).cmp(&available(other)))
-            .then_with(|| self.ready.cmp(&other.ready))
+            .then_with(|| one.ready.cmp(&two.ready))
             .then_with(|| self.cost.cmp(&other.cost))
             .then(rank)
-            .then_with(|| self.age.cmp(&other.age))
+            .then_with(|| one.age.cmp(&two.age))
     }
 }
 
 /// The annotation's number as Kubernetes reads it; 0 where it is missing or no such number.
 fn deletion_cost(pod: &ObservedPod) -> i32 {
-    let text = pod.annotation(DELETION_COST).unwrap_or_default();
+    let text = pod.annotation(POD_DELETION_COST).unwrap_or_default();
     let first = text.bytes().next().unwrap_or(b'+');
     let sound = text == "0" || first == b'-' || (b'1'..=b'9').contains(&first);
     if sound { text.parse().unwrap_or(0) } else { 0 }

@@ -1,13 +1,11 @@
 //! A PodUnavailableBudget as the server keeps it, and whose Pods it protects.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use api::Raw;
 use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
 use api::kinds::Time;
-use api::kinds::podunavailablebudget::{PodUnavailableBudget, TargetReference};
-use api::labels::POD_TEMPLATE_HASH;
+use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use api::raw_object::RawObject;
 use jiff::Timestamp;
 
@@ -17,6 +15,7 @@ use crate::pod::selector::PodSelector;
 use crate::text::selector::{Labels, SelectorError};
 use crate::workload::found::FoundWorkload;
 use crate::workload::namespaced::Entry;
+use crate::workload::target::Workload;
 
 /// A budget of the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,15 +38,6 @@ pub(crate) struct Scope {
     created: Timestamp,
 }
 
-/// A workload by group, kind and name; versions do not matter
-/// (docs/behaviour/api-and-registration.md#objects-of-older-releases).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Workload<'a> {
-    pub(crate) group: Cow<'a, str>,
-    pub(crate) kind: Cow<'a, str>,
-    pub(crate) name: Cow<'a, str>,
-}
-
 impl Budget {
     pub(crate) fn read(object: &str) -> Result<Self, serde_json::Error> {
         let budget: PodUnavailableBudget = serde_json::from_str(object)?;
@@ -68,7 +58,9 @@ impl Scope {
         let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
         Self {
             name: metadata.name.as_str().into(),
-            target: spec.target_ref.as_ref().map(Workload::of_target),
+            target: spec.target_ref.as_ref().map(|target| {
+                Workload::referenced(&target.api_version, &target.kind, &target.name).into_owned()
+            }),
             selector: PodSelector::compile(spec.selector.as_ref()),
             ignored: PodSelector::compile(spec.ignored_pod_selector.as_ref()),
             created: created.unwrap_or(Timestamp::MAX),
@@ -139,40 +131,6 @@ pub(crate) fn protecting<'b>(budgets: &'b [Budget], pod: &ObservedPod) -> Option
 pub(crate) fn mark(pod: &ObservedPod) -> Option<&str> {
     let mut marks = [RELATED_PUB, RELATED_PUB_OLDER].into_iter().filter_map(|key| pod.annotation(key));
     marks.find(|name| !name.is_empty())
-}
-
-impl<'a> Workload<'a> {
-    /// The workload behind a Pod's controller. That of a Deployment's ReplicaSet is the Deployment: its name is what
-    /// stands before the hash with which both the ReplicaSet's name ends and the Pod is labelled. So no ReplicaSet
-    /// has to be known, not even one that was made a moment ago.
-    pub(crate) fn behind(
-        group: &'a str,
-        kind: &'a str,
-        name: &'a str,
-        labels: &(impl Labels + ?Sized),
-    ) -> Self {
-        let direct = Self { group: group.into(), kind: kind.into(), name: name.into() };
-        if (group, kind) != ("apps", "ReplicaSet") {
-            return direct;
-        }
-        let hash = labels.label(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty());
-        match hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-')) {
-            Some(deployment) => Self { kind: Cow::Borrowed("Deployment"), name: deployment.into(), ..direct },
-            None => direct,
-        }
-    }
-
-    fn of_pod(pod: &'a ObservedPod) -> Option<Self> {
-        let owner = pod.controller()?;
-        Some(Self::behind(owner.group(), &owner.kind, &owner.name, &pod.metadata.labels))
-    }
-}
-
-impl Workload<'static> {
-    fn of_target(target: &TargetReference) -> Self {
-        let group = target.api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
-        Self { group: group.into(), kind: target.kind.clone().into(), name: target.name.clone().into() }
-    }
 }
 
 impl Entry for Budget {

@@ -7,10 +7,11 @@
 use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
 use api::features::Feature;
 
-use super::budget::{Budget, Workload};
+use super::budget::Budget;
 use super::reason::Reason;
 use crate::pod::review::{Draft, Reasons, ReviewContext};
 use crate::workload::namespaced::{Entry, Namespaced};
+use crate::workload::target::Workload;
 
 /// Marks the Pod with the first budget of its namespace that matches. Without a match, marks that the
 /// user gave stay.
@@ -59,8 +60,8 @@ pub(crate) fn mutate(
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::server::pod_review::explain;
     use crate::server::pod_review::fixture::{Cluster, create, pod};
+    use crate::server::pod_review::{Known, explain};
     use crate::server::world::Watched;
 
     fn budget(cluster: Cluster, name: &str, created: &str, spec: Value) -> Cluster {
@@ -220,7 +221,7 @@ mod tests {
         let cluster = budget(cluster, "third", DAY, selecting(json!({"app": "db"})));
         let object = deployed().to_string();
         let (outcome, told) =
-            explain(&create(&object), &cluster.world, None, &cluster.gates, cluster.moment());
+            explain(&create(&object), &cluster.world, Known::default(), &cluster.gates, cluster.moment());
         assert_eq!(outcome, cluster.decide(&deployed()));
         let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         let expected = [

@@ -83,14 +83,16 @@ pub(crate) fn patch(budget: &PodUnavailableBudget, new: &Status) -> Option<Strin
         return None;
     }
     // The schema requires the four numbers, which a budget without status lacks.
-    let mut status = json!({
-        "currentAvailable": new.current_available,
-        "desiredAvailable": new.desired_available,
-        "totalReplicas": new.total_replicas,
-        "unavailableAllowed": new.unavailable_allowed,
-    });
-    if new.observed_generation.is_some() {
-        status["observedGeneration"] = json!(new.observed_generation);
+    let numbers = [
+        ("currentAvailable", new.current_available),
+        ("desiredAvailable", new.desired_available),
+        ("totalReplicas", new.total_replicas),
+        ("unavailableAllowed", new.unavailable_allowed),
+    ];
+    let mut status: Map<String, Value> =
+        numbers.into_iter().map(|(name, number)| (name.to_owned(), number.into())).collect();
+    if let Some(generation) = new.observed_generation {
+        status.insert("observedGeneration".to_owned(), generation.into());
     }
     for (name, old, new) in [
         ("disruptedPods", &old.disrupted_pods, &new.disrupted_pods),
@@ -98,7 +100,7 @@ pub(crate) fn patch(budget: &PodUnavailableBudget, new: &Status) -> Option<Strin
     ] {
         let changes = changes(old, new);
         if !changes.is_empty() {
-            status[name] = changes.into();
+            status.insert(name.to_owned(), changes.into());
         }
     }
     let metadata = json!({"uid": budget.metadata.uid, "resourceVersion": budget.metadata.resource_version});

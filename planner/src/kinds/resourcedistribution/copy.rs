@@ -19,6 +19,8 @@ pub struct Copy {
     pub resource_version: Box<str>,
     /// The UID of the ResourceDistribution that is its controller.
     pub owner: Option<Box<str>>,
+    /// Its deletion was asked for.
+    pub deleting: bool,
 }
 
 impl Copy {
@@ -38,6 +40,7 @@ impl Copy {
             uid: uid.as_str().into(),
             resource_version: resource_version.as_str().into(),
             owner: owner.map(|owner| owner.uid.as_str().into()),
+            deleting: object.metadata.deletion_timestamp.is_some(),
         })
     }
 

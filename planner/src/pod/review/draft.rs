@@ -52,8 +52,10 @@ pub(crate) struct Container<'a> {
 pub(crate) struct Controller<'a> {
     /// Its API group; empty for the core group.
     pub(crate) group: Cow<'a, str>,
+    pub(crate) version: Cow<'a, str>,
     pub(crate) kind: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
+    pub(crate) uid: Cow<'a, str>,
 }
 
 /// A finished container that a step adds to the Pod.
@@ -139,10 +141,10 @@ impl<'a> Draft<'a> {
             generate_name: text_or_empty(metadata.generate_name),
             namespace: if own_namespace.is_empty() { Cow::Borrowed(namespace) } else { own_namespace },
             labels: metadata.labels.unwrap_or_default().0,
-            controller: controller.map(|owner| Controller {
-                group: group_of(owner.api_version),
-                kind: text_or_empty(owner.kind),
-                name: text_or_empty(owner.name),
+            controller: controller.map(|owner| {
+                let (group, version) = group_and_version(owner.api_version);
+                let [kind, name, uid] = [owner.kind, owner.name, owner.uid].map(text_or_empty);
+                Controller { group, version, kind, name, uid }
             }),
             init_containers: containers(spec.init_containers),
             containers: containers(spec.containers),
@@ -346,10 +348,16 @@ pub(super) fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
     Denial { code: 400, message: format!("the object of the request can't be read as a Pod: {problem}") }
 }
 
-fn group_of(api_version: Option<Text<'_>>) -> Cow<'_, str> {
+fn group_and_version(api_version: Option<Text<'_>>) -> (Cow<'_, str>, Cow<'_, str>) {
     match text_or_empty(api_version) {
-        Cow::Borrowed(text) => text.split_once('/').map_or("", |(group, _)| group).into(),
-        Cow::Owned(text) => text.split_once('/').map_or("", |(group, _)| group).to_owned().into(),
+        Cow::Borrowed(text) => {
+            let (group, version) = text.split_once('/').unwrap_or(("", text));
+            (group.into(), version.into())
+        }
+        Cow::Owned(text) => {
+            let (group, version) = text.split_once('/').unwrap_or(("", &text));
+            (group.to_owned().into(), version.to_owned().into())
+        }
     }
 }
 

@@ -130,6 +130,8 @@ pub(crate) struct OwnerLens<'a> {
     pub(crate) kind: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) uid: Option<Text<'a>>,
     pub(crate) controller: Option<bool>,
 }
 

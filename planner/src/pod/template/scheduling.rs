@@ -49,14 +49,20 @@ fn validate_node_affinity(affinity: &Node<'_>, errors: &mut Vec<FieldError>) {
         }
     }
     for term in affinity.list(PREFERRED) {
-        validate_weight(&term, errors);
-        if let Some(preference) = term.child("preference") {
-            validate_node_term(&preference, false, errors);
-        }
+        validate_preferred_node_term(&term, errors);
     }
 }
 
-fn validate_node_term(term: &Node<'_>, strict: bool, errors: &mut Vec<FieldError>) {
+/// Checks an element of `preferredDuringSchedulingIgnoredDuringExecution` for nodes.
+pub(crate) fn validate_preferred_node_term(term: &Node<'_>, errors: &mut Vec<FieldError>) {
+    validate_weight(term, errors);
+    if let Some(preference) = term.child("preference") {
+        validate_node_term(&preference, false, errors);
+    }
+}
+
+/// Checks a node selector term. `strict` also checks the syntax of label values.
+pub(crate) fn validate_node_term(term: &Node<'_>, strict: bool, errors: &mut Vec<FieldError>) {
     for requirement in term.list("matchExpressions") {
         validate_node_requirement(&requirement, strict, errors);
     }
@@ -175,7 +181,7 @@ fn validate_keys(keys: &[&str], path: &FieldPath, has_selector: bool, errors: &m
     }
 }
 
-pub(super) fn validate_tolerations<'a>(
+pub(crate) fn validate_tolerations<'a>(
     tolerations: impl Iterator<Item = Node<'a>>,
     errors: &mut Vec<FieldError>,
 ) {

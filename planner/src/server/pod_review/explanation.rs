@@ -5,6 +5,7 @@ use std::fmt;
 use crate::kinds::podprobemarker;
 use crate::kinds::podunavailablebudget::reason as budget;
 use crate::kinds::sidecarset::explanation as sidecarset;
+use crate::kinds::workloadspread::explanation as workloadspread;
 
 /// What became of one object in a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,13 @@ pub enum Explanation {
         /// What it is to the Pod.
         reason: podprobemarker::Reason,
     },
+    /// A WorkloadSpread of the Pod's namespace.
+    WorkloadSpread {
+        /// Its name.
+        name: String,
+        /// What it is to the Pod.
+        reason: workloadspread::Reason,
+    },
 }
 
 impl fmt::Display for Explanation {
@@ -40,6 +48,7 @@ impl fmt::Display for Explanation {
                 write!(formatter, "PodUnavailableBudget {name}: {reason}")
             }
             Self::PodProbeMarker { name, reason } => write!(formatter, "PodProbeMarker {name}: {reason}"),
+            Self::WorkloadSpread { name, reason } => write!(formatter, "WorkloadSpread {name}: {reason}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use api::features::FeatureGates;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Outcome, mutate};
+use super::{Known, Outcome, mutate};
 use crate::pod::review::{Operation, PodReview};
 use crate::server::world::{Watched, World};
 use crate::text::moment::Moment;
@@ -67,7 +67,7 @@ impl Cluster {
     }
 
     pub(crate) fn decide(&self, pod: &Value) -> Outcome {
-        mutate(&create(&pod.to_string()), &self.world, None, &self.gates, self.moment())
+        mutate(&create(&pod.to_string()), &self.world, Known::default(), &self.gates, self.moment())
     }
 
     /// The Pod after the review, by an independent patch library, and the warnings.

@@ -11,7 +11,7 @@ mod steps;
 fn decide(review: &PodReview<'_>) -> Outcome {
     let cluster = Cluster::new()
         .set("s", json!({"containers": [{"name": "agent", "podInjectPolicy": "AfterAppContainer"}]}));
-    mutate(review, &cluster.world, None, &cluster.gates, cluster.moment())
+    mutate(review, &cluster.world, Known::default(), &cluster.gates, cluster.moment())
 }
 
 #[test]
@@ -199,7 +199,8 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
     let object = pod(json!([{"name": "m"}])).to_string();
     let review = PodReview { namespace: "new", ..create(&object) };
     let decide = |namespace: Option<&Namespace>| {
-        mutate(&review, &cluster.world, namespace, &cluster.gates, cluster.moment())
+        let known = Known { namespace, spread: None };
+        mutate(&review, &cluster.world, known, &cluster.gates, cluster.moment())
     };
     assert_eq!(decide(None), Outcome::NeedsNamespace);
     let team = read_namespace(r#"{"metadata":{"name":"new","labels":{"team":"a"}}}"#).unwrap();
@@ -213,7 +214,7 @@ fn a_namespace_that_is_not_known_is_asked_for_once_it_matters() {
     let outcome = mutate(
         &PodReview { namespace: "new", ..create(unlabelled) },
         &cluster.world,
-        None,
+        Known::default(),
         &cluster.gates,
         cluster.moment(),
     );
@@ -234,8 +235,8 @@ fn explain_tells_every_reason_and_decides_as_mutate_does() {
     let object = pod(json!([{"name": "m"}])).to_string();
     let review = create(&object);
     let (outcome, mut explanations) =
-        explain(&review, &cluster.world, None, &cluster.gates, cluster.moment());
-    assert_eq!(outcome, mutate(&review, &cluster.world, None, &cluster.gates, cluster.moment()));
+        explain(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
+    assert_eq!(outcome, mutate(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment()));
     explanations.sort_by_key(ToString::to_string);
     let told: Vec<_> = explanations
         .into_iter()

@@ -19,7 +19,7 @@ fn pod(name: &str, node: &str, edit: Value) -> Arc<ObservedPod> {
 }
 
 fn cost(cost: &str) -> Value {
-    json!({"metadata": {"annotations": {DELETION_COST: cost}}})
+    json!({"metadata": {"annotations": {POD_DELETION_COST: cost}}})
 }
 
 fn conditions(list: &Value) -> Value {
@@ -123,7 +123,7 @@ fn scenario_23_a_pod_that_is_not_ready_goes_before_a_cheap_one() {
         pod(
             "broken",
             "n2",
-            json!({"metadata": {"annotations": {DELETION_COST: "100"}}, "status": {"conditions": []}}),
+            json!({"metadata": {"annotations": {POD_DELETION_COST: "100"}}, "status": {"conditions": []}}),
         ),
     ];
     assert_eq!(order(&pods, &[], &[]), ["broken", "ready"]);

@@ -118,7 +118,7 @@ fn an_entry_that_ends_soon_is_renewed_without_a_unit() {
 fn an_entry_of_an_earlier_pod_of_that_name_does_not_count() {
     let over = json!({"status": {"disruptedPods": {"a": ago(9)}}});
     let young = Claim { created: ago(5).parse().ok(), ..claim("a", Operation::Delete) };
-    assert_eq!(reserve(&budget(0, &over), &[young.clone()]).answers, [NOTHING_LEFT]);
+    assert_eq!(reserve(&budget(0, &over), std::slice::from_ref(&young)).answers, [NOTHING_LEFT]);
     let taken = reserve(&budget(1, &over), &[young]);
     assert_eq!(patch(&taken)["status"]["disruptedPods"], json!({"a": ago(0)}));
 }
@@ -191,7 +191,7 @@ proptest! {
             }
         }
         if let Some(patch) = &reserved.patch {
-            let mut after = budget.clone();
+            let mut after = budget;
             json_merge(&mut after, &serde_json::from_str(patch).unwrap());
             let after: PodUnavailableBudget = serde_json::from_value(after).unwrap();
             prop_assert_eq!(after.status.unavailable_allowed, units);

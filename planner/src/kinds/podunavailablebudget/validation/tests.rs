@@ -13,7 +13,7 @@ fn target(api_version: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": "CloneSet", "name": name})
 }
 
-fn selector(labels: Value) -> Value {
+fn selector(labels: &Value) -> Value {
     json!({"selector": {"matchLabels": labels}, "maxUnavailable": 1})
 }
 
@@ -47,15 +47,15 @@ impl Review<'_> {
     }
 }
 
-fn message(spec: Value) -> String {
-    Review::new().of(&spec)
+fn message(spec: &Value) -> String {
+    Review::new().of(spec)
 }
 
 #[test]
 fn exactly_one_of_each_pair_is_required() {
-    assert_eq!(message(json!({"maxUnavailable": 1})), REQUIRED_SUBJECT);
+    assert_eq!(message(&json!({"maxUnavailable": 1})), REQUIRED_SUBJECT);
     assert_eq!(
-        message(json!({})),
+        message(&json!({})),
         format!(
             "[{REQUIRED_SUBJECT}, spec.maxUnavailable, minAvailable: Required value: \
              no maxUnavailable or minAvailable defined in PodUnavailableBudget]"
@@ -64,7 +64,7 @@ fn exactly_one_of_each_pair_is_required() {
     let both = json!({"targetRef": target("a/v1", "web"), "selector": {"matchLabels": {"a": "b"}},
         "maxUnavailable": 1, "minAvailable": 1});
     assert_eq!(
-        message(both),
+        message(&both),
         "[spec.selector, targetRef: Required value: selector and targetRef are mutually exclusive, \
          spec.maxUnavailable, minAvailable: Required value: maxUnavailable and minAvailable are mutually exclusive]"
     );
@@ -72,7 +72,7 @@ fn exactly_one_of_each_pair_is_required() {
 
 #[test]
 fn numbers_and_percentages_have_bounds() {
-    let limit = |limit: Value| message(json!({"targetRef": target("a/v1", "web"), "maxUnavailable": limit}));
+    let limit = |limit: Value| message(&json!({"targetRef": target("a/v1", "web"), "maxUnavailable": limit}));
     for fine in [json!(0), json!("0%"), json!("100%"), json!(100_000)] {
         assert_eq!(limit(fine.clone()), "", "{fine}");
     }
@@ -106,7 +106,7 @@ fn targets_and_selectors_have_to_be_usable() {
     ] {
         let mut spec = spec;
         spec["maxUnavailable"] = json!(1);
-        let message = message(spec.clone());
+        let message = message(&spec);
         assert!(message.contains(part), "{spec}: {message}");
     }
     let ignoring = |ignored: Value| {
@@ -122,7 +122,7 @@ fn targets_and_selectors_have_to_be_usable() {
 fn operations_are_four_words() {
     let spec = json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1, "protectOperations": ["EVICT", "KILL"]});
     assert_eq!(
-        message(spec),
+        message(&spec),
         r#"spec.protectOperations[1]: Unsupported value: "KILL": supported values: "DELETE", "UPDATE", "EVICT", "RESIZE""#
     );
 }
@@ -135,8 +135,8 @@ fn the_subject_stays_but_for_its_version() {
     let beta = with(target("apps.kruise.io/v1beta1", "web"));
     assert_eq!(update(with(target("apps.kruise.io/v1alpha1", "web")), beta.clone()), "");
     assert_eq!(update(with(target("apps.kruise.io/v1beta1", "db")), beta.clone()), fixed);
-    assert_eq!(update(selector(json!({"app": "web"})), beta.clone()), fixed);
-    assert_eq!(update(selector(json!({"app": "web"})), selector(json!({"app": "db"}))), fixed);
+    assert_eq!(update(selector(&json!({"app": "web"})), beta.clone()), fixed);
+    assert_eq!(update(selector(&json!({"app": "web"})), selector(&json!({"app": "db"}))), fixed);
     let wider = json!({"targetRef": target("apps.kruise.io/v1beta1", "web"), "maxUnavailable": "50%"});
     assert_eq!(update(beta, wider), "");
 }
@@ -153,7 +153,7 @@ fn budgets_for_the_same_workload_conflict() {
     assert!(
         message.ends_with("pub.spec.targetReference is in conflict with other PodUnavailableBudget other")
     );
-    assert_eq!(against(selector(json!({"app": "web"})), &one), "");
+    assert_eq!(against(selector(&json!({"app": "web"})), &one), "");
     let itself = Review { others: vec![budget("pub", &one)], ..Review::new() };
     assert_eq!(itself.of(&same), "");
 }

@@ -393,8 +393,9 @@ proptest! {
             "spec": {"containers": [{"name": "main"}]}}).to_string();
         let review = crate::pod::review::PodReview { namespace: &metadata.namespace, ..create(&object) };
         let nowhere = crate::workload::namespace::Namespace::missing();
+        let known = crate::server::pod_review::Known { namespace: Some(&nowhere), ..Default::default() };
         let (_, explained) =
-            crate::server::pod_review::explain(&review, &cluster.world, Some(&nowhere), &cluster.gates, cluster.moment());
+            crate::server::pod_review::explain(&review, &cluster.world, known, &cluster.gates, cluster.moment());
         for explanation in explained {
             let Explanation::SidecarSet { name, reason } = explanation else { continue };
             match judge(&cluster, &name, &pod) {

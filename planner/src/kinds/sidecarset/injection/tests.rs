@@ -478,7 +478,7 @@ fn a_second_review_keeps_the_time_of_the_first() {
     let outcome = crate::server::pod_review::mutate(
         &crate::server::pod_review::fixture::create(&text),
         &cluster.world,
-        None,
+        crate::server::pod_review::Known::default(),
         &cluster.gates,
         later,
     );

@@ -1,0 +1,92 @@
+//! Objects of any kind, and who manages them.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use api::kinds::ObjectMeta;
+use api::meta::OwnerReference;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+
+use super::{Lookup, LookupError, Source};
+
+/// Longest time for an object.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it is believed who manages an object of a certain UID.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// Who manages an object: by namespace and reference.
+pub(super) type Owners = HashMap<(String, OwnerReference), (Instant, Option<OwnerReference>)>;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: ObjectMeta,
+}
+
+impl Lookup {
+    /// An object of `namespace` by API version, kind and name; `None` where there is none, or no such kind.
+    ///
+    /// # Errors
+    /// The API server did not answer in time, or refuses: whether the object exists is not known.
+    pub async fn object(
+        &self,
+        namespace: &str,
+        (api_version, kind, name): (&str, &str, &str),
+    ) -> Result<Option<String>, LookupError> {
+        match &*self.0 {
+            Source::Cluster(live) => {
+                let get = live.discovery.get(&live.client, namespace, (api_version, kind, name));
+                let answer = timeout(PATIENCE, get).await;
+                answer
+                    .map_err(|_| LookupError(format!("no answer from the API server within {PATIENCE:?}")))?
+                    .map_err(|error| LookupError(error.to_string()))
+            }
+            Source::Files(objects) => {
+                let group = api_version.split_once('/').map_or("", |(group, _)| group);
+                let found = objects.iter().find(|object| {
+                    object.kind == kind
+                        && object.group() == group
+                        && object.name == name
+                        && (object.namespace == namespace || object.namespace.is_empty())
+                });
+                Ok(found.map(|object| object.json.clone()))
+            }
+        }
+    }
+
+    /// Who manages the object of a reference; the outer `None` where there is no such object.
+    ///
+    /// # Errors
+    /// As those of [`Self::object`].
+    pub async fn owner(
+        &self,
+        namespace: &str,
+        object: &OwnerReference,
+    ) -> Result<Option<Option<OwnerReference>>, LookupError> {
+        let key = (namespace.to_owned(), object.clone());
+        if let Source::Cluster(live) = &*self.0 {
+            // Held for single operations only, never over an await.
+            let known = live.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((since, owner)) = known.get(&key)
+                && since.elapsed() < MEMORY
+            {
+                return Ok(Some(owner.clone()));
+            }
+        }
+        let reference = (object.api_version.as_str(), object.kind.as_str(), object.name.as_str());
+        let Some(text) = self.object(namespace, reference).await? else { return Ok(None) };
+        let read: Object = serde_json::from_str(&text).map_err(|error| LookupError(error.to_string()))?;
+        if !object.uid.is_empty() && !read.metadata.uid.is_empty() && object.uid != read.metadata.uid {
+            return Ok(None);
+        }
+        let owner = read.metadata.controller().cloned();
+        if let Source::Cluster(live) = &*self.0 {
+            let mut known = live.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|_, (since, _)| since.elapsed() < MEMORY);
+            known.insert(key, (Instant::now(), owner.clone()));
+        }
+        Ok(Some(owner))
+    }
+}

@@ -1,0 +1,366 @@
+//! Controller `workloadspread-controller`: counts the Pods of WorkloadSpreads, adopts those that were there before,
+//! sets deletion costs and replaces Pods that find no node (docs/behaviour/workloadspread.md#the-controller). What to
+//! do is decided by `planner::kinds::workloadspread`. Runs with the gate `WorkloadSpread`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
+use cluster::Retry;
+use cluster::discovery::Discovery;
+use cluster::events::about;
+use cluster::resource::{PODS, Resource};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind};
+use futures::future::join_all;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
+use planner::kinds::workloadspread::spread::Spread;
+use planner::kinds::workloadspread::version::VersionedKinds;
+use planner::kinds::workloadspread::{Candidate, custom, trigger, version};
+use planner::pod::node_fit::Node;
+use planner::pod::observed::ObservedPod;
+use planner::workload::found::{FoundWorkload, Reference};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::workload::events::{self, Teller};
+use crate::workload::nodes::Facts;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::stores::Stores;
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
+
+const NAME: &str = "workloadspread-controller";
+const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written.
+const SOON: Duration = Duration::from_millis(100);
+/// How often targets are looked at whose changes are not watched.
+const UNWATCHED: Duration = Duration::from_secs(10);
+/// How long it is believed that no subset suits a Pod.
+const UNSUITED: Duration = Duration::from_secs(60);
+/// Requests under way at a time for one WorkloadSpread.
+const CONCURRENCY: usize = 8;
+
+impl Kept for Spread {
+    /// The namespace.
+    type Group = Box<str>;
+
+    fn identity(&self) -> Identity<'_> {
+        let metadata = &self.object().metadata;
+        Identity {
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            resource_version: &metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        vec![self.namespace().into()]
+    }
+}
+
+impl Readable for Spread {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
+    }
+}
+
+struct Controller {
+    client: Client,
+    spreads: Arc<Store<Spread>>,
+    stores: Arc<Stores>,
+    teller: Teller,
+    context: Context,
+    discovery: Discovery,
+    unsuited: Mutex<Unsuited>,
+}
+
+/// Pods that no subset suits, by UID: the generation of their WorkloadSpread, and since when.
+type Unsuited = HashMap<Box<str>, (Option<i64>, Instant)>;
+
+/// A Pod, and its whole text.
+type Whole = (Arc<ObservedPod>, String);
+
+/// The target of a WorkloadSpread, as far as it is known.
+struct Target {
+    pods: Vec<Arc<ObservedPod>>,
+    replicas: i32,
+    latest: Option<String>,
+}
+
+/// Reconciles WorkloadSpreads. Ends never.
+pub async fn run(context: Context, stores: Arc<Stores>) {
+    let spreads: Arc<Store<Spread>> = Arc::default();
+    context.metrics.caches.count("workloadspreads", KIND, &spreads, Store::len);
+    let (sender, keys) = mpsc::unbounded_channel();
+    let (teller, told) = events::teller("Spread");
+    let controller = Arc::new(Controller {
+        client: context.client.clone(),
+        spreads: spreads.clone(),
+        stores: stores.clone(),
+        teller: teller.clone(),
+        context: context.clone(),
+        discovery: Discovery::default(),
+        unsuited: Mutex::default(),
+    });
+    let of_spreads = triggers::forward(spreads.subscribe(), sender.clone(), |change| {
+        let due = trigger::of_spread(change.old.as_deref(), change.new.as_deref());
+        change.states().next().map(|spread| (spread.key(), due))
+    });
+    let of_pods =
+        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change));
+    let of_workloads =
+        stores.finder.subscribe().into_iter().map(|changes| {
+            triggers::forward(changes, sender.clone(), |change| controller.of_workload(change))
+        });
+    let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
+    tokio::join!(
+        follow(Api::all_with(context.client.clone(), &SPREADS.api_resource()), Config::default(), &*spreads),
+        of_spreads,
+        of_pods,
+        join_all(of_workloads),
+        queue::serve(settings, &context, keys, controller.clone(), (teller, told)),
+    );
+}
+
+/// Whether WorkloadSpreads are in use.
+pub(crate) fn is_on(context: &Context) -> bool {
+    context.settings.gates.enabled(Feature::WorkloadSpread)
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let Some(spread) = self.spreads.get(key).filter(|spread| spread.is_active()) else {
+            self.stores.pods.leave(KIND, key);
+            return Ok(Next::Done);
+        };
+        // Pods of Kruise's own workloads are kept anyway.
+        if spread.target().group == api::APPS_GROUP {
+            self.stores.pods.leave(KIND, key);
+            self.stores.pods.synced().await;
+        } else {
+            self.stores.pods.want(KIND, key);
+            self.stores.pods.complete(&self.client, &key.0).await?;
+        }
+        self.advance(&spread).await
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.spreads.get(key).map(|spread| reference(&spread))
+    }
+}
+
+impl Controller {
+    fn versioned(&self) -> &VersionedKinds {
+        &self.context.settings.versioned
+    }
+
+    async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
+        let target = self.target(spread).await?;
+        let now = now().now;
+        let (texts, nodes) = self.candidates(spread, &target.pods, now).await?;
+        let candidates = texts.iter().filter_map(|(pod, text)| {
+            let (labels, taints) = nodes.get(&*pod.spec.node_name)?;
+            let node = Node { name: &pod.spec.node_name, labels: labels.clone(), taints };
+            Some((pod.metadata.name.clone(), Candidate { pod: text, node }))
+        });
+        let candidates: BTreeMap<_, _> = candidates.collect();
+        let snapshot = Snapshot {
+            spread,
+            pods: &target.pods,
+            replicas: target.replicas,
+            latest: target.latest.as_deref(),
+            versioned: self.versioned(),
+            candidates: &candidates,
+        };
+        let plan = plan(&snapshot, now);
+        self.remember_unsuited(spread, &plan, &texts);
+        self.write_pods(spread, &plan.pods).await?;
+        for event in &plan.events {
+            self.teller.tell(reference(spread), event.clone());
+        }
+        if !self.write_status(spread, plan.status).await? {
+            return Ok(Next::After(SOON));
+        }
+        self.delete(spread, &plan.stuck).await?;
+        let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
+            .then_some(UNWATCHED);
+        let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).min();
+        Ok(next.map_or(Next::Done, Next::After))
+    }
+
+    /// The Pods of the target and how many it wants.
+    async fn target(&self, spread: &Spread) -> Result<Target, ReconcileError> {
+        let (finder, target) = (&self.stores.finder, spread.target());
+        let api_version = custom::api_version(spread);
+        let reference = Reference { api_version, kind: &target.kind, name: &target.name, uid: None };
+        let Some(found) = finder.find(&self.client, spread.namespace(), reference).await? else {
+            return Ok(Target { pods: Vec::new(), replicas: 0, latest: None });
+        };
+        let pods = finder.pods(&self.stores.pods, &found).await?;
+        let sets = finder.replica_sets(&found).await?;
+        let latest = version::latest(&found, &sets, self.versioned());
+        let replicas = match self.given_replicas(spread, api_version).await? {
+            Some(replicas) => replicas,
+            None => found.replicas.or(found.parallelism).unwrap_or(0),
+        };
+        Ok(Target { pods, replicas, latest })
+    }
+
+    /// The replicas of a target that says so at paths which the user gives.
+    async fn given_replicas(
+        &self,
+        spread: &Spread,
+        api_version: &str,
+    ) -> Result<Option<i32>, ReconcileError> {
+        let world = self.context.index.world();
+        let target = spread.target();
+        let listed = match world.spreads().custom() {
+            Err(problem) if !custom::is_built_in(target) && spread.replicas_paths().is_empty() => {
+                return Err(ReconcileError::Action(format!("{}: {problem}", custom::WHITE_LIST)));
+            }
+            listed => listed.unwrap_or(&custom::NONE),
+        };
+        if custom::given_paths(spread, listed).is_empty() {
+            return Ok(None);
+        }
+        let place = (api_version, &*target.kind, &*target.name);
+        let text = self.discovery.get(&self.client, spread.namespace(), place).await?;
+        let Some(text) = text else { return Ok(None) };
+        let workload = serde_json::from_str(&text).map_err(ReconcileError::of_object("workload"))?;
+        custom::replicas(spread, listed, &workload).map(Some).map_err(ReconcileError::Action)
+    }
+
+    /// The Pods that may be adopted, as a whole, and the Nodes.
+    async fn candidates(
+        &self,
+        spread: &Spread,
+        pods: &[Arc<ObservedPod>],
+        now: jiff::Timestamp,
+    ) -> Result<(Vec<Whole>, Facts), ReconcileError> {
+        let generation = spread.object().metadata.generation;
+        let is_unsuited = |pod: &ObservedPod| {
+            let known = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.get(&pod.metadata.uid).copied();
+            known.is_some_and(|(of, since)| of == generation && since.elapsed() < UNSUITED)
+        };
+        let wanted: Vec<_> = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod)).cloned().collect();
+        if wanted.is_empty() {
+            return Ok(Default::default());
+        }
+        let nodes = self.stores.nodes.facts().await?;
+        let reads: Vec<_> = wanted.into_iter().map(|pod| self.read(pod)).collect();
+        let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
+        let texts = read.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok((texts, nodes))
+    }
+
+    /// A Pod as a whole.
+    async fn read(&self, pod: Arc<ObservedPod>) -> Result<Option<Whole>, ReconcileError> {
+        let path = PODS.namespaced(pod.namespace()).name(pod.name());
+        let text = write::get(&self.client, &path).await?;
+        Ok(text.map(|text| (pod, text)))
+    }
+
+    /// Notes which candidates no subset took.
+    fn remember_unsuited(&self, spread: &Spread, plan: &Plan, candidates: &[Whole]) {
+        if candidates.is_empty() {
+            return;
+        }
+        let mut unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
+        unsuited.retain(|_, (_, since)| since.elapsed() < UNSUITED);
+        for (pod, _) in candidates {
+            if !plan
+                .pods
+                .iter()
+                .any(|patched| patched.pod.metadata.uid == pod.metadata.uid && patched.is_adopted())
+            {
+                unsuited
+                    .insert(pod.metadata.uid.clone(), (spread.object().metadata.generation, Instant::now()));
+            }
+        }
+    }
+
+    /// Patches Pods; a failure ends the reconcile.
+    async fn write_pods(&self, spread: &Spread, patches: &[PodPatch]) -> Result<(), ReconcileError> {
+        let writes: Vec<_> = patches.iter().map(|patched| self.write_pod(spread, patched)).collect();
+        let outcomes: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
+        outcomes.into_iter().collect()
+    }
+
+    async fn write_pod(&self, spread: &Spread, patched: &PodPatch) -> Result<(), ReconcileError> {
+        let path = PODS.namespaced(patched.pod.namespace()).name(patched.pod.name());
+        match write::patch(&self.client, &path, PatchKind::StrategicMerge, patched.patch.clone()).await {
+            Ok(text) => self.stores.pods.written(&text).map(drop).map_err(ReconcileError::of_object("Pod")),
+            // Gone, or another Pod of that name by now, of which the watch will tell.
+            Err(error) if error.retry() == Retry::Now => Ok(()),
+            Err(error) => {
+                if let Some(event) = patched.on_failure() {
+                    self.teller.tell(reference(spread), event.clone());
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes the status; false where the WorkloadSpread was in another state.
+    async fn write_status(&self, spread: &Spread, patch: Option<String>) -> Result<bool, ReconcileError> {
+        let Some(patch) = patch else { return Ok(true) };
+        let path = SPREADS.namespaced(spread.namespace()).name(spread.name()).subresource("status");
+        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
+            Ok(text) => {
+                self.spreads.written(Spread::read(&text).map_err(ReconcileError::of_object(KIND))?);
+                Ok(true)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes Pods that find no node.
+    async fn delete(&self, spread: &Spread, stuck: &[Stuck]) -> Result<(), ReconcileError> {
+        for Stuck { pod, on_failure } in stuck {
+            let path = PODS.namespaced(pod.namespace()).name(pod.name());
+            match write::delete(&self.client, &path, write::deletion(pod.uid(), None)).await {
+                Err(error) if error.retry() != Retry::Now => {
+                    self.teller.tell(reference(spread), on_failure.clone());
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Option<(Key, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let (name, due) = trigger::of_pod(old, new, self.versioned())?;
+        let key = (old.or(new)?.namespace().to_owned(), name);
+        self.spreads.get(&key).is_some().then_some((key, due))
+    }
+
+    fn of_workload(&self, change: &Change<FoundWorkload>) -> Vec<(Key, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
+        let spreads = self.spreads.group(&namespace.into());
+        let concerned = spreads.iter().filter(|spread| trigger::of_workload(spread, old, new));
+        concerned.map(|spread| (spread.key(), Duration::ZERO)).collect()
+    }
+}
+
+/// A WorkloadSpread as Events refer to it.
+fn reference(spread: &Spread) -> ObjectReference {
+    let namespace = Some(spread.namespace().to_owned());
+    ObjectReference { namespace, ..about(API_VERSION, KIND, spread.name(), spread.uid()) }
+}

@@ -1,0 +1,222 @@
+//! Which workloads can be divided: those of known kinds, and those that the administrator lists in the ConfigMap
+//! `kruise-configuration` (docs/behaviour/workloadspread.md#custom-workloads).
+
+use serde_json::{Map, Value};
+
+use super::record::member;
+use super::spread::Spread;
+use crate::workload::target::Workload;
+
+/// The key of the list in the ConfigMap.
+pub const WHITE_LIST: &str = "WorkloadSpread_Watch_Custom_Workload_WhiteList";
+
+/// Where a workload of a known kind says how many Pods it wants.
+fn built_in_path(kind: &str) -> &'static str {
+    if kind == "Job" { "spec.parallelism" } else { "spec.replicas" }
+}
+
+/// Group and kind of workloads that are known.
+pub(crate) const BUILT_IN: [(&str, &str); 6] = [
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps.kruise.io", "CloneSet"),
+    ("batch", "Job"),
+    ("apps", "StatefulSet"),
+    ("apps.kruise.io", "StatefulSet"),
+];
+
+/// Workloads of other kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomWorkloads(Vec<CustomWorkload>);
+
+/// No workloads of other kinds.
+pub static NONE: CustomWorkloads = CustomWorkloads(Vec::new());
+
+/// A kind of workload that the administrator lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomWorkload {
+    /// The API group.
+    pub group: String,
+    /// The API version; empty where it is left to discovery.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// Where its objects say how many Pods they want.
+    pub replicas_path: Option<String>,
+    /// Group and kind of the objects between it and its Pods.
+    pub between: Vec<(String, String)>,
+}
+
+/// Whether this is a workload of a known kind.
+pub fn is_built_in(workload: &Workload<'_>) -> bool {
+    BUILT_IN.iter().any(|(group, kind)| workload.is(group, kind))
+}
+
+impl CustomWorkloads {
+    /// Reads the list; keys are understood in any case.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let list: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let object =
+            |value: &Value| value.as_object().cloned().ok_or_else(|| format!("{value} is not an object"));
+        let members = object(&list)?;
+        let workloads = elements(&members, "workloads")?.into_iter().map(|workload| {
+            let workload = object(&workload)?;
+            let between = elements(&workload, "subResources")?.into_iter().map(|between| {
+                let between = object(&between)?;
+                Ok((text_of(&between, "group")?, text_of(&between, "kind")?))
+            });
+            let path = text_of(&workload, "replicasPath")?;
+            Ok(CustomWorkload {
+                group: text_of(&workload, "group")?,
+                version: text_of(&workload, "version")?,
+                kind: text_of(&workload, "kind")?,
+                replicas_path: (!path.is_empty()).then_some(path),
+                between: between.collect::<Result<_, String>>()?,
+            })
+        });
+        workloads.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// The workloads in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &CustomWorkload> {
+        self.0.iter()
+    }
+
+    /// The workload of this group and kind.
+    pub fn get(&self, group: &str, kind: &str) -> Option<&CustomWorkload> {
+        self.0.iter().find(|workload| workload.group == group && workload.kind == kind)
+    }
+
+    /// Whether Pods of objects of this kind may be divided, or those of an owner of such objects.
+    pub(crate) fn know(&self, owner: &Workload<'_>) -> bool {
+        let between =
+            |workload: &CustomWorkload| workload.between.iter().any(|(group, kind)| owner.is(group, kind));
+        is_built_in(owner)
+            || self.0.iter().any(|workload| owner.is(&workload.group, &workload.kind) || between(workload))
+    }
+}
+
+fn elements(members: &Map<String, Value>, name: &str) -> Result<Vec<Value>, String> {
+    match member(members, name) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(elements)) => Ok(elements.clone()),
+        Some(_) => Err(format!("{name} is not a list")),
+    }
+}
+
+fn text_of(members: &Map<String, Value>, name: &str) -> Result<String, String> {
+    match member(members, name) {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("{name} is not a text")),
+    }
+}
+
+/// The API version in which to read the target of a WorkloadSpread. That of a known kind is the present one, whatever
+/// the object says.
+pub fn api_version(spread: &Spread) -> &str {
+    let target = spread.target();
+    match (&*target.group, is_built_in(target)) {
+        ("apps", true) => "apps/v1",
+        ("batch", true) => "batch/v1",
+        (_, true) => api::kinds::cloneset::API_VERSION,
+        (_, false) => &spread.object().spec.target_ref.api_version,
+    }
+}
+
+/// The paths that the user or the list give for the replicas of a target; none where the kind itself tells.
+pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&'a str> {
+    let given: Vec<&str> = spread.replicas_paths().iter().map(String::as_str).collect();
+    if !given.is_empty() {
+        return given;
+    }
+    let target = spread.target();
+    custom
+        .get(&target.group, &target.kind)
+        .and_then(|listed| listed.replicas_path.as_deref())
+        .into_iter()
+        .collect()
+}
+
+/// The replicas of a target that was read; one of a known kind without the field wants one Pod, and of one that says
+/// nothing anywhere nothing is known, which counts as 0.
+///
+/// # Errors
+/// The path that leads to no integer.
+pub fn replicas(spread: &Spread, custom: &CustomWorkloads, workload: &Value) -> Result<i32, String> {
+    let given = given_paths(spread, custom);
+    if !given.is_empty() {
+        return replicas_at(workload, given);
+    }
+    let target = spread.target();
+    Ok(replicas_at(workload, [built_in_path(&target.kind)]).unwrap_or(i32::from(is_built_in(target))))
+}
+
+/// The sum of the integers at dotted paths of a workload; a step into a list is a position. An empty path counts
+/// for nothing.
+///
+/// # Errors
+/// The path that leads to no integer.
+pub fn replicas_at<'p>(workload: &Value, paths: impl IntoIterator<Item = &'p str>) -> Result<i32, String> {
+    let mut sum = 0_i64;
+    for path in paths.into_iter().filter(|path| !path.is_empty()) {
+        let found = path.split('.').try_fold(workload, |value, step| match value {
+            Value::Object(members) => members.get(step),
+            Value::Array(elements) => elements.get(step.parse::<usize>().ok()?),
+            _ => None,
+        });
+        let number = found.and_then(Value::as_i64);
+        let number = number.ok_or_else(|| format!("the workload has no integer at {path}"))?;
+        sum = sum.saturating_add(number);
+    }
+    Ok(i32::try_from(sum).unwrap_or(if sum < 0 { 0 } else { i32::MAX }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_list_is_read_in_any_case() {
+        let text = r#"{"Workloads":[{"Group":"kubeflow.org","version":"v1","KIND":"TFJob","replicasPath":"spec.n",
+            "SubResources":[{"group":"g","Kind":"K"}]},{"group":"h","kind":"L"}]}"#;
+        let list = CustomWorkloads::parse(text).unwrap();
+        let job = list.get("kubeflow.org", "TFJob").unwrap();
+        assert_eq!((job.version.as_str(), job.replicas_path.as_deref()), ("v1", Some("spec.n")));
+        assert_eq!(list.get("h", "L").unwrap().replicas_path, None);
+        for (group, kind, known) in
+            [("g", "K", true), ("h", "L", true), ("apps", "ReplicaSet", true), ("apps", "CloneSet", false)]
+        {
+            assert_eq!(list.know(&Workload::new(group, kind, "x")), known, "{group} {kind}");
+        }
+        assert_eq!(CustomWorkloads::parse("{}").unwrap(), CustomWorkloads::default());
+        for broken in
+            ["", "[]", r#"{"workloads":{}}"#, r#"{"workloads":[1]}"#, r#"{"workloads":[{"kind":1}]}"#]
+        {
+            assert!(CustomWorkloads::parse(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn numbers_at_paths_are_added_up() {
+        let workload =
+            json!({"spec": {"groups": [{"replicas": 2}, {"replicas": 3}], "text": "5", "part": 1.5}});
+        let replicas = |paths: &[&str]| replicas_at(&workload, paths.iter().copied());
+        assert_eq!(replicas(&["spec.groups.0.replicas", "spec.groups.1.replicas", ""]), Ok(5));
+        for broken in [
+            "spec.groups.2.replicas",
+            "spec.groups.x.replicas",
+            "spec.none",
+            "spec.text",
+            "spec.part",
+            "spec",
+        ] {
+            assert_eq!(replicas(&[broken]), Err(format!("the workload has no integer at {broken}")));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Places in subsets: a new Pod takes one, a Pod that is to be deleted gives its own back. Both are noted in the
+//! status at once, so that the next Pod finds it so (docs/behaviour/workloadspread.md#choice-of-a-subset).
+//!
+//! Invariants:
+//! 1. A place is given only while `maxReplicas` is above the Pods that run, less those that are to be deleted, plus
+//!    those on their way.
+//! 2. A Pod that is noted takes no second place, and gives back no second one.
+//! 3. Only the list of the Pod's version is written.
+
+use std::collections::BTreeMap;
+
+use api::kinds::Time;
+use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::spread::{Maximum, free_places, is_schedulable, maximum};
+use crate::workload::reservation::{Reservable, Reserved};
+
+/// What the admission of a Pod wants of a WorkloadSpread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The version of the Pod.
+    pub version: String,
+    /// The replicas of the workload, if they are known; they matter only for quotas in percent.
+    pub replicas: Option<i32>,
+    /// What is about to happen to the Pod.
+    pub event: PodEvent,
+}
+
+/// What is about to happen to a Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodEvent {
+    /// It is created.
+    Creation {
+        /// The Pod's name, or a UUID where the API server has not given it one yet.
+        id: String,
+    },
+    /// It is deleted or evicted.
+    Deletion {
+        /// The Pod's name.
+        pod: String,
+        /// Its subset.
+        subset: String,
+    },
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The Pod comes into this subset.
+    Subset(String),
+    /// No subset takes it.
+    Full,
+    /// The deletion is noted, or there is nothing to note.
+    Noted,
+}
+
+/// How claims on WorkloadSpreads are decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Places;
+
+impl Reservable for Places {
+    type Claim = Claim;
+    type Answer = Answer;
+
+    fn reserve(&self, object: &str, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {
+        let Ok(spread) = serde_json::from_str::<WorkloadSpread>(object) else {
+            // Only something that is no WorkloadSpread can't be read; it divides no Pods.
+            return Reserved { patch: None, answers: claims.iter().map(Answer::without_spread).collect() };
+        };
+        let mut lists: BTreeMap<&str, List<'_>> = BTreeMap::new();
+        let answers = claims.iter().map(|claim| {
+            let list = lists.entry(&claim.version).or_insert_with(|| List::new(&spread, &claim.version));
+            list.decide(claim, now)
+        });
+        let answers = answers.collect();
+        let written: BTreeMap<&str, &[SubsetStatus]> = lists
+            .iter()
+            .filter(|(_, list)| list.is_changed)
+            .map(|(version, list)| (*version, list.items.as_slice()))
+            .collect();
+        let patch = (!written.is_empty()).then(|| {
+            let version = &spread.metadata.resource_version;
+            json!({"metadata": {"resourceVersion": version}, "status": {"versionedSubsetStatuses": written}})
+                .to_string()
+        });
+        Reserved { patch, answers }
+    }
+
+    fn is_refusal(answer: &Answer) -> bool {
+        *answer == Answer::Full
+    }
+}
+
+impl Answer {
+    fn without_spread(claim: &Claim) -> Self {
+        match claim.event {
+            PodEvent::Creation { .. } => Self::Full,
+            PodEvent::Deletion { .. } => Self::Noted,
+        }
+    }
+}
+
+/// The subsets of one version.
+struct List<'s> {
+    subsets: &'s [Subset],
+    /// In the order of the subsets, one for each.
+    items: Vec<SubsetStatus>,
+    is_changed: bool,
+}
+
+/// The list of `version` as the spec wants it: a subset that is new has an item, one that is gone has none.
+pub(crate) fn items(spread: &WorkloadSpread, version: &str) -> Vec<SubsetStatus> {
+    let known = spread.status.versioned_subset_statuses.get(version).map_or(&[][..], Vec::as_slice);
+    let item = |subset: &Subset| {
+        let found = known.iter().find(|item| item.name == subset.name);
+        found
+            .cloned()
+            .unwrap_or_else(|| SubsetStatus { name: subset.name.clone(), ..SubsetStatus::default() })
+    };
+    spread.spec.subsets.iter().map(item).collect()
+}
+
+/// How many Pods more a subset takes; `None` where any number.
+pub(crate) fn free(subset: &Subset, item: &SubsetStatus, replicas: Option<i32>) -> Option<i32> {
+    match maximum(subset, replicas) {
+        Maximum::Unlimited => None,
+        Maximum::Pods(max) => {
+            Some(free_places(max, item.replicas, item.deleting_pods.len(), item.creating_pods.len()))
+        }
+        Maximum::Unknown => Some(item.missing_replicas.max(0)),
+    }
+}
+
+impl<'s> List<'s> {
+    fn new(spread: &'s WorkloadSpread, version: &str) -> Self {
+        Self { subsets: &spread.spec.subsets, items: items(spread, version), is_changed: false }
+    }
+
+    fn decide(&mut self, claim: &Claim, now: Timestamp) -> Answer {
+        match &claim.event {
+            PodEvent::Creation { id } => self.admit(id, claim.replicas, now),
+            PodEvent::Deletion { pod, subset } => {
+                self.release(pod, subset, claim.replicas, now);
+                Answer::Noted
+            }
+        }
+    }
+
+    /// The position of the subset in which a Pod is noted.
+    fn noted(&self, id: &str) -> Option<usize> {
+        let noted =
+            |item: &SubsetStatus| item.creating_pods.contains_key(id) || item.deleting_pods.contains_key(id);
+        self.items.iter().position(noted)
+    }
+
+    fn admit(&mut self, id: &str, replicas: Option<i32>, now: Timestamp) -> Answer {
+        let noted = self.noted(id);
+        for (position, (subset, item)) in self.subsets.iter().zip(&mut self.items).enumerate() {
+            if noted.is_some_and(|noted| noted != position) {
+                continue;
+            }
+            let is_noted = noted.is_some();
+            match free(subset, item, replicas) {
+                _ if is_noted => {}
+                _ if !is_schedulable(item) => continue,
+                None => {}
+                Some(places) if places > 0 => {
+                    item.creating_pods.insert(id.to_owned(), Time::from(now));
+                    item.missing_replicas = places - 1;
+                    self.is_changed = true;
+                }
+                Some(_) => continue,
+            }
+            return Answer::Subset(subset.name.clone());
+        }
+        Answer::Full
+    }
+
+    fn release(&mut self, pod: &str, subset: &str, replicas: Option<i32>, now: Timestamp) {
+        if self.noted(pod).is_some() {
+            return;
+        }
+        let mut all = self.subsets.iter().zip(&mut self.items);
+        let Some((subset, item)) = all.find(|(known, _)| known.name == subset) else { return };
+        let Some(before) = free(subset, item, replicas) else { return };
+        item.deleting_pods.insert(pod.to_owned(), Time::from(now));
+        item.missing_replicas = match maximum(subset, replicas) {
+            Maximum::Unknown => before.saturating_add(1),
+            Maximum::Unlimited | Maximum::Pods(_) => free(subset, item, replicas).unwrap_or(before),
+        };
+        self.is_changed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-07-02T09:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn spread(subsets: Value, versioned: Value) -> Value {
+    json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "7"},
+        "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}, "subsets": subsets},
+        "status": {"versionedSubsetStatuses": versioned}})
+}
+
+fn limited() -> Value {
+    json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}])
+}
+
+fn create(id: &str) -> Claim {
+    versioned("v", None, PodEvent::Creation { id: id.to_owned() })
+}
+
+fn delete(pod: &str, subset: &str) -> Claim {
+    versioned("v", None, PodEvent::Deletion { pod: pod.to_owned(), subset: subset.to_owned() })
+}
+
+fn versioned(version: &str, replicas: Option<i32>, event: PodEvent) -> Claim {
+    Claim { version: version.to_owned(), replicas, event }
+}
+
+fn item(name: &str, replicas: i32, missing: i32, more: Value) -> Value {
+    let mut item = json!({"name": name, "replicas": replicas, "missingReplicas": missing});
+    for (key, value) in more.as_object().cloned().unwrap_or_default() {
+        item[key] = value;
+    }
+    item
+}
+
+/// The object after the claims, and the subset of each.
+fn reserve(object: &Value, claims: &[Claim]) -> (Value, Vec<String>) {
+    let Reserved { patch, answers } = Places.reserve(&object.to_string(), claims, now());
+    let mut after = object.clone();
+    if let Some(patch) = patch {
+        let patch: Value = serde_json::from_str(&patch).unwrap();
+        assert_eq!(patch["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
+        json_patch::merge(&mut after, &patch);
+    }
+    let subsets = answers.into_iter().map(|answer| match answer {
+        Answer::Subset(subset) => subset,
+        Answer::Full => "full".to_owned(),
+        Answer::Noted => "noted".to_owned(),
+    });
+    (after, subsets.collect())
+}
+
+fn list<'v>(object: &'v Value, version: &str) -> &'v Value {
+    &object["status"]["versionedSubsetStatuses"][version]
+}
+
+#[test]
+fn scenario_1_pods_fill_the_first_subset_and_then_the_next() {
+    let claims: Vec<Claim> = ["p1", "p2", "p3", "p4", "p5"].map(create).to_vec();
+    let (after, subsets) = reserve(&spread(limited(), json!({})), &claims);
+    assert_eq!(subsets, ["a", "a", "a", "b", "b"]);
+    let creating = json!({"p1": NOW, "p2": NOW, "p3": NOW});
+    let expected = json!([item("a", 0, 0, json!({"creatingPods": creating})), item("b", 0, 0, json!({}))]);
+    assert_eq!(*list(&after, "v"), expected);
+    assert_eq!(after["status"].as_object().unwrap().len(), 1, "only the list of the version is written");
+}
+
+#[test]
+fn a_pod_that_is_noted_takes_no_second_place() {
+    let (after, _) = reserve(&spread(limited(), json!({})), &[create("p1")]);
+    let (again, subsets) = reserve(&after, &[create("p1"), create("p1")]);
+    assert_eq!((again, subsets), (after, vec!["a".to_owned(); 2]));
+}
+
+#[test]
+fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
+    let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 1, -1, json!({}))]}));
+    let (after, subsets) =
+        reserve(&full, &[delete("p1", "a"), delete("p1", "a"), delete("p9", "b"), delete("p8", "x")]);
+    assert_eq!(subsets, ["noted"; 4]);
+    assert_eq!(list(&after, "v")[0], item("a", 3, 1, json!({"deletingPods": {"p1": NOW}})));
+    assert_eq!(list(&after, "v")[1], item("b", 1, -1, json!({})), "without a limit nothing is noted");
+    let (after, subsets) = reserve(&after, &[create("p4"), create("p5")]);
+    assert_eq!(subsets, ["a", "b"]);
+    assert_eq!(list(&after, "v")[0]["missingReplicas"], 0);
+}
+
+#[test]
+fn scenario_31_no_place_is_left() {
+    let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
+    let full = spread(subsets, json!({"v": [item("a", 1, 0, json!({})), item("b", 1, 0, json!({}))]}));
+    assert_eq!(reserve(&full, &[create("p3")]), (full, vec!["full".to_owned()]));
+    assert!(Places::is_refusal(&Answer::Full) && !Places::is_refusal(&Answer::Noted));
+}
+
+#[test]
+fn scenario_7_shares_are_rounded_up() {
+    let claims = |subsets: Value, replicas: Option<i32>| -> Vec<String> {
+        let event = |number: i32| PodEvent::Creation { id: format!("p{number}") };
+        let claims: Vec<Claim> = (0..5).map(|number| versioned("v", replicas, event(number))).collect();
+        reserve(&spread(subsets, json!({})), &claims).1
+    };
+    let both = json!([{"name": "a", "maxReplicas": "40%"}, {"name": "b", "maxReplicas": "60%"}]);
+    assert_eq!(claims(both.clone(), Some(5)), ["a", "a", "b", "b", "b"]);
+    let half = json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]);
+    assert_eq!(claims(half, Some(5)), ["a", "a", "a", "b", "b"]);
+    assert_eq!(claims(both, None), ["full"; 5], "nothing is known of the workload, nor was anything counted");
+}
+
+#[test]
+fn a_share_follows_the_workload_before_the_controller_does() {
+    let subsets = json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]);
+    let counted = spread(subsets, json!({"v": [item("a", 2, 0, json!({})), item("b", 2, -1, json!({}))]}));
+    let placed = |replicas: Option<i32>| {
+        reserve(&counted, &[versioned("v", replicas, PodEvent::Creation { id: "p".to_owned() })]).1
+    };
+    assert_eq!(
+        (placed(Some(4)), placed(Some(8)), placed(None)),
+        (vec!["b".into()], vec!["a".into()], vec!["b".into()])
+    );
+}
+
+#[test]
+fn versions_have_quotas_of_their_own() {
+    let first = |number: i32| versioned("one", None, PodEvent::Creation { id: format!("p{number}") });
+    let second = |number: i32| versioned("two", None, PodEvent::Creation { id: format!("q{number}") });
+    let claims = [first(1), second(1), first(2), second(2)];
+    let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b"}]);
+    let (after, subsets) = reserve(&spread(subsets, json!({"old": []})), &claims);
+    assert_eq!(subsets, ["a", "a", "b", "b"]);
+    let versions = after["status"]["versionedSubsetStatuses"].as_object().unwrap();
+    assert_eq!(versions.keys().collect::<Vec<_>>(), ["old", "one", "two"]);
+}
+
+#[test]
+fn a_subset_without_nodes_is_passed_over() {
+    let condition = json!({"conditions": [{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable",
+        "message": "", "lastTransitionTime": NOW}]});
+    let object = spread(limited(), json!({"v": [item("a", 0, 3, condition), item("b", 0, -1, json!({}))]}));
+    assert_eq!(reserve(&object, &[create("p")]).1, ["b"]);
+}
+
+#[test]
+fn subsets_are_those_of_the_spec() {
+    let known = json!({"v": [item("gone", 1, 5, json!({})), item("b", 0, -1, json!({}))]});
+    let subsets = json!([{"name": "new", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
+    let (after, subsets) = reserve(&spread(subsets, known), &["p1", "p2", "p3"].map(create));
+    assert_eq!(subsets, ["new", "b", "full"]);
+    let names: Vec<&Value> = list(&after, "v").as_array().unwrap().iter().map(|item| &item["name"]).collect();
+    assert_eq!(names, ["new", "b"]);
+}
+
+#[test]
+fn what_is_no_spread_has_no_places() {
+    let reserved = Places.reserve("[]", &[create("p"), delete("p", "a")], now());
+    assert_eq!(reserved, Reserved { patch: None, answers: vec![Answer::Full, Answer::Noted] });
+}
+
+/// Pods and their subsets as a plain model counts them.
+#[derive(Default)]
+struct Model {
+    running: BTreeMap<String, String>,
+    leaving: BTreeSet<String>,
+}
+
+proptest! {
+    /// Pods come and go in any order, decided in batches, while a controller counts now and then.
+    #[test]
+    fn no_quota_is_ever_exceeded(
+        max in prop::collection::vec(0..4_i32, 1..4),
+        steps in prop::collection::vec((0..12_usize, 0..4_u8), 1..60),
+    ) {
+        let names = |index: usize| format!("s{index}");
+        let subsets: Value = max.iter().enumerate().map(|(index, max)| json!({"name": names(index), "maxReplicas": max})).collect();
+        let mut object = spread(subsets, json!({}));
+        let mut model = Model::default();
+        for (number, step) in steps {
+            let pod = format!("p{number}");
+            let subset = model.running.get(&pod).cloned();
+            match (step, subset) {
+                (0 | 1, None) => {
+                    let (after, answers) = reserve(&object, &[create(&pod)]);
+                    object = after;
+                    if answers[0] != "full" {
+                        model.running.insert(pod, answers[0].clone());
+                    } else {
+                        // Refused only if nothing is free by the plain count.
+                        for (index, max) in max.iter().enumerate() {
+                            let taken = model.running.iter().filter(|(pod, subset)| **subset == names(index) && !model.leaving.contains(*pod)).count();
+                            prop_assert!(taken as i32 >= *max);
+                        }
+                    }
+                }
+                (2, Some(subset)) => {
+                    object = reserve(&object, &[delete(&pod, &subset)]).0;
+                    // One that the controller has not seen yet keeps its place until it has.
+                    let items = list(&object, "v").as_array().unwrap();
+                    if items.iter().any(|item| !item["deletingPods"][&pod].is_null()) {
+                        model.leaving.insert(pod);
+                    }
+                }
+                (3, _) => {
+                    // Those that leave are gone, and the controller has seen all.
+                    model.running.retain(|pod, _| !model.leaving.contains(pod));
+                    model.leaving.clear();
+                    let items: Value = max.iter().enumerate().map(|(index, max)| {
+                        let active = model.running.values().filter(|subset| **subset == names(index)).count() as i32;
+                        item(&names(index), active, (max - active).max(0), json!({}))
+                    }).collect();
+                    object["status"]["versionedSubsetStatuses"]["v"] = items;
+                }
+                _ => {}
+            }
+            for (index, max) in max.iter().enumerate() {
+                let staying = model.running.iter().filter(|(pod, subset)| **subset == names(index) && !model.leaving.contains(*pod)).count();
+                prop_assert!(staying as i32 <= *max, "{staying} of {max} in {}", names(index));
+            }
+        }
+    }
+
+    #[test]
+    fn free_places_follow_the_plain_formula(max in 0..9_i32, active in 0..12_i32, deleting in 0..6_usize, creating in 0..6_usize) {
+        let deleting = deleting.min(active as usize);
+        let mut model = max;
+        for _ in 0..(active as usize - deleting + creating) {
+            model = (model - 1).max(0);
+        }
+        prop_assert_eq!(free_places(max, active, deleting, creating), model);
+    }
+}

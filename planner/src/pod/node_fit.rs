@@ -1,0 +1,218 @@
+//! Whether a Pod may run on a Node: node selector terms and tolerations, as Kubernetes reads them.
+
+use serde::Deserialize;
+
+use super::observed::Pairs;
+
+/// A Node as far as Pods choose among Nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node<'a> {
+    /// The Node's name.
+    pub name: &'a str,
+    /// The Node's labels.
+    pub labels: Pairs,
+    /// The Node's taints.
+    pub taints: &'a [Taint],
+}
+
+/// A taint of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// The taint's key.
+    pub key: Box<str>,
+    /// The taint's value.
+    pub value: Box<str>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: Box<str>,
+}
+
+/// A toleration of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Toleration {
+    key: Option<Box<str>>,
+    operator: Option<Box<str>>,
+    value: Option<Box<str>>,
+    effect: Option<Box<str>>,
+}
+
+/// A node selector term; one without requirements matches no Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Term {
+    match_expressions: Option<Vec<Requirement>>,
+    match_fields: Option<Vec<Requirement>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Requirement {
+    key: Box<str>,
+    operator: Box<str>,
+    values: Option<Vec<Box<str>>>,
+}
+
+/// `preferredDuringSchedulingIgnoredDuringExecution`, one element.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct PreferredTerm {
+    pub(crate) weight: i32,
+    pub(crate) preference: Term,
+}
+
+/// `spec` of a Pod, what it says about Nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Placement {
+    affinity: Option<Affinity>,
+    pub(crate) tolerations: Option<Vec<Toleration>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<NodeSelector>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelector {
+    node_selector_terms: Option<Vec<Term>>,
+}
+
+impl Placement {
+    /// The terms of which a Node must match one; empty where it may be any Node.
+    pub(crate) fn required(&self) -> &[Term] {
+        let affinity = self.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+        let terms = affinity.and_then(|affinity| affinity.required.as_ref()?.node_selector_terms.as_deref());
+        terms.unwrap_or_default()
+    }
+}
+
+impl Term {
+    /// Whether nothing is required, which no Node meets.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requirements().next().is_none() && self.fields().next().is_none()
+    }
+
+    /// Whether a Node meets all requirements.
+    pub(crate) fn matches(&self, node: &Node<'_>) -> bool {
+        !self.is_empty() && self.holds(node)
+    }
+
+    /// Whether no requirement is broken.
+    pub(crate) fn holds(&self, node: &Node<'_>) -> bool {
+        self.requirements().all(|requirement| requirement.holds(node.labels.get(&requirement.key)))
+            && self.fields().all(|field| field.holds((&*field.key == "metadata.name").then_some(node.name)))
+    }
+
+    fn requirements(&self) -> impl Iterator<Item = &Requirement> {
+        self.match_expressions.iter().flatten()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &Requirement> {
+        self.match_fields.iter().flatten()
+    }
+}
+
+impl Requirement {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let mut values = self.values.iter().flatten();
+        match (&*self.operator, value) {
+            ("In", Some(value)) => values.any(|known| **known == *value),
+            ("NotIn", Some(value)) => values.all(|known| **known != *value),
+            ("Exists", value) => value.is_some(),
+            ("DoesNotExist", value) => value.is_none(),
+            ("NotIn", None) => true,
+            ("Gt" | "Lt", Some(value)) => {
+                let bound = values.next().and_then(|bound| bound.parse::<i64>().ok());
+                match (value.parse::<i64>(), bound) {
+                    (Ok(value), Some(bound)) if &*self.operator == "Gt" => value > bound,
+                    (Ok(value), Some(bound)) => value < bound,
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Toleration {
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
+        let key = self.key.as_deref().unwrap_or_default();
+        let effect = self.effect.as_deref().unwrap_or_default();
+        (effect.is_empty() || *effect == *taint.effect)
+            && (key.is_empty() || *key == *taint.key)
+            && match self.operator.as_deref().unwrap_or_default() {
+                "" | "Equal" => !key.is_empty() && self.value.as_deref().unwrap_or_default() == &*taint.value,
+                "Exists" => true,
+                _ => false,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node() -> Node<'static> {
+        Node { name: "n1", labels: [("zone", "a"), ("cores", "8")].into_iter().collect(), taints: &[] }
+    }
+
+    fn matches(term: serde_json::Value) -> bool {
+        serde_json::from_value::<Term>(term).unwrap().matches(&node())
+    }
+
+    #[test]
+    fn terms_match_as_in_kubernetes() {
+        for (operator, key, values, expected) in [
+            ("In", "zone", json!(["a", "b"]), true),
+            ("In", "zone", json!(["b"]), false),
+            ("In", "gpu", json!(["b"]), false),
+            ("NotIn", "zone", json!(["a"]), false),
+            ("NotIn", "gpu", json!(["a"]), true),
+            ("Exists", "zone", json!(null), true),
+            ("DoesNotExist", "zone", json!([]), false),
+            ("DoesNotExist", "gpu", json!([]), true),
+            ("Gt", "cores", json!(["7"]), true),
+            ("Gt", "cores", json!(["8"]), false),
+            ("Lt", "cores", json!(["9"]), true),
+            ("Lt", "zone", json!(["9"]), false),
+            ("Near", "zone", json!(["a"]), false),
+        ] {
+            let term = json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+            assert_eq!(matches(term.clone()), expected, "{term}");
+        }
+        assert!(!matches(json!({})));
+        let named = |name: &str| {
+            matches(json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}))
+        };
+        assert!(named("n1") && !named("n2"));
+    }
+
+    #[test]
+    fn tolerations_are_read_as_in_kubernetes() {
+        let taint = Taint { key: "gpu".into(), value: "yes".into(), effect: "NoSchedule".into() };
+        for (toleration, expected) in [
+            (json!({"operator": "Exists"}), true),
+            (json!({"key": "gpu", "value": "yes"}), true),
+            (json!({"key": "gpu", "value": "no"}), false),
+            (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
+            (json!({"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}), true),
+            (json!({"value": "yes"}), false),
+        ] {
+            let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
+            assert_eq!(read.tolerates(&taint), expected, "{toleration}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! WorkloadSpreads on a real API server with Kubernetes' controllers and scheduler
+//! (docs/behaviour/workloadspread.md#acceptance-scenarios).
+
+mod adaptive;
+mod custom;
+mod existing;
+mod leaving;
+mod objects;
+mod parallel;
+mod placing;
+
+use std::collections::BTreeMap;
+
+use kit::builders::{Object, object, pod, workload};
+use kit::fake_nodes::{self, FakeNodes};
+use kit::{ApiServer, wait_for};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::product::{self, NAMESPACE, Product};
+use crate::support::{Shop, Stored, call, create, in_use, message};
+
+const MARK: &str = "apps.kruise.io/matched-workloadspread";
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const CLONESET: (&str, &str) = ("apps.kruise.io/v1beta1", "CloneSet");
+
+/// Custom workloads and what lies between them and their Pods.
+const WHITE_LIST: &str = r#"{"workloads":[{"Group":"kubeflow.org","Version":"v1","Kind":"TFJob",
+    "subResources":[{"Group":"kubeflow.org","Version":"v1","Kind":"TFGroup"}]}]}"#;
+
+/// The API server of these tests.
+struct Site {
+    server: ApiServer,
+    product: Product,
+}
+
+async fn site() -> &'static Site {
+    static SITE: OnceCell<Site> = OnceCell::const_new();
+    SITE.get_or_init(async || {
+        let options = kit::Options::default().with_controller_manager().with_scheduler();
+        let server = ApiServer::start(options).await;
+        product::install(&server).await;
+        let client = server.client();
+        for kind in ["TFJob", "TFGroup"] {
+            define(&server, kind).await;
+        }
+        let list = json!({"WorkloadSpread_Watch_Custom_Workload_WhiteList": WHITE_LIST});
+        let map = object("v1", "ConfigMap", "kruise-configuration").in_namespace(NAMESPACE).with("/data", list);
+        Stored::create(&client, map).await;
+        let product = Product::serve(&server, product::Options::default()).await;
+        in_use(&server).await;
+        Site { server, product }
+    })
+    .await
+}
+
+/// A kind of `kubeflow.org` with any spec.
+async fn define(server: &ApiServer, kind: &str) {
+    let plural = format!("{}s", kind.to_lowercase());
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
+    let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("{plural}.kubeflow.org"))
+        .with("/spec", json!({"group": "kubeflow.org", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": plural, "kind": kind}}));
+    Stored::create(&server.client(), definition).await;
+    let path = format!("/apis/kubeflow.org/v1/{plural}");
+    wait_for("the kind to be served", async || match call(&server.client(), "GET", &path, &Value::Null).await {
+        (200, _) => Ok(()),
+        (_, answer) => Err(answer),
+    })
+    .await;
+}
+
+/// A namespace with a workload `web`, its WorkloadSpread `ws`, and a node in each of the zones `a` and `b`.
+struct Field {
+    shop: Shop,
+    nodes: FakeNodes,
+}
+
+impl Field {
+    async fn open(prefix: &str) -> Self {
+        let server = &site().await.server;
+        let shop = Shop::open_on(server, prefix).await;
+        // Nodes of this test alone: Pods choose them by a label of its namespace.
+        let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace);
+        let options = ["a", "b"].into_iter().enumerate().fold(options, |options, (index, zone)| {
+            options.label(index, "zone", zone).label(index, "field", &shop.namespace)
+        });
+        let nodes = FakeNodes::start(shop.client.clone(), options).await;
+        Self { shop, nodes }
+    }
+
+    /// The workload `web`, whose Pods run on the nodes of this test.
+    fn web(&self, (api_version, kind): (&str, &str)) -> Object {
+        workload(api_version, kind, "web")
+            .in_namespace(&self.shop.namespace)
+            .matching("app", "web")
+            .container("main", "nginx:1.25")
+            .with("/spec/template/spec/nodeSelector", json!({"field": self.shop.namespace}))
+            .with("/spec/template/spec/terminationGracePeriodSeconds", 1)
+    }
+
+    /// A Pod of a workload that no controller makes.
+    fn pod_of(&self, owner: &Value, name: &str) -> Object {
+        pod(name)
+            .in_namespace(&self.shop.namespace)
+            .label("app", "web")
+            .container("main", "nginx:1.25")
+            .controlled_by(owner)
+            .with("/spec/nodeSelector", json!({"field": self.shop.namespace}))
+    }
+
+    /// A WorkloadSpread `ws` of the workload `web`.
+    fn spread(&self, (api_version, kind): (&str, &str), subsets: Value) -> Object {
+        object("apps.kruise.io/v1beta1", "WorkloadSpread", "ws")
+            .in_namespace(&self.shop.namespace)
+            .with("/spec/targetRef", json!({"apiVersion": api_version, "kind": kind, "name": "web"}))
+            .with("/spec/subsets", subsets)
+    }
+
+    async fn create(&self, manifest: Object) -> Stored {
+        Stored::create(&self.shop.client, manifest).await
+    }
+
+    /// Creates a WorkloadSpread and waits until admission and controller know it.
+    async fn divide(&self, spread: Object) -> Stored {
+        let spread = spread.build();
+        let stored = Stored::create(&self.shop.client, spread.clone()).await;
+        let mut rival = spread;
+        rival["metadata"]["name"] = json!("rival");
+        wait_for("admission to know the WorkloadSpread", async || {
+            let answer = create(&self.shop.client, rival.clone(), "?dryRun=All").await;
+            if answer.0 == 400 && message(&answer).contains("conflict") { Ok(()) } else { Err(answer) }
+        })
+        .await;
+        self.observed(&stored).await;
+        stored
+    }
+
+    /// Waits until the controller has looked at the newest spec.
+    async fn observed(&self, spread: &Stored) -> Value {
+        self.status(spread, "the spec to be looked at", |_| true).await
+    }
+
+    /// The status, once the newest spec was looked at and `holds` accepts it.
+    async fn status(&self, spread: &Stored, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        wait_for(what, async || {
+            let spread = spread.get().await.1;
+            let seen = spread["status"]["observedGeneration"] == spread["metadata"]["generation"];
+            if seen && holds(&spread["status"]) {
+                Ok(spread["status"].clone())
+            } else {
+                Err((spread["status"].clone(), self.summary().await))
+            }
+        })
+        .await
+    }
+
+    /// Waits until the totals are these: name, Pods, free places.
+    async fn totals(&self, spread: &Stored, totals: &[(&str, i64, i64)]) {
+        let expected: Vec<(String, i64, i64)> =
+            totals.iter().map(|(name, replicas, missing)| ((*name).to_owned(), *replicas, *missing)).collect();
+        self.status(spread, &format!("the totals {totals:?}"), |status| {
+            let items = status["subsetStatuses"].as_array().into_iter().flatten();
+            let counted = items.map(|item| {
+                let number = |key: &str| item[key].as_i64().unwrap_or(i64::MIN);
+                (item["name"].as_str().unwrap_or_default().to_owned(), number("replicas"), number("missingReplicas"))
+            });
+            counted.eq(expected.iter().cloned())
+        })
+        .await;
+    }
+
+    /// The Pods that are neither ended nor being deleted.
+    async fn pods(&self) -> Vec<Value> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.shop.namespace);
+        let list = call(&self.shop.client, "GET", &path, &Value::Null).await.1;
+        let mut pods = list["items"].as_array().unwrap().clone();
+        pods.retain(|pod| {
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && !["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
+        });
+        pods
+    }
+
+    /// How many Pods each subset has; those of none are under an empty name.
+    async fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for pod in self.pods().await {
+            *counts.entry(subset(&pod)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Waits until the subsets have that many Pods.
+    async fn placed(&self, counts: &[(&str, usize)]) {
+        let expected: BTreeMap<String, usize> =
+            counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        wait_for(&format!("the Pods to be placed as {counts:?}"), async || {
+            if self.counts().await == expected { Ok(()) } else { Err(self.summary().await) }
+        })
+        .await;
+    }
+
+    /// Waits until the Pods of a subset have these costs, in any order.
+    async fn costs(&self, name: &str, costs: &[&str]) {
+        let mut expected: Vec<&str> = costs.to_vec();
+        expected.sort_unstable();
+        wait_for(&format!("the costs {costs:?} in {name:?}"), async || {
+            let pods = self.pods().await;
+            let mut found: Vec<&str> =
+                pods.iter().filter(|pod| subset(pod) == name).map(|pod| cost(pod)).collect();
+            found.sort_unstable();
+            if found == expected { Ok(()) } else { Err(self.summary().await) }
+        })
+        .await;
+    }
+
+    /// Waits until that many Pods are ready, and gives all.
+    async fn ready(&self, count: usize) -> Vec<Value> {
+        wait_for(&format!("{count} Pods to be ready"), async || {
+            let pods = self.pods().await;
+            let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+            if ready == count && pods.len() == count { Ok(pods) } else { Err(self.summary().await) }
+        })
+        .await
+    }
+
+    /// A Pod by name.
+    fn pod(&self, name: &str) -> Stored {
+        let path = format!("/api/v1/namespaces/{}/pods/{name}", self.shop.namespace);
+        Stored::existing(&self.shop.client, path, Value::Null)
+    }
+
+    /// Asks for an eviction.
+    async fn evict(&self, pod: &str, options: Value) -> (u16, Value) {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.shop.namespace);
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.shop.namespace}, "deleteOptions": options});
+        call(&self.shop.client, "POST", &path, &eviction).await
+    }
+
+    /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.
+    async fn event(&self, reason: &str) -> String {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.shop.namespace);
+        wait_for(&format!("the Event {reason}"), async || {
+            let list = call(&self.shop.client, "GET", &path, &Value::Null).await.1;
+            let events = list["items"].as_array().unwrap();
+            let found = events
+                .iter()
+                .find(|event| event["regarding"]["kind"] == "WorkloadSpread" && event["reason"] == reason);
+            found.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(events.len())
+        })
+        .await
+    }
+
+    /// What a failure shows.
+    async fn summary(&self) -> Vec<String> {
+        let line = |pod: &Value| {
+            let (name, node) = (&pod["metadata"]["name"], &pod["spec"]["nodeName"]);
+            format!("{name} in {:?} on {node} costs {:?} ready={}", subset(pod), cost(pod), is_ready(pod))
+        };
+        self.pods().await.iter().map(line).collect()
+    }
+}
+
+/// The subset that a Pod says it is in, or an empty text.
+fn subset(pod: &Value) -> String {
+    mark(pod)["subset"].as_str().unwrap_or_default().to_owned()
+}
+
+fn mark(pod: &Value) -> Value {
+    let text = pod["metadata"]["annotations"][MARK].as_str().unwrap_or("{}");
+    serde_json::from_str(text).unwrap()
+}
+
+fn cost(pod: &Value) -> &str {
+    pod["metadata"]["annotations"][COST].as_str().unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// The list of the only version, or of this one.
+fn versioned<'v>(status: &'v Value, version: &str) -> &'v Value {
+    &status["versionedSubsetStatuses"][version]
+}
+
+const IGNORED: &str = "versionIgnored";
+
+/// Two subsets, the first with this maximum.
+fn first(max: impl Into<Value>) -> Value {
+    json!([{"name": "a", "maxReplicas": max.into()}, {"name": "b"}])
+}
+
+fn zone(zone: &str) -> Value {
+    json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]})
+}

@@ -1,0 +1,48 @@
+//! Pods that find no node.
+
+use super::*;
+
+/// A WorkloadSpread whose first subset has no nodes.
+fn unreachable(field: &Field, strategy: Value) -> Object {
+    let subsets = json!([{"name": "a", "maxReplicas": 2, "requiredNodeSelector": zone("none")}, {"name": "b"}]);
+    field.spread(CLONESET, subsets).with("/spec/scheduleStrategy", strategy)
+}
+
+fn schedulable(status: &Value, position: usize) -> (&Value, &Value) {
+    let condition = &status["subsetStatuses"][position]["conditions"][0];
+    (&condition["status"], &condition["reason"])
+}
+
+#[tokio::test]
+async fn scenario_28_pods_that_find_no_node_are_replaced_in_the_next_subset() {
+    let field = Field::open("ws-adaptive").await;
+    let set = field.create(field.web(CLONESET).replicas(0)).await;
+    let strategy = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 2}});
+    let spread = field.divide(unreachable(&field, strategy)).await;
+    let status = spread.get().await.1["status"].clone();
+    assert_eq!(schedulable(&status, 0), (&json!("True"), &json!("Sufficient")));
+    set.patch(&json!({"spec": {"replicas": 3}})).await;
+    field.placed(&[("a", 2), ("b", 1)]).await;
+    field.placed(&[("b", 3)]).await;
+    let status = spread.get().await.1["status"].clone();
+    assert_eq!(schedulable(&status, 0), (&json!("False"), &json!("PodUnschedulable")));
+    assert_eq!(schedulable(&status, 1), (&json!("True"), &json!("Sufficient")));
+    field.ready(3).await;
+    // While the subset is left out, new Pods pass it by.
+    set.patch(&json!({"spec": {"replicas": 4}})).await;
+    field.placed(&[("b", 4)]).await;
+}
+
+#[tokio::test]
+async fn scenario_30_other_strategies_replace_nobody() {
+    let field = Field::open("ws-fixed").await;
+    let set = field.create(field.web(CLONESET).replicas(0)).await;
+    let spread = field.divide(unreachable(&field, json!({"type": "Adaptive"}))).await;
+    set.patch(&json!({"spec": {"replicas": 3}})).await;
+    field.placed(&[("a", 2), ("b", 1)]).await;
+    field.totals(&spread, &[("a", 2, 0), ("b", 1, -1)]).await;
+    spread.patch(&json!({"spec": {"scheduleStrategy": {"type": "Fixed"}}})).await;
+    let status = field.observed(&spread).await;
+    assert!(status["subsetStatuses"][0]["conditions"].is_null(), "{status:#}");
+    field.placed(&[("a", 2), ("b", 1)]).await;
+}

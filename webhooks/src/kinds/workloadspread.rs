@@ -1,0 +1,173 @@
+//! WorkloadSpreads: their own webhook, and what admission of Pods asks the cluster for on their behalf.
+
+use api::features::Feature;
+use cluster::index::CacheState;
+use cluster::reservation::ReservationError;
+use cluster::resource::Resource;
+use planner::kinds::workloadspread::custom;
+use planner::kinds::workloadspread::places::{Answer, Claim};
+use planner::kinds::workloadspread::spread::Spread;
+use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
+use planner::kinds::workloadspread::validation::{Context, review, target};
+use planner::server::world::Watched;
+use planner::text::verdict::Verdict;
+use serde_json::Value;
+use tracing::warn;
+
+use super::resource::{ValidatedAt, Validation, Write};
+use crate::admission::Admission;
+use crate::deadline::Deadline;
+
+const SPREADS: Resource<'_> = {
+    use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
+    Resource::new(API_VERSION, PLURAL, KIND)
+};
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path {
+        path: "/validate-apps-kruise-io-workloadspread",
+        legacy: Some("/validate-apps-kruise-io-v1alpha1-workloadspread"),
+    },
+    validate: |write| Box::pin(validate(write)),
+};
+
+/// Checks a WorkloadSpread against itself, its former self, the others of its namespace and its target.
+async fn validate(write: &Write<'_>) -> Verdict {
+    let admission = write.admission;
+    if !admission.gates.enabled(Feature::WorkloadSpread) {
+        return Verdict::deny(403, "feature-gate WorkloadSpread is not enabled");
+    }
+    if let Some(refused) =
+        [Watched::WorkloadSpread, Watched::ConfigMap].into_iter().find_map(|kind| admission.not_loaded(kind))
+    {
+        return refused;
+    }
+    let workload = match target(write.object) {
+        Ok(spread) => read_template(write, &spread).await,
+        Err(denial) => return denial.into(),
+    };
+    let workload = match workload {
+        Ok(workload) => workload,
+        Err(refused) => return refused,
+    };
+    let world = admission.index.world();
+    let context = Context {
+        others: world.spreads().of(write.namespace),
+        custom: world.spreads().custom(),
+        target: workload.as_ref(),
+        gates: &admission.gates,
+        allow_privileged: admission.flags.allow_privileged,
+    };
+    review(write.object, write.old, &context)
+}
+
+/// The target, where the patch of some subset has to be tried on its template.
+async fn read_template(write: &Write<'_>, spread: &Spread) -> Result<Option<Value>, Verdict> {
+    if !spread.has_patches() || !custom::is_built_in(spread.target()) || spread.target().name.is_empty() {
+        return Ok(None);
+    }
+    let target = spread.target();
+    let reference = (custom::api_version(spread), &*target.kind, &*target.name);
+    let lookup = write.admission.lookup.object(write.namespace, reference);
+    match write.deadline.within("reading the target", lookup).await {
+        Ok(Ok(text)) => Ok(text.and_then(|text| serde_json::from_str(&text).ok())),
+        Ok(Err(error)) => Err(Verdict::deny(500, format!("the target can't be read, try again: {error}"))),
+        Err(slow) => Err(Verdict::deny(504, slow.to_string())),
+    }
+}
+
+/// The refusal while WorkloadSpreads are needed but not known. Where there is no such kind, there are none.
+pub(crate) fn not_loaded(admission: &Admission) -> Option<Verdict> {
+    let needed = admission.gates.enabled(Feature::WorkloadSpread)
+        && admission.index.cache_state(Watched::WorkloadSpread) != CacheState::Absent;
+    if needed { admission.not_loaded(Watched::WorkloadSpread) } else { None }
+}
+
+/// Finds out what the admission of a Pod of `namespace` needs.
+pub(crate) async fn find_out(
+    admission: &Admission,
+    namespace: &str,
+    need: Need,
+    findings: &mut Findings,
+    deadline: Deadline,
+) -> Result<(), Verdict> {
+    match need {
+        Need::Owner(owner) => {
+            let lookup = admission.lookup.owner(namespace, &owner);
+            match deadline.within("reading the owner of the Pod", lookup).await {
+                Ok(Ok(Some(above))) => findings.owners.add(owner, above),
+                // A Pod must not slip past its subset because its owner is not there yet.
+                Ok(Ok(None)) => {
+                    return Err(Verdict::deny(
+                        500,
+                        format!("the owner {} {} of the Pod is not found", owner.kind, owner.name),
+                    ));
+                }
+                Ok(Err(error)) => {
+                    warn!(kind = owner.kind, name = owner.name, %error, "WorkloadSpreads above this owner are passed over");
+                    findings.owners.add(owner, None);
+                }
+                Err(slow) => return Err(Verdict::deny(504, slow.to_string())),
+            }
+        }
+        Need::Place(wanted) => {
+            let subset = take_place(admission, namespace, &wanted, deadline).await?;
+            findings.place = Some((wanted.spread.name().to_owned(), subset));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a place for a Pod; `None` where no subset has one.
+async fn take_place(
+    admission: &Admission,
+    namespace: &str,
+    wanted: &Wanted,
+    deadline: Deadline,
+) -> Result<Option<String>, Verdict> {
+    let spread = &wanted.spread;
+    let replicas = if spread.has_shares() { replicas(admission, namespace, spread).await } else { None };
+    let path = SPREADS.namespaced(namespace).name(spread.name());
+    let claim = wanted.claim(replicas);
+    match admission.spreads.claim(&path, Some(spread.text().clone()), claim, deadline.moment()).await {
+        Ok(Some(Answer::Subset(subset))) => Ok(Some(subset)),
+        // One that is gone divides nothing.
+        Ok(Some(Answer::Full | Answer::Noted) | None) => Ok(None),
+        Err(ReservationError::Late) => Err(Verdict::deny(504, ReservationError::Late.to_string())),
+        Err(error) => {
+            let name = spread.name();
+            Err(Verdict::deny(500, format!("no place in WorkloadSpread {name} can be taken: {error}")))
+        }
+    }
+}
+
+/// The replicas of the target, which are 0 where there is none; `None` where they can't be known, and the status
+/// has to do.
+async fn replicas(admission: &Admission, namespace: &str, spread: &Spread) -> Option<i32> {
+    let target = spread.target();
+    let reference = (custom::api_version(spread), &*target.kind, &*target.name);
+    let read = match admission.lookup.object(namespace, reference).await {
+        Ok(None) => return Some(0),
+        Ok(Some(text)) => serde_json::from_str::<Value>(&text).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let world = admission.index.world();
+    let replicas = read.and_then(|workload| {
+        custom::replicas(spread, world.spreads().custom().unwrap_or(&custom::NONE), &workload)
+    });
+    replicas
+        .inspect_err(|problem| {
+            warn!(namespace, spread = spread.name(), problem, "the replicas of the target are not known");
+        })
+        .ok()
+}
+
+/// Notes that a Pod is to be deleted. What can't be noted is found by the controller when the Pod is gone: no Pod
+/// stays because of it.
+pub(crate) async fn give_back(admission: &Admission, spread: &Spread, claim: Claim, deadline: Deadline) {
+    let path = SPREADS.namespaced(spread.namespace()).name(spread.name());
+    let watched = Some(spread.text().clone());
+    if let Err(error) = admission.spreads.claim(&path, watched, claim, deadline.moment()).await {
+        warn!(namespace = spread.namespace(), spread = spread.name(), %error, "a deletion is not noted");
+    }
+}
