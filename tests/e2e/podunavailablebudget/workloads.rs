@@ -32,17 +32,6 @@ fn targeting(kind: &str, limit: Value) -> Value {
     spec
 }
 
-async fn list(shop: &Shop) -> Vec<Stored> {
-    let path = format!("/api/v1/namespaces/{}/pods", shop.namespace);
-    let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
-    let items = list["items"].as_array().unwrap().clone();
-    let stored = |pod: Value| {
-        let path = format!("{path}/{}", pod["metadata"]["name"].as_str().unwrap());
-        Stored::existing(&shop.client, path, pod)
-    };
-    items.into_iter().map(stored).collect()
-}
-
 /// Waits until no Pod of the shop is left.
 async fn no_pods(shop: &Shop) {
     wait_for("all Pods to be gone", async || match list(shop).await.len() {
