@@ -70,8 +70,9 @@ fn budget(shop: &Shop, spec: Value) -> Object {
 
 /// The spec of a budget that counts so many Pods labelled `app=web`, whoever owns them.
 fn selecting(total: usize, limit: Value) -> Value {
-    let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "protectTotalReplicas": total});
-    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    let mut spec = limit;
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    spec["protectTotalReplicas"] = json!(total);
     spec
 }
 

@@ -27,8 +27,8 @@ async fn clone_set(shop: &Shop, replicas: u32) -> Stored {
 
 fn targeting(kind: &str, limit: Value) -> Value {
     let group = if kind == "CloneSet" { "apps.kruise.io/v1alpha1" } else { "apps/v1" };
-    let mut spec = json!({"targetRef": {"apiVersion": group, "kind": kind, "name": "web"}});
-    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    let mut spec = limit;
+    spec["targetRef"] = json!({"apiVersion": group, "kind": kind, "name": "web"});
     spec
 }
 
