@@ -200,6 +200,7 @@ fn assert_sound(status: &Value) {
 #[track_caller]
 fn refused(answer: &(u16, Value)) -> String {
     assert_eq!(answer.0, 422, "{answer:#?}");
-    let text = message(answer).strip_prefix("admission webhook \"vresourcedistribution.kb.io\" denied the request: ");
+    let text = message(answer)
+        .strip_prefix("admission webhook \"vresourcedistribution.kb.io\" denied the request: ");
     text.unwrap_or_else(|| panic!("{answer:#?}")).to_owned()
 }
