@@ -14,3 +14,4 @@ mod protection;
 mod resourcedistribution;
 mod support;
 mod tls;
+mod workloadspread;
