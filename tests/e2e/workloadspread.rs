@@ -45,7 +45,8 @@ async fn site() -> &'static Site {
             define(&server, kind).await;
         }
         let list = json!({"WorkloadSpread_Watch_Custom_Workload_WhiteList": WHITE_LIST});
-        let map = object("v1", "ConfigMap", "kruise-configuration").in_namespace(NAMESPACE).with("/data", list);
+        let map =
+            object("v1", "ConfigMap", "kruise-configuration").in_namespace(NAMESPACE).with("/data", list);
         Stored::create(&client, map).await;
         let product = Product::serve(&server, product::Options::default()).await;
         in_use(&server).await;
@@ -59,14 +60,20 @@ async fn define(server: &ApiServer, kind: &str) {
     let plural = format!("{}s", kind.to_lowercase());
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
-    let definition = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("{plural}.kubeflow.org"))
-        .with("/spec", json!({"group": "kubeflow.org", "scope": "Namespaced", "versions": [version],
-            "names": {"plural": plural, "kind": kind}}));
+    let definition =
+        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("{plural}.kubeflow.org"))
+            .with(
+                "/spec",
+                json!({"group": "kubeflow.org", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": plural, "kind": kind}}),
+            );
     Stored::create(&server.client(), definition).await;
     let path = format!("/apis/kubeflow.org/v1/{plural}");
-    wait_for("the kind to be served", async || match call(&server.client(), "GET", &path, &Value::Null).await {
-        (200, _) => Ok(()),
-        (_, answer) => Err(answer),
+    wait_for("the kind to be served", async || {
+        match call(&server.client(), "GET", &path, &Value::Null).await {
+            (200, _) => Ok(()),
+            (_, answer) => Err(answer),
+        }
     })
     .await;
 }
@@ -158,13 +165,19 @@ impl Field {
 
     /// Waits until the totals are these: name, Pods, free places.
     async fn totals(&self, spread: &Stored, totals: &[(&str, i64, i64)]) {
-        let expected: Vec<(String, i64, i64)> =
-            totals.iter().map(|(name, replicas, missing)| ((*name).to_owned(), *replicas, *missing)).collect();
+        let expected: Vec<(String, i64, i64)> = totals
+            .iter()
+            .map(|(name, replicas, missing)| ((*name).to_owned(), *replicas, *missing))
+            .collect();
         self.status(spread, &format!("the totals {totals:?}"), |status| {
             let items = status["subsetStatuses"].as_array().into_iter().flatten();
             let counted = items.map(|item| {
                 let number = |key: &str| item[key].as_i64().unwrap_or(i64::MIN);
-                (item["name"].as_str().unwrap_or_default().to_owned(), number("replicas"), number("missingReplicas"))
+                (
+                    item["name"].as_str().unwrap_or_default().to_owned(),
+                    number("replicas"),
+                    number("missingReplicas"),
+                )
             });
             counted.eq(expected.iter().cloned())
         })
@@ -194,8 +207,11 @@ impl Field {
 
     /// Waits until the subsets have that many Pods.
     async fn placed(&self, counts: &[(&str, usize)]) {
-        let expected: BTreeMap<String, usize> =
-            counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let expected: BTreeMap<String, usize> = counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect();
         wait_for(&format!("the Pods to be placed as {counts:?}"), async || {
             if self.counts().await == expected { Ok(()) } else { Err(self.summary().await) }
         })

@@ -4,7 +4,8 @@ use super::*;
 
 /// A WorkloadSpread whose first subset has no nodes.
 fn unreachable(field: &Field, strategy: Value) -> Object {
-    let subsets = json!([{"name": "a", "maxReplicas": 2, "requiredNodeSelector": zone("none")}, {"name": "b"}]);
+    let subsets =
+        json!([{"name": "a", "maxReplicas": 2, "requiredNodeSelector": zone("none")}, {"name": "b"}]);
     field.spread(CLONESET, subsets).with("/spec/scheduleStrategy", strategy)
 }
 

@@ -47,7 +47,9 @@ async fn scenarios_26_and_27_labels_are_left_out_where_that_is_asked_for_and_wei
     let preferring = |weight: i32| json!([{"weight": weight, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]);
     let patch = json!({"metadata": {"labels": {"subset": "b"}}});
     let subsets = json!([{"name": "a", "preferredNodeSelector": preferring(10)}, {"name": "b", "preferredNodeSelector": preferring(90), "patch": patch}]);
-    let spread = field.spread(CLONESET, subsets).annotation("workloadspread.kruise.io/ignore-patch-existing-pods-metadata", "true");
+    let spread = field
+        .spread(CLONESET, subsets)
+        .annotation("workloadspread.kruise.io/ignore-patch-existing-pods-metadata", "true");
     let spread = field.divide(spread).await;
     field.totals(&spread, &[("a", 0, -1), ("b", 3, -1)]).await;
     for pod in field.pods().await {

@@ -75,7 +75,8 @@ async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_re
         if item["deletingPods"].is_null() && item["missingReplicas"] == 0 { Ok(()) } else { Err(status) }
     })
     .await;
-    let words = format!("Pod {}/{} was expected to be deleted but it wasn't", field.shop.namespace, name(&kept));
+    let words =
+        format!("Pod {}/{} was expected to be deleted but it wasn't", field.shop.namespace, name(&kept));
     assert_eq!(field.event("DeletePodFailed").await, words);
 }
 
@@ -84,7 +85,9 @@ async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
     let field = Field::open("ws-quota").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let spread = field.divide(field.spread(CLONESET, first(3))).await;
-    let quota = object("v1", "ResourceQuota", "none").in_namespace(&field.shop.namespace).with("/spec", json!({"hard": {"pods": "0"}}));
+    let quota = object("v1", "ResourceQuota", "none")
+        .in_namespace(&field.shop.namespace)
+        .with("/spec", json!({"hard": {"pods": "0"}}));
     let quota = field.create(quota).await;
     wait_for("the quota to be in force", async || match quota.get().await.1 {
         quota if quota["status"]["hard"]["pods"] == "0" => Ok(()),

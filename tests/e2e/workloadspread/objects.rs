@@ -14,18 +14,28 @@ async fn scenarios_8_to_13_what_a_spread_may_say() {
         }
     };
     let shares = |shares: &[&str]| -> Value {
-        shares.iter().enumerate().map(|(index, share)| json!({"name": format!("s{index}"), "maxReplicas": share})).collect()
+        shares
+            .iter()
+            .enumerate()
+            .map(|(index, share)| json!({"name": format!("s{index}"), "maxReplicas": share}))
+            .collect()
     };
     says(field.spread(CLONESET, shares(&["40%", "70%"])), "exceeds 100%").await;
     says(field.spread(CLONESET, shares(&["40%", "20%", "20%"])), "must equal 100%").await;
     let mixed = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": "50%"}]);
     says(field.spread(CLONESET, mixed), "the maxReplicas type of all subsets must be the same").await;
     says(field.spread(("apps/v1", "CloneSet"), first(1)), "TargetReference is not valid for CloneSet.").await;
-    says(field.spread(("argoproj.io/v1", "Rollout"), first(1)), "TargetReference's GroupKind is not permitted.").await;
+    says(
+        field.spread(("argoproj.io/v1", "Rollout"), first(1)),
+        "TargetReference's GroupKind is not permitted.",
+    )
+    .await;
     says(field.spread(("kubeflow.org/v3", "TFJob"), first(1)), "").await;
     let adaptive = |seconds: i32| {
         let strategy = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": seconds}});
-        field.spread(CLONESET, json!([{"name": "a"}, {"name": "b"}, {"name": "c"}])).with("/spec/scheduleStrategy", strategy)
+        field
+            .spread(CLONESET, json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]))
+            .with("/spec/scheduleStrategy", strategy)
     };
     says(adaptive(147), "").await;
     says(adaptive(148), "rescheduleCriticalSeconds > 147 is not permitted").await;
@@ -42,10 +52,14 @@ async fn scenarios_8_to_13_what_a_spread_may_say() {
     let set = field.create(field.web(CLONESET).replicas(0).with("/metadata/name", "patched")).await;
     let patched = |patch: Value| {
         let subsets = json!([{"name": "a", "patch": patch}]);
-        field.spread(CLONESET, subsets).with("/metadata/name", "patched").with("/spec/targetRef/name", name(&set.object))
+        field
+            .spread(CLONESET, subsets)
+            .with("/metadata/name", "patched")
+            .with("/spec/targetRef/name", name(&set.object))
     };
     says(patched(json!({"spec": {"containers": [{"name": "main", "image": "nginx:1.26"}]}})), "").await;
-    says(patched(json!({"spec": {"containers": [{"name": "main", "image": ""}]}})), "spec.subsets[0].patch").await;
+    says(patched(json!({"spec": {"containers": [{"name": "main", "image": ""}]}})), "spec.subsets[0].patch")
+        .await;
 }
 
 #[tokio::test]
@@ -53,7 +67,8 @@ async fn scenario_14_both_versions_say_the_same() {
     let field = Field::open("ws-versions").await;
     let subset = json!({"name": "a", "requiredNodeSelectorTerm": zone("a"),
         "preferredNodeSelectorTerms": [{"weight": 5, "preference": zone("b")}]});
-    let older = field.spread(("apps/v1", "Deployment"), json!([subset])).api_version("apps.kruise.io/v1alpha1");
+    let older =
+        field.spread(("apps/v1", "Deployment"), json!([subset])).api_version("apps.kruise.io/v1alpha1");
     let older = field.create(older).await;
     let newer = older.in_version("v1beta1").get().await.1;
     assert_eq!(newer["spec"]["subsets"][0]["requiredNodeSelector"], zone("a"));
@@ -72,12 +87,22 @@ async fn scenario_36_with_the_gate_off_nothing_is_divided() {
     let spread = object("apps.kruise.io/v1beta1", "WorkloadSpread", "ws")
         .in_namespace(&shop.namespace)
         .with("/spec", json!({"targetRef": target, "subsets": [{"name": "a"}]}));
-    wait_for("the webhook to be asked", async || match create(&shop.client, spread.clone(), "?dryRun=All").await {
-        (403, answer) if answer["message"].as_str().unwrap().contains("feature-gate WorkloadSpread is not enabled") => Ok(()),
-        answer => Err(answer),
+    wait_for("the webhook to be asked", async || {
+        match create(&shop.client, spread.clone(), "?dryRun=All").await {
+            (403, answer)
+                if answer["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("feature-gate WorkloadSpread is not enabled") =>
+            {
+                Ok(())
+            }
+            answer => Err(answer),
+        }
     })
     .await;
-    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "uid": "u"}});
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "uid": "u"}});
     let pod = shop.admit(shop.pod("web-1").controlled_by(&owner)).await;
     assert!(pod["metadata"]["annotations"][MARK].is_null());
 }

@@ -15,7 +15,8 @@ async fn scenarios_3_and_40_no_quota_is_exceeded_by_parallel_creations_through_t
     let site = site().await;
     let mut other = Product::start(&site.server, product::Options::default()).await;
     other.wait_ready().await;
-    let programs = [direct_of(&site.server, site.product.port).await, direct_of(&site.server, other.port).await];
+    let programs =
+        [direct_of(&site.server, site.product.port).await, direct_of(&site.server, other.port).await];
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let mut violations = 0;
     for round in 0..3 {
@@ -29,8 +30,9 @@ async fn scenarios_3_and_40_no_quota_is_exceeded_by_parallel_creations_through_t
             })
             .await;
         }
-        let pods: Vec<Value> =
-            (0..PODS).map(|number| field.pod_of(&set.object, &format!("p{round}-{number}")).build()).collect();
+        let pods: Vec<Value> = (0..PODS)
+            .map(|number| field.pod_of(&set.object, &format!("p{round}-{number}")).build())
+            .collect();
         let admitted = pods.iter().zip(programs.iter().cycle()).map(async |(pod, program)| {
             let answer = review(program, &pod_review(&field.shop.namespace, "CREATE", "", pod)).await;
             subset(&patched(pod, &answer))

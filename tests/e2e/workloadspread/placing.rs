@@ -62,16 +62,22 @@ async fn scenarios_5_and_6_a_rollout_of_a_deployment_has_a_full_quota() {
     wait_for("both versions to be divided", async || {
         let pods = field.pods().await;
         let of = |old: bool, wanted: &str, price: &str| {
-            pods.iter().filter(|pod| (hash(pod) == before) == old && subset(pod) == wanted && cost(pod) == price).count()
+            pods.iter()
+                .filter(|pod| (hash(pod) == before) == old && subset(pod) == wanted && cost(pod) == price)
+                .count()
         };
-        let divided = [of(false, "a", "200"), of(false, "b", "100"), of(true, "a", "100"), of(true, "b", "200")];
+        let divided =
+            [of(false, "a", "200"), of(false, "b", "100"), of(true, "a", "100"), of(true, "b", "200")];
         if divided == [2; 4] { Ok(()) } else { Err(field.summary().await) }
     })
     .await;
     let status = spread.get().await.1["status"].clone();
     assert_eq!(status["versionedSubsetStatuses"].as_object().unwrap().len(), 2, "{status:#}");
     for pod in field.pods().await.iter().filter(|pod| hash(pod) != before) {
-        field.pod(name(pod)).patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "0"}}})).await;
+        field
+            .pod(name(pod))
+            .patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "0"}}}))
+            .await;
     }
     field
         .status(&spread, "the old version to be gone", |status| {
@@ -105,19 +111,24 @@ async fn scenarios_15_to_19_pods_get_what_their_subset_says() {
     let set = field.create(field.web(CLONESET).replicas(0)).await;
     let patch = json!({"metadata": {"labels": {"subset": "a"}}, "spec": {"priorityClassName": class, "tolerations": [{"key": "patched", "operator": "Exists"}],
         "containers": [{"name": "main", "env": [{"name": "SUBSET", "value": "a"}]}]}});
-    let subset = json!([{"name": "a", "patch": patch, "tolerations": [{"key": "gpu", "operator": "Exists"}]}]);
+    let subset =
+        json!([{"name": "a", "patch": patch, "tolerations": [{"key": "gpu", "operator": "Exists"}]}]);
     let spread = field.divide(field.spread(CLONESET, subset)).await;
     set.patch(&json!({"spec": {"replicas": 1}})).await;
     let pod = &field.ready(1).await[0];
     assert_eq!(pod["metadata"]["labels"]["subset"], "a");
     assert_eq!(pod["spec"]["affinity"], json!({"nodeAffinity": {}}));
     assert_eq!((&pod["spec"]["priorityClassName"], &pod["spec"]["priority"]), (&json!(class), &json!(77)));
-    let tolerated = |key: &str| pod["spec"]["tolerations"].as_array().unwrap().iter().any(|one| one["key"] == key);
+    let tolerated =
+        |key: &str| pod["spec"]["tolerations"].as_array().unwrap().iter().any(|one| one["key"] == key);
     assert!(tolerated("patched") && !tolerated("gpu"));
     let env = &pod["spec"]["containers"][0]["env"];
     assert!(env.as_array().unwrap().contains(&json!({"name": "SUBSET", "value": "a"})), "{env}");
     let status = spread.get().await.1["status"].clone();
-    assert!(versioned(&status, IGNORED)[0]["creatingPods"].is_null(), "one subset without limit keeps no records");
+    assert!(
+        versioned(&status, IGNORED)[0]["creatingPods"].is_null(),
+        "one subset without limit keeps no records"
+    );
 
     let whole = first(1);
     let (mut a, term) = (whole[0].clone(), zone("a"));
@@ -146,7 +157,8 @@ async fn scenario_20_a_stateful_set_is_divided_by_ordinals() {
     let spread = field.divide(field.spread(target, subsets)).await;
     field.create(field.web(target).replicas(5).with("/spec/serviceName", "web")).await;
     let pods = field.ready(5).await;
-    let mut placed: Vec<(String, String)> = pods.iter().map(|pod| (name(pod).to_owned(), subset(pod))).collect();
+    let mut placed: Vec<(String, String)> =
+        pods.iter().map(|pod| (name(pod).to_owned(), subset(pod))).collect();
     placed.sort();
     let subsets: Vec<&str> = placed.iter().map(|(_, subset)| subset.as_str()).collect();
     assert_eq!(subsets, ["a", "a", "b", "c", "c"]);
@@ -178,7 +190,12 @@ async fn scenario_32_finished_pods_of_a_job_free_their_place() {
     let field = Field::open("ws-job").await;
     let target = ("batch/v1", "Job");
     let spread = field.divide(field.spread(target, first(2))).await;
-    let mut job = field.web(target).with("/spec/parallelism", 4).with("/spec/completions", 8).with("/spec/template/spec/restartPolicy", "Never").build();
+    let mut job = field
+        .web(target)
+        .with("/spec/parallelism", 4)
+        .with("/spec/completions", 8)
+        .with("/spec/template/spec/restartPolicy", "Never")
+        .build();
     // Jobs choose their selector themselves.
     job["spec"].as_object_mut().unwrap().remove("selector");
     Stored::create(&field.shop.client, job).await;

@@ -132,7 +132,9 @@ pub(crate) fn decide<'s>(
                 place.as_ref().and_then(|name| spread.subset(name))
             }
             _ => {
-                return Decision::Needs(Need::Place(wanted(spread, spreads, draft, controller, &uid, labels)));
+                return Decision::Needs(Need::Place(wanted(
+                    spread, spreads, draft, controller, &uid, labels,
+                )));
             }
         }
     };

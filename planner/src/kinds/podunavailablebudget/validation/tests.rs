@@ -111,7 +111,7 @@ fn targets_and_selectors_have_to_be_usable() {
     }
     let ignoring = |ignored: Value| {
         message(
-            json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1, "ignoredPodSelector": ignored}),
+            &json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1, "ignoredPodSelector": ignored}),
         )
     };
     assert!(ignoring(json!({})).contains("empty ignoredPodSelector is not valid for PodUnavailableBudget"));
