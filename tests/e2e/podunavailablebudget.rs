@@ -23,7 +23,6 @@ const OLDER_MARK: &str = "kruise.io/related-pub";
 const NOTHING_LEFT: &str = "pub unavailable allowed is negative";
 const DELETION: &str = "vpod.kb.io";
 const EVICTION: &str = "vpodeviction.kb.io";
-const RESIZE: &str = "vpodresize.kb.io";
 
 /// An API server with the controllers of Kubernetes, on which budgets protect Pods from everything.
 async fn guarded() -> &'static Site {
