@@ -4,6 +4,7 @@ use super::*;
 use crate::support::shared;
 
 const UNAVAILABLE: &str = "unavailable-pod.kruise.io/x";
+const RESIZE: &str = "vpodresize.kb.io";
 
 /// Two Pods that serve, with a budget over them.
 async fn two(server: &ApiServer, prefix: &str, spec: Value) -> (Shop, Stored, [Stored; 2]) {
