@@ -47,7 +47,9 @@ async fn site() -> &'static Site {
 
 /// A ResourceDistribution.
 fn distribution(name: &str, resource: impl Into<Value>, targets: Value) -> Value {
-    object(BETA, KIND, name).with("/spec", json!({"resource": resource.into(), "targets": targets})).build()
+    let mut spec = json!({"resource": resource.into()});
+    spec["targets"] = targets;
+    object(BETA, KIND, name).with("/spec", spec).build()
 }
 
 /// Namespaces and names that only one test uses.
