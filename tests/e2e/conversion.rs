@@ -28,7 +28,8 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
 }
 
 /// The kinds whose controllers count Pods and namespaces.
-const COUNTED: [&str; 3] = ["CloneSet", "ResourceDistribution", "SidecarSet"];
+const COUNTED: [&str; 5] =
+    ["CloneSet", "PodUnavailableBudget", "ResourceDistribution", "SidecarSet", "WorkloadSpread"];
 
 async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let stored = sample.create(&shop.client).await;

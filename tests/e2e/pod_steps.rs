@@ -244,7 +244,7 @@ async fn the_chart_lets_markers_be_watched_only_with_the_gate() {
     for (gates, granted) in [("EnablePodProbeMarkerOnServerless=true", true), ("AllAlpha=false", false)] {
         let gates = format!("featureGates={gates}");
         let rendered = server.helm(["template", "kutter", chart, "--set", &gates]).await.success();
-        assert!(rendered.contains("resources: [podunavailablebudgets]\n  verbs: [list, watch]"));
+        assert!(rendered.contains("resources: [podunavailablebudgets]\n  verbs: [get, list, watch]"));
         let marker = "resources: [podprobemarkers]\n  verbs: [list, watch]";
         assert_eq!(rendered.contains(marker), granted, "{gates}");
     }

@@ -69,6 +69,7 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
             "vnamespace.kb.io",
             "vpod.kb.io",
             "vpodeviction.kb.io",
+            "vpodresize.kb.io",
             "vservice.kb.io"
         ]
     );
@@ -201,7 +202,7 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
     replica.0.status.wait_for(|status| status.reason.contains("does not answer yet")).await.unwrap();
     reachable.store(true, Ordering::Relaxed);
     replica.registered().await;
-    assert_eq!(bed.names().await.len(), 6);
+    assert_eq!(bed.names().await.len(), 7);
     drop(replica);
 
     // Scenario 5: the same server outside the cluster, called by address.
@@ -269,7 +270,7 @@ async fn scenario_11_external_certificates_are_only_compared() {
     for kind in ConfigurationKind::ALL {
         let names: Vec<Value> = match kind {
             ConfigurationKind::Mutating => vec![json!("mpod.kb.io"), json!("msidecarset.kb.io")],
-            ConfigurationKind::Validating => ["vnamespace", "vpod", "vpodeviction", "vservice"]
+            ConfigurationKind::Validating => ["vnamespace", "vpod", "vpodeviction", "vpodresize", "vservice"]
                 .map(|name| json!(format!("{name}.kb.io")))
                 .to_vec(),
         };

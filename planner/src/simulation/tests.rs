@@ -15,7 +15,6 @@ use super::*;
 use crate::kinds::cloneset::plan;
 
 mod broken;
-mod budget;
 mod history;
 mod scenarios;
 
