@@ -34,8 +34,17 @@ fn unedited(mut object: Value) -> Value {
     }
     if COUNTED.iter().any(|kind| object["kind"] == *kind) {
         object["status"] = Value::Null;
+        let divides = object["kind"] == "WorkloadSpread";
         if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
             annotations.remove("kutter.io/sidecarset-pods");
+            // What its older version lacks is all in its status.
+            if divides {
+                annotations.remove("kutter.io/converted-fields");
+            }
+        }
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        if metadata["annotations"].as_object().is_none_or(serde_json::Map::is_empty) {
+            metadata.remove("annotations");
         }
     }
     content(object)
