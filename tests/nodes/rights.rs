@@ -278,6 +278,20 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
         }),
     );
     budget.await.unwrap();
+    // The third Pod finds no place, which is looked at once more.
+    let spread = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
+        "metadata": {"name": "spread", "namespace": namespace},
+        "spec": {"targetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "divided"},
+            "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]},
+    });
+    objects::create(&client, spread).await.unwrap();
+    let containers = json!([{"name": "main", "image": "none.invalid/none:1"}]);
+    let divided = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "divided", "namespace": namespace},
+        "spec": {"parallelism": 3, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+    });
+    objects::create(&client, divided).await.unwrap();
     site.kubectl(&format!("delete pods --all -n {NAMESPACE} --wait=false")).await.success();
 
     wait_within(Duration::from_secs(90), "every right to be used", async || {
