@@ -241,15 +241,11 @@ impl Objects {
             };
             let stored = match kind {
                 Watched::SidecarSet => convert(object),
-                Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
-                    object.in_namespace(default_namespace)
+                Watched::WorkloadSpread if object.api_version != workloadspread::API_VERSION => {
+                    object.in_namespace(default_namespace).and_then(|placed| converted(object, &placed))
                 }
-                Watched::WorkloadSpread => {
-                    let placed = object.in_namespace(default_namespace);
-                    placed.and_then(|object| {
-                        let stored = api::conversion::convert(&object, workloadspread::API_VERSION).ok()?;
-                        Some(stored.get().to_owned())
-                    })
+                Watched::WorkloadSpread | Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
+                    object.in_namespace(default_namespace)
                 }
                 Watched::Namespace | Watched::ControllerRevision | Watched::ConfigMap => {
                     Some(object.json.clone())
@@ -261,6 +257,15 @@ impl Objects {
             }
         }
     }
+}
+
+/// A WorkloadSpread in its storage version; one that can't be converted is left out.
+fn converted(object: &Object, placed: &str) -> Option<String> {
+    let stored = api::conversion::convert(placed, workloadspread::API_VERSION);
+    let stored = stored.inspect_err(|error| {
+        warn!(source = object.source, name = object.name, %error, "a WorkloadSpread is left out");
+    });
+    Some(stored.ok()?.get().to_owned())
 }
 
 fn is_manifest(path: &Path) -> bool {

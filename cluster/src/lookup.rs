@@ -57,7 +57,7 @@ impl LookupError {
 pub struct Lookup(Arc<Source>);
 
 enum Source {
-    Cluster(Live),
+    Cluster(Box<Live>),
     Files(Objects),
 }
 
@@ -99,12 +99,12 @@ impl Item {
 impl Lookup {
     /// Asks the API server.
     pub fn cluster(client: Client) -> Self {
-        Self(Arc::new(Source::Cluster(Live {
+        Self(Arc::new(Source::Cluster(Box::new(Live {
             client,
             discovery: Discovery::default(),
             owners: std::sync::Mutex::default(),
             namespaces: Mutex::default(),
-        })))
+        }))))
     }
 
     /// Answers from objects read from files.

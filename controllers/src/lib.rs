@@ -195,7 +195,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
     if workloadspread::is_on(context) {
-        tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
+        tasks.spawn(workloadspread::run(context.clone(), stores));
     }
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));

@@ -171,7 +171,7 @@ impl Controller {
         let now = now().now;
         let (texts, nodes) = self.candidates(spread, &target.pods, now).await?;
         let candidates = texts.iter().filter_map(|(pod, text)| {
-            let (labels, taints) = nodes.get(&*pod.spec.node_name)?;
+            let (labels, taints) = nodes.get(&pod.spec.node_name)?;
             let node = Node { name: &pod.spec.node_name, labels: labels.clone(), taints };
             Some((pod.metadata.name.clone(), Candidate { pod: text, node }))
         });

@@ -32,6 +32,7 @@ mod product;
 mod protection;
 mod readiness;
 mod registration;
+mod resourcedistribution;
 mod review;
 mod service;
 mod settings;

@@ -29,31 +29,35 @@ async fn guarded() -> &'static Site {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     SITE.get_or_init(async || {
         let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-        open(server, "PodUnavailableBudgetUpdateGate=true").await
+        open(server, "PodUnavailableBudgetUpdateGate=true", true).await
     })
     .await
 }
 
 /// The program with these gates on an API server, once it is asked about evictions.
-async fn open(server: ApiServer, gates: &str) -> Site {
+async fn open(server: ApiServer, gates: &str, about_deletions: bool) -> Site {
     product::install(&server).await;
     let product = Product::serve(&server, product::Options::default().gates(gates)).await;
     in_use(&server).await;
-    asks(&server).await;
+    asks(&server, about_deletions).await;
     Site { server, product }
 }
 
-/// Waits until the API server asks the program about changes of Pods.
-async fn asks(server: &ApiServer) {
-    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration";
-    let client = server.client();
-    wait_for("deletions and evictions of Pods to be registered", async || {
-        let configuration = call(&client, "GET", path, &Value::Null).await.1;
-        let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
-        let has = |name: &str| entries.iter().any(|entry| entry["name"] == name);
-        if has(DELETION) && has(EVICTION) { Ok(()) } else { Err(entries.len()) }
+/// Waits until the API server asks the program about deletions of Pods or, where the gates leave these out, about
+/// changes.
+async fn asks(server: &ApiServer, about_deletions: bool) {
+    let shop = Shop::open_on(server, "budget-asked").await;
+    let (budget, pods) = protected(&shop, 1, 0).await;
+    let change = json!({"metadata": {"labels": {"unavailable-pod.kruise.io/asked": "yes"}}});
+    wait_for("changes of Pods to be refused", async || {
+        let answer = match about_deletions {
+            true => pods[0].delete_dry().await,
+            false => call(&shop.client, "PATCH", &format!("{}?dryRun=All", pods[0].path), &change).await,
+        };
+        if answer.0 == 403 { Ok(()) } else { Err(answer) }
     })
     .await;
+    budget.deleted().await;
 }
 
 /// A budget of the shop's Pods, named `web`.
@@ -65,8 +69,9 @@ fn budget(shop: &Shop, spec: Value) -> Object {
 
 /// The spec of a budget that counts so many Pods labelled `app=web`, whoever owns them.
 fn selecting(total: usize, limit: Value) -> Value {
-    let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "protectTotalReplicas": total});
-    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    let mut spec = limit;
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    spec["protectTotalReplicas"] = json!(total);
     spec
 }
 
@@ -105,6 +110,18 @@ async fn protected(shop: &Shop, count: usize, away: i64) -> (Stored, Vec<Stored>
 async fn serve(pod: &Stored, is_ready: bool) {
     let ready = if is_ready { "True" } else { "False" };
     pod.patch_status(&json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]})).await;
+}
+
+/// The Pods of a shop.
+async fn list(shop: &Shop) -> Vec<Stored> {
+    let path = format!("/api/v1/namespaces/{}/pods", shop.namespace);
+    let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
+    let items = list["items"].as_array().unwrap().clone();
+    let stored = |pod: Value| {
+        let path = format!("{path}/{}", pod["metadata"]["name"].as_str().unwrap());
+        Stored::existing(&shop.client, path, pod)
+    };
+    items.into_iter().map(stored).collect()
 }
 
 /// The refusal of a budget named `web`, as clients see it.

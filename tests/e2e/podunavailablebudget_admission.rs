@@ -40,7 +40,9 @@ fn targeting(api_version: &str, name: &str) -> Value {
 }
 
 fn selecting(selector: Value) -> Value {
-    json!({"selector": selector, "maxUnavailable": 1})
+    let mut spec = json!({"maxUnavailable": 1});
+    spec["selector"] = selector;
+    spec
 }
 
 /// The text with which a new budget is refused.

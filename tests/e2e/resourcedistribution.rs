@@ -47,7 +47,9 @@ async fn site() -> &'static Site {
 
 /// A ResourceDistribution.
 fn distribution(name: &str, resource: impl Into<Value>, targets: Value) -> Value {
-    object(BETA, KIND, name).with("/spec", json!({"resource": resource.into(), "targets": targets})).build()
+    let mut spec = json!({"resource": resource.into()});
+    spec["targets"] = targets;
+    object(BETA, KIND, name).with("/spec", spec).build()
 }
 
 /// Namespaces and names that only one test uses.
@@ -200,6 +202,7 @@ fn assert_sound(status: &Value) {
 #[track_caller]
 fn refused(answer: &(u16, Value)) -> String {
     assert_eq!(answer.0, 422, "{answer:#?}");
-    let text = message(answer).strip_prefix("admission webhook \"vresourcedistribution.kb.io\" denied the request: ");
+    let text = message(answer)
+        .strip_prefix("admission webhook \"vresourcedistribution.kb.io\" denied the request: ");
     text.unwrap_or_else(|| panic!("{answer:#?}")).to_owned()
 }

@@ -225,8 +225,7 @@ impl Field {
         expected.sort_unstable();
         wait_for(&format!("the costs {costs:?} in {name:?}"), async || {
             let pods = self.pods().await;
-            let mut found: Vec<&str> =
-                pods.iter().filter(|pod| subset(pod) == name).map(|pod| cost(pod)).collect();
+            let mut found: Vec<&str> = pods.iter().filter(|pod| subset(pod) == name).map(cost).collect();
             found.sort_unstable();
             if found == expected { Ok(()) } else { Err(self.summary().await) }
         })

@@ -36,13 +36,14 @@ impl Site {
         for namespace in 1..=4 {
             site.namespace(&format!("ns-{namespace}"), json!({}));
         }
-        site.server.put(PATH, json!({
+        let resource =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"}, "data": {"a": "1"}});
+        let mut distribution = json!({
             "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "rd", "uid": "rd-1", "generation": 1},
-            "spec": {
-                "resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"}, "data": {"a": "1"}},
-                "targets": targets,
-            },
-        }));
+            "spec": {"resource": resource},
+        });
+        distribution["spec"]["targets"] = targets;
+        site.server.put(PATH, distribution);
         site.watch();
         site
     }

@@ -323,13 +323,14 @@ mod tests {
     use crate::text::canonical::table;
 
     fn spec(target: Value, patch: Value) -> Value {
-        let text = merge(&target.to_string(), &patch.to_string(), &table::POD_SPEC).unwrap();
-        serde_json::from_str(&text).unwrap()
+        let [target, patch] = [target, patch].map(|value| value.to_string());
+        serde_json::from_str(&merge(&target, &patch, &table::POD_SPEC).unwrap()).unwrap()
     }
 
     fn refused(patch: Value) -> String {
         let target = json!({"containers": [{"name": "main"}]});
-        merge(&target.to_string(), &patch.to_string(), &table::POD_SPEC).unwrap_err().to_string()
+        let [target, patch] = [target, patch].map(|value| value.to_string());
+        merge(&target, &patch, &table::POD_SPEC).unwrap_err().to_string()
     }
 
     #[test]

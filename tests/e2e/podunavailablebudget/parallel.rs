@@ -63,7 +63,7 @@ async fn evict_all(server: &ApiServer, trouble: Trouble, leader: &mut Option<Pro
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_never_let_more_pods_go_than_allowed() {
     let server = ApiServer::start(kit::Options::default()).await;
-    let Site { server, product } = open(server, "PodUnavailableBudgetUpdateGate=true").await;
+    let Site { server, product } = open(server, "PodUnavailableBudgetUpdateGate=true", true).await;
     let other = Product::join(&server, product::Options::default()).await;
     // The first one leads: the other has waited for its Lease.
     let mut leader = Some(product);
@@ -75,5 +75,8 @@ async fn replicas_never_let_more_pods_go_than_allowed() {
         assert!(gone <= AWAY as usize, "{gone} Pods went with {trouble:?}");
         assert!(trouble != Trouble::Nothing || gone == AWAY as usize, "only {gone} Pods went");
     }
-    drop(other);
+    let metrics = other.metrics().await;
+    let is_review =
+        |line: &str| line.starts_with("kutter_admission_reviews") && line.contains("/validate-pod");
+    assert!(metrics.lines().any(is_review), "the other replica was asked nothing");
 }

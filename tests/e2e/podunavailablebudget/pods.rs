@@ -123,7 +123,11 @@ async fn a_pod_that_stays_is_forgotten_after_a_while() {
     let other = object("policy/v1", "PodDisruptionBudget", "other").in_namespace(&shop.namespace);
     let other = other.with("/spec", json!({"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}));
     Stored::create(&shop.client, other).await;
-    assert_eq!(pods[0].evict(&json!({})).await.0, 429);
+    // A client that does not try again by itself.
+    let mut config = guarded().await.server.config();
+    config.default_retry = false;
+    let client = kube::Client::try_from(config).unwrap();
+    assert_eq!(pods[0].seen_by(&client).evict(&json!({})).await.0, 429);
     let status = counted(&budget, [0, 1, 1, 2]).await;
     assert!(status["disruptedPods"]["web-0"].is_string(), "{status:#}");
     assert_refused(&pods[1].delete().await, DELETION);
@@ -149,16 +153,16 @@ async fn refusals_are_counted_and_logged() {
     let site = guarded().await;
     let shop = Shop::open_on(&site.server, "budget-log").await;
     let owner = workload("apps/v1", "ReplicaSet", "r").in_namespace(&shop.namespace);
-    let owner = owner.matching("app", "none").replicas(0).container("main", "nginx:1.25");
-    let owner = Stored::create(&shop.client, owner).await;
-    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owner.object["metadata"]});
-    let pod = serving(&shop, shop.pod("web-0").controlled_by(&owner)).await;
+    Stored::create(&shop.client, owner.matching("app", "web").replicas(1).container("main", "nginx:1.25"))
+        .await;
+    let pod = wait_for("the Pod of the ReplicaSet", async || list(&shop).await.pop().ok_or(())).await;
+    serve(&pod, true).await;
     let spec = selecting(1, json!({"maxUnavailable": 0}));
     let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
     counted(&budget, [0, 1, 1, 1]).await;
     let alice = site.server.client_as("alice", &["system:masters"]);
     assert_refused(&pod.seen_by(&alice).delete().await, DELETION);
-    told(&shop, "web-0", "PubPreventPodDeletion").await;
+    told(&shop, pod.object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
     let key = format!("ReplicaSet_{}_r", shop.namespace);
     let metrics = site.product.metrics().await;
     let mut lines = metrics.lines().filter(|line| line.starts_with("pod_unavailable_budget{"));

@@ -27,20 +27,9 @@ async fn clone_set(shop: &Shop, replicas: u32) -> Stored {
 
 fn targeting(kind: &str, limit: Value) -> Value {
     let group = if kind == "CloneSet" { "apps.kruise.io/v1alpha1" } else { "apps/v1" };
-    let mut spec = json!({"targetRef": {"apiVersion": group, "kind": kind, "name": "web"}});
-    spec.as_object_mut().unwrap().extend(limit.as_object().unwrap().clone());
+    let mut spec = limit;
+    spec["targetRef"] = json!({"apiVersion": group, "kind": kind, "name": "web"});
     spec
-}
-
-async fn list(shop: &Shop) -> Vec<Stored> {
-    let path = format!("/api/v1/namespaces/{}/pods", shop.namespace);
-    let list = call(&shop.client, "GET", &path, &Value::Null).await.1;
-    let items = list["items"].as_array().unwrap().clone();
-    let stored = |pod: Value| {
-        let path = format!("{path}/{}", pod["metadata"]["name"].as_str().unwrap());
-        Stored::existing(&shop.client, path, pod)
-    };
-    items.into_iter().map(stored).collect()
 }
 
 /// Waits until no Pod of the shop is left.

@@ -18,7 +18,10 @@ async fn only_what_can_be_distributed_is_accepted() {
     };
     for (api_version, kind) in [("v1", "Pod"), ("apps/v1", "Deployment")] {
         let text = refused(&answer(object(api_version, kind, "a").build(), json!({})).await);
-        assert!(text.ends_with("unknown or unsupported resource GroupKind, only support [Secret ConfigMap]"), "{text}");
+        assert!(
+            text.ends_with("unknown or unsupported resource GroupKind, only support [Secret ConfigMap]"),
+            "{text}"
+        );
     }
     let secret = || object("v1", "Secret", "a");
     for wrong in [
@@ -32,13 +35,16 @@ async fn only_what_can_be_distributed_is_accepted() {
     }
     let mut unnamed = secret().build();
     unnamed["metadata"] = json!({"generateName": "a-"});
-    assert!(refused(&answer(unnamed, json!({})).await).starts_with("spec.resource.metadata.name: Required value"));
+    assert!(
+        refused(&answer(unnamed, json!({})).await).starts_with("spec.resource.metadata.name: Required value")
+    );
 
     let valid = town.config_map().with("/items", json!([{"a": "b"}]));
     let both = json!({"includedNamespaces": names(&["ns-1"]), "excludedNamespaces": names(&["ns-1"])});
     assert!(refused(&answer(valid.clone().build(), both).await).contains("ambiguous targets"));
     for name in ["INVALID", ""] {
-        let text = refused(&answer(valid.clone().build(), json!({"includedNamespaces": names(&[name])})).await);
+        let text =
+            refused(&answer(valid.clone().build(), json!({"includedNamespaces": names(&[name])})).await);
         assert!(text.starts_with("spec.targets.includedNamespaces: Invalid value: "), "{text}");
     }
     let elsewhere = valid.in_namespace("other");
@@ -53,7 +59,9 @@ async fn only_what_can_be_distributed_is_accepted() {
 async fn the_resource_stays_the_same_object() {
     let town = Town::open(0, &[]).await;
     let distribution = town.distribute(town.config_map(), json!({})).await;
-    for change in [json!({"metadata": {"name": "other"}}), json!({"kind": "Secret"}), json!({"apiVersion": "v2"})] {
+    for change in
+        [json!({"metadata": {"name": "other"}}), json!({"kind": "Secret"}), json!({"apiVersion": "v2"})]
+    {
         let answer = distribution.try_patch(&json!({"spec": {"resource": change}})).await;
         let text = refused(&answer);
         assert!(text.contains("resource apiVersion, kind, and name are immutable"), "{text}");
@@ -68,10 +76,16 @@ async fn a_resource_that_must_not_be_created_is_refused() {
     let policy = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", &town.name);
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
     let expression = format!("object.metadata.name != '{}'", town.name);
-    Stored::create(&town.client, policy.with("/spec", json!({
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": expression, "message": "not this one", "reason": "Forbidden"}],
-    })))
+    Stored::create(
+        &town.client,
+        policy.with(
+            "/spec",
+            json!({
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": expression, "message": "not this one", "reason": "Forbidden"}],
+            }),
+        ),
+    )
     .await;
     let binding = object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", &town.name);
     Stored::create(

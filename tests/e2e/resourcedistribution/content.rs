@@ -88,7 +88,10 @@ async fn a_copy_of_an_older_release_is_taken_over() {
     let owners = copy["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 2, "{owners:?}");
     assert!(owners.contains(&other), "{owners:?}");
-    assert!(owners.iter().any(|owner| owner["apiVersion"] == BETA && owner["controller"] == true), "{owners:?}");
+    assert!(
+        owners.iter().any(|owner| owner["apiVersion"] == BETA && owner["controller"] == true),
+        "{owners:?}"
+    );
     assert_sound(&counted(&distribution, 1, 1, 0).await);
 }
 

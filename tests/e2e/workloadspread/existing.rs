@@ -26,7 +26,9 @@ async fn running(prefix: &str) -> Field {
 }
 
 fn zones(patch: Value) -> Value {
-    json!([{"name": "a", "maxReplicas": 1, "requiredNodeSelector": zone("a"), "patch": patch}, {"name": "b", "requiredNodeSelector": zone("b")}])
+    let mut subsets = json!([{"name": "a", "maxReplicas": 1, "requiredNodeSelector": zone("a")}, {"name": "b", "requiredNodeSelector": zone("b")}]);
+    subsets[0]["patch"] = patch;
+    subsets
 }
 
 #[tokio::test]

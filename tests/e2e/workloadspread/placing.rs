@@ -130,7 +130,8 @@ async fn scenarios_15_to_19_pods_get_what_their_subset_says() {
         "one subset without limit keeps no records"
     );
 
-    let whole = first(1);
+    // There is room beside the Pod that runs.
+    let whole = first(10);
     let (mut a, term) = (whole[0].clone(), zone("a"));
     a["requiredNodeSelector"] = term.clone();
     spread.patch(&json!({"spec": {"subsets": [a, whole[1]]}})).await;

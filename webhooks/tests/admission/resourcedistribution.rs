@@ -10,11 +10,12 @@ const PATHS: [&str; 2] = [
 ];
 
 fn distribution(kind: &str, labels: Value) -> Value {
-    json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution",
-        "metadata": {"name": "rd", "labels": labels},
+    let mut object = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", "metadata": {"name": "rd"},
         "spec": {"resource": {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}}, "targets": {}},
-    })
+    });
+    object["metadata"]["labels"] = labels;
+    object
 }
 
 fn request(operation: &str, object: &Value, old: &Value) -> Value {

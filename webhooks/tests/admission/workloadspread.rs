@@ -13,9 +13,10 @@ const PATHS: [&str; 2] =
 
 fn spread(subsets: Value) -> Value {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
-    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
-        "metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "1"},
-        "spec": {"targetRef": target, "subsets": subsets}})
+    let mut spread = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
+        "metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "1"}, "spec": {"targetRef": target}});
+    spread["spec"]["subsets"] = subsets;
+    spread
 }
 
 /// Admission that knows this WorkloadSpread; `manifests` are on the API server.

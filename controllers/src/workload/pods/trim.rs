@@ -21,8 +21,8 @@ pub(super) fn trim(pod: &mut ObservedPod) {
     pod.take_times_out();
     let conditions = take(&mut pod.status.conditions).into_iter();
     let is_read = |condition: &PodCondition| {
-        !UNREAD.contains(&&*condition.kind)
-            && !(&*condition.kind == SCHEDULED && &*condition.status == "True")
+        let is_scheduled = &*condition.kind == SCHEDULED && &*condition.status == "True";
+        !is_scheduled && !UNREAD.contains(&&*condition.kind)
     };
     pod.status.conditions = conditions.filter(is_read).collect();
     // Resources are changed in place only by the workloads that manage a Pod.

@@ -97,7 +97,9 @@ mod tests {
     use serde_json::{Value, json};
 
     fn budget(name: &str, spec: Value) -> Arc<PodUnavailableBudget> {
-        Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap())
+        let mut budget = json!({"metadata": {"name": name}});
+        budget["spec"] = spec;
+        Arc::new(serde_json::from_value(budget).unwrap())
     }
 
     fn budgets() -> Vec<Arc<PodUnavailableBudget>> {
@@ -115,7 +117,9 @@ mod tests {
     fn pod(metadata: Value, ready: bool) -> ObservedPod {
         let condition = json!({"type": "Ready", "status": if ready { "True" } else { "False" }});
         let status = json!({"phase": "Running", "conditions": [condition]});
-        ObservedPod::read(&json!({"metadata": metadata, "status": status}).to_string()).unwrap()
+        let mut pod = json!({"status": status});
+        pod["metadata"] = metadata;
+        ObservedPod::read(&pod.to_string()).unwrap()
     }
 
     #[test]

@@ -93,8 +93,9 @@ mod tests {
     use crate::pod::observed::Pairs;
 
     fn spread(name: &str, api_version: &str, kind: &str, target: &str, filter: Value) -> Spread {
-        let object = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"targetFilter": filter,
+        let mut object = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {
             "targetRef": {"apiVersion": api_version, "kind": kind, "name": target}, "subsets": [{"name": "a"}]}});
+        object["spec"]["targetFilter"] = filter;
         Spread::read(&object.to_string()).unwrap()
     }
 

@@ -99,7 +99,7 @@ mod tests {
         let ended = pod(|pod| pod["status"]["phase"] = json!("Succeeded"));
         let stuck = pod(|pod| {
             pod["status"]["conditions"] =
-                json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}])
+                json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
         });
         assert_eq!(of(Some(&plain), Some(&ended)), at_once);
         assert_eq!(of(Some(&plain), Some(&stuck)), at_once);

@@ -352,6 +352,7 @@ impl History {
                 if let Some(pod) = gone {
                     // Some workloads give a new Pod the name of the old one.
                     let keeps = self.upto(1) == 0;
+                    self.count += 1;
                     let name =
                         if keeps { pod.metadata.name.to_string() } else { format!("web-{}", self.count) };
                     self.later(1_000, Event::Bring { name });

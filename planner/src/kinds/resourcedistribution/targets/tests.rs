@@ -113,7 +113,7 @@ proptest! {
         model.retain(|name| !["kube-system", "kube-public"].contains(name) && !excluded.contains(name));
         let model: Vec<String> = model.into_iter().map(str::to_owned).collect();
         let targets = targets(&json.to_string());
-        prop_assert_eq!(matched(&targets, &namespaces), model.clone());
+        prop_assert_eq!(&matched(&targets, &namespaces), &model);
 
         for namespace in &namespaces {
             let place = targets.place(&namespace.name, Some(namespace));

@@ -7,8 +7,11 @@ fn config_map(name: &str) -> Value {
 }
 
 fn object(resource: Value, targets: Value) -> Value {
-    json!({"apiVersion": API_VERSION, "kind": "ResourceDistribution", "metadata": {"name": "rd"},
-        "spec": {"resource": resource, "targets": targets}})
+    let mut object =
+        json!({"apiVersion": API_VERSION, "kind": "ResourceDistribution", "metadata": {"name": "rd"}});
+    object["spec"]["resource"] = resource;
+    object["spec"]["targets"] = targets;
+    object
 }
 
 fn reviewed(new: &Value, old: Option<&Value>) -> (Review, Verdict) {

@@ -12,9 +12,11 @@ fn now() -> Timestamp {
 }
 
 fn spread(subsets: Value, versioned: Value) -> Value {
-    json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "7"},
-        "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}, "subsets": subsets},
-        "status": {"versionedSubsetStatuses": versioned}})
+    let mut object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "7"},
+        "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}}});
+    object["spec"]["subsets"] = subsets;
+    object["status"]["versionedSubsetStatuses"] = versioned;
+    object
 }
 
 fn limited() -> Value {
@@ -34,10 +36,10 @@ fn versioned(version: &str, replicas: Option<i32>, event: PodEvent) -> Claim {
 }
 
 fn item(name: &str, replicas: i32, missing: i32, more: Value) -> Value {
-    let mut item = json!({"name": name, "replicas": replicas, "missingReplicas": missing});
-    for (key, value) in more.as_object().cloned().unwrap_or_default() {
-        item[key] = value;
-    }
+    let mut item = more;
+    item["name"] = json!(name);
+    item["replicas"] = json!(replicas);
+    item["missingReplicas"] = json!(missing);
     item
 }
 

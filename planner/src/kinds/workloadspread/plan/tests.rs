@@ -26,8 +26,9 @@ struct Scene {
 impl Scene {
     fn new(kind: &str, subsets: Value) -> Self {
         let group = if kind == "CloneSet" { "apps.kruise.io/v1beta1" } else { "apps/v1" };
-        let object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "7", "generation": 3, "creationTimestamp": ago(10)},
-            "spec": {"targetRef": {"apiVersion": group, "kind": kind, "name": "web"}, "subsets": subsets}, "status": {}});
+        let mut object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "7", "generation": 3, "creationTimestamp": ago(10)},
+            "spec": {"targetRef": {"apiVersion": group, "kind": kind, "name": "web"}}, "status": {}});
+        object["spec"]["subsets"] = subsets;
         let nodes = [("na", ("a", Vec::new())), ("nb", ("b", Vec::new()))].into_iter().collect();
         Self { object, pods: Vec::new(), nodes, replicas: 0, latest: Some("versionIgnored") }
     }

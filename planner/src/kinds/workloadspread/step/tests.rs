@@ -10,8 +10,9 @@ use crate::text::verdict::Verdict;
 
 fn spread(cluster: Cluster, target: (&str, &str, &str), subsets: Value) -> Cluster {
     let (api_version, kind, name) = target;
-    let object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "1"},
-        "spec": {"targetRef": {"apiVersion": api_version, "kind": kind, "name": name}, "subsets": subsets}});
+    let mut object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "1"},
+        "spec": {"targetRef": {"apiVersion": api_version, "kind": kind, "name": name}}});
+    object["spec"]["subsets"] = subsets;
     cluster.apply(Watched::WorkloadSpread, &object)
 }
 

@@ -6,8 +6,10 @@ const LIST: &str = r#"{"workloads":[{"group":"example.com","kind":"Rollout"}]}"#
 
 fn spread(target: (&str, &str, &str), subsets: Value) -> Value {
     let (api_version, kind, name) = target;
-    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread", "metadata": {"name": "ws", "namespace": "shop"},
-        "spec": {"targetRef": {"apiVersion": api_version, "kind": kind, "name": name}, "subsets": subsets}})
+    let mut object = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread", "metadata": {"name": "ws", "namespace": "shop"},
+        "spec": {"targetRef": {"apiVersion": api_version, "kind": kind, "name": name}}});
+    object["spec"]["subsets"] = subsets;
+    object
 }
 
 fn web() -> (&'static str, &'static str, &'static str) {
