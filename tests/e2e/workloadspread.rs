@@ -256,6 +256,15 @@ impl Field {
         call(&self.shop.client, "POST", &path, &eviction).await
     }
 
+    /// Has kubectl ask once for an eviction that is refused: our client would ask again and again.
+    async fn refused_eviction(&self, pod: &str) -> String {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.shop.namespace);
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.shop.namespace}});
+        let server = &site().await.server;
+        server.kubectl_with_input(["create", "--raw", &path, "-f", "-"], &eviction.to_string()).await.failure()
+    }
+
     /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.
     async fn event(&self, reason: &str) -> String {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.shop.namespace);
