@@ -25,7 +25,7 @@ impl<'s> Drained<'s> {
         let [node, other] = names[..] else { panic!("two nodes are needed: {names:?}") };
         let (node, other) = (node.as_str().unwrap().to_owned(), other.as_str().unwrap());
         site.kubectl(&format!("cordon {other}")).await.success();
-        let web = deployment("web").in_namespace(&namespace).matching("app", "web").replicas(2);
+        let web = deployment("web").in_namespace(&namespace).matching("app", "drained").replicas(2);
         let web =
             web.container("main", "nginx:1.25").with("/spec/template/spec/terminationGracePeriodSeconds", 1);
         objects::create(&site.server().client(), web).await.unwrap();
@@ -55,7 +55,8 @@ impl<'s> Drained<'s> {
     }
 
     async fn drain(&self) -> Output {
-        let words = format!("drain {} --pod-selector=app=web --ignore-daemonsets --timeout=90s", self.node);
+        let words =
+            format!("drain {} --pod-selector=app=drained --ignore-daemonsets --timeout=90s", self.node);
         self.site.kubectl(&words).await
     }
 

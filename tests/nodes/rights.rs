@@ -13,15 +13,16 @@ use crate::site::{NAMESPACE, Site};
 type Right = (String, String, String);
 
 /// Rights that only rare turns of events need, which this test does not bring about: a repeated Event, a Pod
-/// that was missed and is evicted, a claim whose creation was not answered, and a namespace that was made so
-/// recently that it is not cached yet. The last ones are never asked for:
-/// the admission plugin OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes
-/// owner references that block a deletion.
-const RARE: [(&str, &str, &str); 7] = [
+/// that was missed and is evicted, a claim whose creation was not answered, and a namespace or ReplicaSet that
+/// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
+/// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
+/// block a deletion.
+const RARE: [(&str, &str, &str); 8] = [
     ("events.k8s.io", "events", "patch"),
     ("", "pods/eviction", "create"),
     ("", "persistentvolumeclaims", "get"),
     ("", "namespaces", "get"),
+    ("apps", "replicasets", "get"),
     ("apps.kruise.io", "clonesets/finalizers", "update"),
     ("apps.kruise.io", "sidecarsets/finalizers", "update"),
     // It is for kinds that nobody knows here.
@@ -101,6 +102,7 @@ fn clone_set(namespace: &str, name: &str, spec: Value) -> Value {
         .with("/spec/template/spec/terminationGracePeriodSeconds", 0)
         .container("main", "busybox:1.35")
         .having("command", json!(["sleep", "infinity"]))
+        .having("resources", json!({"requests": {"cpu": "10m"}}))
         .build()
 }
 
@@ -115,7 +117,8 @@ async fn counted(site: &Site, namespace: &str, set: &str, field: &str, count: us
     .await;
 }
 
-/// A CloneSet whose images are pulled ahead, whose revision is hidden, and one of whose Pods is named.
+/// A CloneSet whose images are pulled ahead, whose Pods are resized, whose revision is hidden, and one of whose
+/// Pods is named.
 async fn roll_a_clone_set(site: &Site, namespace: &str) {
     let strategy = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}});
     let set = clone_set(namespace, "rolled", json!({"replicas": 4, "updateStrategy": strategy}));
@@ -124,6 +127,10 @@ async fn roll_a_clone_set(site: &Site, namespace: &str) {
     let image =
         json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "busybox:1.36"}]);
     kubectl(site, namespace, "patch cloneset rolled --type=json", &image).await;
+    counted(site, namespace, "rolled", "updatedAvailableReplicas", 4).await;
+    let cpu = "/spec/template/spec/containers/0/resources/requests/cpu";
+    let cpu = json!([{"op": "replace", "path": cpu, "value": "20m"}]);
+    kubectl(site, namespace, "patch cloneset rolled --type=json", &cpu).await;
     counted(site, namespace, "rolled", "updatedAvailableReplicas", 4).await;
 
     // A revision that is not found any more, whose name is taken when it is made anew.
