@@ -138,20 +138,40 @@ async fn a_custom_workload_is_known_by_its_scale() {
     counted(&budget, [0, 1, 1, 4]).await;
 }
 
-/// The least number of Pods that were ready at once while all ten of a CloneSet were updated under a budget of a fifth.
+/// A hook that takes Pods out of service before their update.
+const HOOK: &str = "example.com/serving";
+
+/// Does what a program with a hook does: lets Pods be updated, and takes them back.
+async fn serve_hook(shop: &Shop) {
+    for pod in list(shop).await {
+        let labels = &pod.object["metadata"]["labels"];
+        let label = match labels["lifecycle.apps.kruise.io/state"].as_str() {
+            Some("PreparingUpdate") if labels[HOOK] == "true" => Value::Null,
+            Some("Updated") if labels[HOOK].is_null() => json!("true"),
+            _ => continue,
+        };
+        pod.patch(&json!({"metadata": {"labels": {HOOK: label}}})).await;
+    }
+}
+
+/// The least number of Pods that were ready at once while all ten of a CloneSet were updated under a budget that lets
+/// two be changed, and nobody else hold them back. `spec` is merged into that of the CloneSet.
 async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce(&mut Value)) -> usize {
     let (shop, _nodes) = running(prefix).await;
     let set = clone_set(&shop, 10).await;
     set.patch(&json!({"spec": spec})).await;
-    let budget =
-        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": "20%"}))))
-            .await;
+    let limit = json!({"maxUnavailable": "20%", "protectOperations": ["UPDATE"]});
+    let budget = Stored::create(&shop.client, budget(&shop, targeting("CloneSet", limit))).await;
     counted(&budget, [2, 10, 8, 10]).await;
+    for pod in list(&shop).await {
+        pod.patch(&json!({"metadata": {"labels": {HOOK: "true"}}})).await;
+    }
     let chronicle = Chronicle::begin(&shop.client, &shop.namespace).await;
     let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
     change(&mut template);
     set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
     wait_within(Duration::from_secs(100), "the update to be complete", async || {
+        serve_hook(&shop).await;
         let now = set.get().await.1;
         let status = &now["status"];
         let done = status["observedGeneration"] == now["metadata"]["generation"]
@@ -167,24 +187,36 @@ async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce
     least
 }
 
+fn rolling(policy: &str) -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": policy, "maxUnavailable": "100%"}})
+}
+
+fn change_image(template: &mut Value) {
+    template["containers"][0]["image"] = json!("nginx:1.26");
+}
+
 /// Scenario 28.
 #[tokio::test]
 async fn an_update_in_place_keeps_to_the_budget() {
-    let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
-    let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
-    let image = |template: &mut Value| template["containers"][0]["image"] = json!("nginx:1.26");
-    let least = least_ready_in_a_rollout("budget-rollout", spec, image).await;
+    let spec = json!({"updateStrategy": rolling("InPlaceIfPossible")});
+    let least = least_ready_in_a_rollout("budget-rollout", spec, change_image).await;
+    assert!(least >= 8, "only {least} were ready");
+}
+
+/// Scenario 28 where a hook takes Pods out of service before their update.
+#[tokio::test]
+async fn an_update_behind_a_hook_keeps_to_the_budget() {
+    let hook = json!({"labelsHandler": {HOOK: "true"}, "markPodNotReady": true});
+    let spec = json!({"updateStrategy": rolling("InPlaceIfPossible"), "lifecycle": {"inPlaceUpdate": hook}});
+    let least = least_ready_in_a_rollout("budget-hook", spec, change_image).await;
     assert!(least >= 8, "only {least} were ready");
 }
 
 /// Scenario 28 where the update needs new Pods.
 #[tokio::test]
 async fn an_update_by_new_pods_keeps_to_the_budget() {
-    let spec =
-        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}});
-    let environment =
-        |template: &mut Value| template["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
-    let least = least_ready_in_a_rollout("budget-recreation", spec, environment).await;
+    let spec = json!({"updateStrategy": rolling("ReCreate")});
+    let least = least_ready_in_a_rollout("budget-recreation", spec, change_image).await;
     assert!(least >= 8, "only {least} were ready");
 }
 
