@@ -103,6 +103,8 @@ struct Controller {
     pods: usize,
     /// Pods that were read.
     read: Vec<(Milliseconds, Arc<ObservedPod>)>,
+    /// How far its watch of Pods is behind, for a while.
+    behind: Milliseconds,
     clock: Milliseconds,
 }
 
@@ -306,9 +308,13 @@ impl History {
         self.budgets.partition_point(|(changed, ..)| *changed <= time).saturating_sub(1).max(seen)
     }
 
-    fn watched_pods(&mut self, seen: usize) -> usize {
-        let time = self.behind();
-        self.pods.partition_point(|(changed, _)| *changed <= time).saturating_sub(1).max(seen)
+    fn watched_pods(&mut self) -> usize {
+        if self.upto(3) == 0 || self.now() >= REQUESTS_END {
+            self.leader.behind = self.now() - self.behind();
+        }
+        let time = self.now().saturating_sub(self.leader.behind);
+        let shown = self.pods.partition_point(|(changed, _)| *changed <= time).saturating_sub(1);
+        shown.max(self.leader.pods)
     }
 
     /// Whether more Pods are away than may be.
@@ -413,7 +419,7 @@ impl History {
                     pods = self.pods.partition_point(|(changed, _)| *changed <= time).saturating_sub(1);
                 }
                 let (term, clock) = (self.leader.term + 1, self.upto(2 * SKEW));
-                self.leader = Controller { term, seen, pods, read: Vec::new(), clock };
+                self.leader = Controller { term, seen, pods, clock, ..Controller::default() };
                 self.later(500, Event::Reconcile { term });
             }
             Event::Edit => {
@@ -539,7 +545,7 @@ impl History {
         let pause = if self.now() < REQUESTS_END { 200 + self.upto(3_000) } else { 6_000 };
         self.agenda.add(pause, Event::Reconcile { term: self.leader.term });
         let seen = self.watched_budget(self.leader.seen);
-        let pods = self.watched_pods(self.leader.pods);
+        let pods = self.watched_pods();
         let time = self.pods[pods].0;
         (self.leader.seen, self.leader.pods) = (seen, pods);
         self.leader.read.retain(|(read, _)| time < *read);
