@@ -27,6 +27,9 @@ use crate::{ApiError, ErrorReason};
 const MEMORY: Duration = Duration::from_secs(10);
 /// Longest time for an answer of the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time for the answer to a write. What it records holds from when it was sent; later, what has become of it is
+/// read, and written anew where it is old.
+const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a state is looked at that others change all the time, or that the API server does not show.
 const ATTEMPTS: u32 = 12;
 /// The pause before it is looked at again, doubled each time.
@@ -42,7 +45,7 @@ pub enum ReservationError {
     #[error("the object is not understood: {0}")]
     Object(Arc<serde_json::Error>),
     /// The API server did not answer.
-    #[error("no answer from the API server within {PATIENCE:?}")]
+    #[error("no answer from the API server in time")]
     Silence,
     /// The time of the request ended first.
     #[error("the time of this request ended before the claim was decided")]
@@ -233,7 +236,7 @@ where
 
 async fn write(client: &Client, path: &Path, desk: &mut Desk, patch: String) -> Result<(), ReservationError> {
     let status = path.subresource("status");
-    let answer = timeout(PATIENCE, write::patch(client, &status, PatchKind::Merge, patch)).await;
+    let answer = timeout(WRITE_PATIENCE, write::patch(client, &status, PatchKind::Merge, patch)).await;
     desk.written(parse(answer.map_err(|_| ReservationError::Silence)??)?);
     Ok(())
 }

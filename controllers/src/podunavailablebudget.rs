@@ -35,7 +35,8 @@ use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
 
 const NAME: &str = "podunavailablebudget-controller";
-/// Pause before a budget is looked at again that had changed when its status was to be written.
+/// Pause before a budget is looked at again that had changed when its status was to be written, or whose Pods are not
+/// known well enough.
 const SOON: Duration = Duration::from_secs(1);
 /// A budget is looked at again after this time, whatever has happened.
 const SAFETY_NET: Duration = Duration::from_secs(600);
@@ -145,7 +146,9 @@ impl Reconciler for Controller {
         let now = now().now;
         let ended = plan::ended(&self.snapshot(&budget, &others, &members), now);
         if !ended.is_empty() {
-            self.read(&key.0, ended).await?;
+            if !self.read(&key.0, ended).await? {
+                return Ok(Next::After(SOON));
+            }
             members = self.members(&budget).await?;
         }
         let plan = plan::plan(&self.snapshot(&budget, &others, &members), now);
@@ -196,22 +199,19 @@ impl Controller {
         Snapshot { budget, others, pods: &members.pods, workloads: &members.workloads, gates }
     }
 
-    /// Reads Pods of which the watch should have told something by now.
-    async fn read(&self, namespace: &str, names: Vec<String>) -> Result<(), ReconcileError> {
+    /// Reads Pods of which the watch should have told something by now. False where it is so far behind that it still
+    /// shows one that is gone: from what is known nothing can be counted.
+    async fn read(&self, namespace: &str, names: Vec<String>) -> Result<bool, ReconcileError> {
         let pods = &self.stores.pods;
         for name in names {
             let path = PODS.namespaced(namespace).name(&name);
             match write::get(&self.client, &path).await? {
                 Some(text) => drop(pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?),
-                None => {
-                    let key = (namespace.to_owned(), name);
-                    if let Some(known) = pods.get(&key) {
-                        pods.deleted(&key, known.resource_version());
-                    }
-                }
+                None if pods.get(&(namespace.to_owned(), name)).is_some() => return Ok(false),
+                None => {}
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The Pods of a budget and the workloads behind them.

@@ -177,8 +177,12 @@ async fn a_pod_whose_time_ends_is_read_before_it_counts_again() {
     site.budget(budget);
     // The watch does not show yet that it is gone.
     site.server.remove(&format!("{PODS}/web-0"));
+    assert_eq!(site.reconcile().await, Next::After(SOON));
+    assert!(site.writes().is_empty());
+    site.controller.stores.pods.deleted(&("shop".to_owned(), "web-0".to_owned()), "1000");
     site.reconcile().await;
     assert_eq!(site.numbers(), [0, 1, 1, 2]);
+    assert_eq!(site.status()["disruptedPods"], json!({}));
 }
 
 #[tokio::test]

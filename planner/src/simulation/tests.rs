@@ -15,6 +15,7 @@ use super::*;
 use crate::kinds::cloneset::plan;
 
 mod broken;
+mod budget;
 mod history;
 mod scenarios;
 
@@ -36,8 +37,13 @@ fn verdict(history: &History, planner: Planner<'_, CloneSet>) -> Option<String> 
     verdict
 }
 
-/// Runs histories on all cores. Gives the first that fails, by its seed.
+/// The first history that fails, by its seed.
 fn first_failure(seeds: Range<u64>, planner: Planner<'_, CloneSet>) -> Option<(u64, String)> {
+    first_failing(seeds, |seed| verdict(&History::new(seed), planner))
+}
+
+/// Runs what these seeds give on all cores. Gives the first that fails.
+fn first_failing(seeds: Range<u64>, failure: impl Fn(u64) -> Option<String> + Sync) -> Option<(u64, String)> {
     let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -49,7 +55,7 @@ fn first_failure(seeds: Range<u64>, planner: Planner<'_, CloneSet>) -> Option<(u
                     if seed >= seeds.end {
                         return;
                     }
-                    if let Some(failure) = verdict(&History::new(seed), planner) {
+                    if let Some(failure) = failure(seed) {
                         stop.store(true, Ordering::Relaxed);
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                         if found.as_ref().is_none_or(|(known, _)| seed < *known) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::annotations::{RELATED_PUB, RELATED_PUB_OLDER};
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::available::Availability;
 use super::budget::{Scope, mark};
@@ -20,8 +20,6 @@ use crate::pod::write::PodWrite;
 use crate::workload::event::{Event, normal, warning};
 use crate::workload::seen::Seen;
 
-/// How long a recorded Pod that was not found may still be unknown to the controller, rather than gone.
-const UNSEEN: SignedDuration = SignedDuration::from_secs(5);
 /// Pods that are marked in one pass.
 const MARKS: usize = 200;
 /// When the next ones are marked.
@@ -142,7 +140,8 @@ impl<'a> Members<'a> {
 }
 
 /// The recorded Pods whose time has ended, and which a plan would count again. They have to be read before: the watch of
-/// Pods may be so far behind that it does not show yet what was admitted.
+/// Pods may be so far behind that it does not show yet what was admitted. One that is gone although it is among the
+/// Pods of the snapshot tells that these are too old to be counted.
 pub fn ended(snapshot: &Snapshot<'_>, now: Timestamp) -> Vec<String> {
     let entries = recorded(&snapshot.budget.status, snapshot).into_iter();
     entries.filter(|entry| entry.end.is_some_and(|end| end <= now)).map(|entry| entry.name).collect()
@@ -151,13 +150,16 @@ pub fn ended(snapshot: &Snapshot<'_>, now: Timestamp) -> Vec<String> {
 /// What is recorded under a name.
 struct Recorded<'a> {
     name: String,
-    pod: Option<&'a Arc<ObservedPod>>,
-    leaves: bool,
-    /// When it ends; `None` where it speaks of no Pod that is there.
+    /// The Pod that it speaks of, if it is there and was to leave.
+    leaver: Option<&'a Arc<ObservedPod>>,
+    /// When it ends; `None` where what was recorded is seen to have happened.
     end: Option<Timestamp>,
 }
 
 /// The entries of a status, by name.
+///
+/// What is seen may be old. A Pod that goes ends its own entry, and none of a later Pod of that name, which may not be
+/// seen yet. A Pod that is not seen at all may be too young for that, and keeps its entry too.
 fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
     let names = status.disrupted_pods.keys().chain(status.unavailable_pods.keys());
     let names: BTreeSet<&str> = names.map(String::as_str).collect();
@@ -165,13 +167,14 @@ fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
     let found: HashMap<&str, &Arc<ObservedPod>> = found.map(|pod| (&*pod.metadata.name, pod)).collect();
     let entries = names.into_iter().map(|name| {
         let pod = found.get(name).copied();
-        let created = pod.and_then(|pod| pod.metadata.creation_timestamp);
-        let entry = Entry::of(status, name, created).filter(|_| pod.is_none_or(|pod| pod.is_active()));
-        let end = entry.map(|entry| match pod {
-            Some(_) => entry.end(),
-            None => entry.end().min(entry.since.saturating_add(UNSEEN).unwrap_or(Timestamp::MAX)),
-        });
-        Recorded { name: name.to_owned(), pod, leaves: entry.is_some_and(|entry| entry.leaves), end }
+        let entry = Entry::of(status, name, pod.and_then(|pod| pod.metadata.creation_timestamp));
+        let own = pod.filter(|pod| entry.is_some_and(|entry| entry.is_of(&pod.metadata.uid)));
+        let goes = own.is_some_and(|pod| !pod.is_active());
+        Recorded {
+            name: name.to_owned(),
+            leaver: own.filter(|_| !goes && entry.is_some_and(|entry| entry.leaves)),
+            end: entry.filter(|_| !goes).map(|entry| entry.end()),
+        }
     });
     entries.collect()
 }
@@ -184,13 +187,11 @@ fn forget_outdated(
     events: &mut Vec<(Seen, Event)>,
 ) -> Option<Timestamp> {
     let mut next: Option<Timestamp> = None;
-    for Recorded { name, pod, leaves, end } in recorded(status, snapshot) {
+    for Recorded { name, leaver, end } in recorded(status, snapshot) {
         match end {
             Some(end) if now < end => next = Some(next.map_or(end, |next| next.min(end))),
-            end => {
-                if let (Some(pod), true, Some(_)) = (pod, leaves, end) {
-                    events.push((Seen::pod(pod), not_deleted(snapshot.budget)));
-                }
+            _ => {
+                events.extend(leaver.map(|pod| (Seen::pod(pod), not_deleted(snapshot.budget))));
                 record::forget(status, &name);
             }
         }

@@ -2,7 +2,8 @@
 //! (docs/behaviour/podunavailablebudget.md#recorded-pods).
 //!
 //! A Pod with an entry does not count as available, so that whatever else is done to it costs nothing. Entries are by
-//! name: one from before the Pod was created speaks of an earlier Pod of that name.
+//! name, but a Pod may be created anew under its name while the controller still sees the earlier one. So the fraction
+//! of the second of an entry's time tells the Pod's UID. One from before the Pod was created speaks of an earlier Pod.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::terms::Operation;
+use crate::text::hash::fnv1_32;
 
 /// How long a deletion or an eviction may take to be seen.
 const DISRUPTION: SignedDuration = SignedDuration::from_secs(20);
@@ -21,8 +22,10 @@ const UPDATE: SignedDuration = SignedDuration::from_secs(10);
 /// The entry of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// When the request was admitted.
+    /// When the request was admitted, in whole seconds.
     pub(crate) since: Timestamp,
+    /// Which Pod it speaks of; 0 where that is not told.
+    tag: i32,
     /// How long the entry holds.
     lasts: SignedDuration,
     /// The Pod was to go.
@@ -30,17 +33,22 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of this Pod that holds longest.
+    /// The entry of a Pod of this name and age that holds longest.
     pub(crate) fn of(status: &Status, pod: &str, created: Option<Timestamp>) -> Option<Self> {
-        let time = |entries: &BTreeMap<String, Time>| {
+        let entry = |entries: &BTreeMap<String, Time>, lasts, leaves| {
             let time = entries.get(pod)?.timestamp()?;
-            Some(time).filter(|since| created.is_none_or(|created| *since >= created))
+            let since = whole_seconds(time);
+            let is_older = created.is_some_and(|created| since < created);
+            (!is_older).then(|| Self { since, tag: time.subsec_nanosecond(), lasts, leaves })
         };
-        let leaves =
-            time(&status.disrupted_pods).map(|since| Self { since, lasts: DISRUPTION, leaves: true });
-        let changes =
-            time(&status.unavailable_pods).map(|since| Self { since, lasts: UPDATE, leaves: false });
+        let leaves = entry(&status.disrupted_pods, DISRUPTION, true);
+        let changes = entry(&status.unavailable_pods, UPDATE, false);
         leaves.into_iter().chain(changes).max_by_key(|entry| (entry.end(), entry.leaves))
+    }
+
+    /// Whether it may speak of the Pod with this UID. If not, then of an earlier or a later Pod of that name.
+    pub(crate) fn is_of(&self, uid: &str) -> bool {
+        self.tag == 0 || self.tag == tag(uid)
     }
 
     /// When it ends.
@@ -48,20 +56,28 @@ impl Entry {
         self.since.saturating_add(self.lasts).unwrap_or(Timestamp::MAX)
     }
 
-    /// Less than half of its time is left: a request that relies on it now may take effect after its end.
+    /// A quarter of its time has passed: a request that relies on it now may take effect after its end, all the more
+    /// where clocks differ.
     pub(crate) fn is_old(&self, now: Timestamp) -> bool {
-        now >= self.since.saturating_add(self.lasts / 2).unwrap_or(Timestamp::MAX)
+        now >= self.since.saturating_add(self.lasts / 4).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// Records a Pod in place of what was recorded of it.
-pub(crate) fn record(status: &mut Status, pod: &str, operation: Operation, now: Timestamp) {
+/// Records a Pod, which is to leave or not, in place of what was recorded of it.
+pub(crate) fn record(status: &mut Status, pod: &str, uid: &str, leaves: bool, since: Timestamp) {
     forget(status, pod);
-    let entries = match operation {
-        Operation::Delete | Operation::Evict => &mut status.disrupted_pods,
-        Operation::Update | Operation::Resize => &mut status.unavailable_pods,
-    };
-    entries.insert(pod.to_owned(), now.into());
+    let entries = if leaves { &mut status.disrupted_pods } else { &mut status.unavailable_pods };
+    let tagged = Timestamp::new(since.as_second(), tag(uid)).unwrap_or(since);
+    entries.insert(pod.to_owned(), Time(tagged.to_string()));
+}
+
+/// A fraction of a second, in nanoseconds and never 0, that stands for a UID.
+fn tag(uid: &str) -> i32 {
+    i32::try_from(fnv1_32(uid.bytes()) % 999_999_999 + 1).unwrap_or_default()
+}
+
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Drops what is recorded of a Pod.

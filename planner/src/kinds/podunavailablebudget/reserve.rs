@@ -24,6 +24,8 @@ const MOST_RECORDED: usize = 2000;
 pub struct Claim {
     /// The Pod's name.
     pub pod: String,
+    /// The Pod's identity.
+    pub uid: String,
     /// When the Pod was created.
     pub created: Option<Timestamp>,
     /// What is to be done to it.
@@ -36,7 +38,13 @@ impl Claim {
     /// The claim of a request about this Pod.
     pub fn new(pod: &ObservedPod, operation: Operation, dry_run: bool) -> Self {
         let metadata = &pod.metadata;
-        Self { pod: metadata.name.to_string(), created: metadata.creation_timestamp, operation, dry_run }
+        Self {
+            pod: metadata.name.to_string(),
+            uid: metadata.uid.to_string(),
+            created: metadata.creation_timestamp,
+            operation,
+            dry_run,
+        }
     }
 }
 
@@ -99,8 +107,17 @@ impl Rules {
                 return Answer::Granted;
             }
             let recorded = Entry::of(&left, &claim.pod, claim.created);
+            let leaves = matches!(claim.operation, Operation::Delete | Operation::Evict);
             match recorded {
-                Some(entry) if !entry.is_old(now) => return Answer::Granted,
+                // By the times it can't be told which of the two Pods was there first, and nothing may be recorded in
+                // place of a later one. The entry ends soon.
+                Some(entry) if !entry.is_of(&claim.uid) => return Answer::Refused(Refusal::NothingLeft),
+                // A change is forgotten sooner than a deletion may take.
+                Some(entry) if !entry.is_old(now) && (entry.leaves || !leaves) => return Answer::Granted,
+                // It holds a unit of an earlier spec, or of before other Pods failed. Renewed it would hold it for ever.
+                Some(_) if left.current_available < left.desired_available => {
+                    return Answer::Refused(Refusal::NothingLeft);
+                }
                 Some(_) => {}
                 None if left.unavailable_allowed <= 0 => return Answer::Refused(Refusal::NothingLeft),
                 None if record::count(&left) > MOST_RECORDED => {
@@ -109,10 +126,15 @@ impl Rules {
                 None => {}
             }
             if !claim.dry_run {
-                left.unavailable_allowed -= i32::from(recorded.is_none());
+                if recorded.is_none() {
+                    left.unavailable_allowed -= 1;
+                    // As the controller will count it, which so has nothing to write.
+                    left.current_available = left.current_available.saturating_sub(1).max(0);
+                }
                 // By a clock that is behind, the entry would seem to be that of an earlier Pod.
                 let since = claim.created.map_or(now, |created| now.max(created));
-                record::record(&mut left, &claim.pod, claim.operation, since);
+                let leaves = leaves || recorded.is_some_and(|entry| entry.leaves);
+                record::record(&mut left, &claim.pod, &claim.uid, leaves, since);
                 is_taken = true;
             }
             Answer::Granted
@@ -133,10 +155,10 @@ fn current(budget: &PodUnavailableBudget) -> Status {
     if is_older {
         let surplus = status.current_available.saturating_sub(status.desired_available).max(0);
         let taken = surplus.saturating_sub(status.unavailable_allowed).max(0);
-        let left = status.current_available.saturating_sub(taken).saturating_sub(desired);
+        status.current_available = status.current_available.saturating_sub(taken);
         status.total_replicas = total;
         status.desired_available = desired;
-        status.unavailable_allowed = left.max(0);
+        status.unavailable_allowed = status.current_available.saturating_sub(desired).max(0);
     }
     status
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use api::features::FeatureGates;
-use api::kinds::podunavailablebudget::PodUnavailableBudget;
+use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::kinds::podunavailablebudget::budget::Budget;
+use crate::kinds::podunavailablebudget::record::record;
 use crate::pod::observed::ObservedPod;
 
 /// The time of all tests.
@@ -20,6 +21,13 @@ pub(super) fn now() -> Timestamp {
 /// So many seconds ago, as objects write it.
 pub(super) fn ago(seconds: i64) -> String {
     crate::text::moment::rfc3339(now() - SignedDuration::from_secs(seconds))
+}
+
+/// The same of an entry of a Pod, whose UID is its name.
+pub(super) fn entry(pod: &str, seconds: i64) -> String {
+    let mut status = Status::default();
+    record(&mut status, pod, pod, true, now() - SignedDuration::from_secs(seconds));
+    status.disrupted_pods.remove(pod).unwrap().0
 }
 
 pub(super) fn gates(flags: &str) -> FeatureGates {

@@ -2,11 +2,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fixture::{ago, gates, merge, now, pod, pods, stored};
+use super::fixture::{ago, budget_json, entry, gates, merge, now, pod, pods, stored};
 use crate::kinds::podunavailablebudget::plan::{Plan, Snapshot, Workload, plan};
+use crate::kinds::podunavailablebudget::reserve::{Claim, Rules};
+use crate::kinds::podunavailablebudget::terms::Operation;
 use crate::pod::observed::ObservedPod;
+use crate::workload::reservation::Reservable;
 
 fn workload(uid: &str, replicas: impl Into<Option<i32>>) -> Workload {
     Workload { uid: uid.to_owned(), replicas: replicas.into(), is_deleted: false }
@@ -96,17 +100,34 @@ fn recorded_pods_do_not_count_until_their_time_ends() {
 
 #[test]
 fn entries_go_with_their_pods() {
-    let going = pod("web-0", &json!({"metadata": {"deletionTimestamp": ago(1)}}));
+    let going = |name: &str| pod(name, &json!({"metadata": {"deletionTimestamp": ago(1)}}));
     let young = pod("web-1", &json!({"metadata": {"creationTimestamp": ago(2)}}));
     let entries = json!({"status": {"disruptedPods": {
-        "web-0": ago(3), "web-1": ago(3), "unseen": ago(3), "gone": ago(6),
+        "web-0": entry("web-0", 3), "other": ago(3), "web-1": ago(3), "unseen": ago(3), "gone": ago(20),
     }}});
-    let plan = planned(&entries, &[going, young, pod("web-2", &json!({}))], &[workload("w", 3)]);
+    let pods = [going("web-0"), going("other"), young, pod("web-2", &json!({}))];
+    let plan = planned(&entries, &pods, &[workload("w", 3)]);
     assert_eq!(numbers(&plan), [3, 2, 2, 0]);
     // A Pod that the controller does not see may be too young for its cache.
-    assert_eq!(status(&plan)["disruptedPods"], json!({"web-0": null, "web-1": null, "gone": null}));
-    assert_eq!(plan.requeue_after, Some(Duration::from_secs(2)));
+    let ended = json!({"web-0": null, "other": null, "web-1": null, "gone": null});
+    assert_eq!(status(&plan)["disruptedPods"], ended);
+    assert_eq!(plan.requeue_after, Some(Duration::from_secs(17)));
     assert!(plan.pod_events.is_empty());
+}
+
+#[test]
+fn the_entry_of_another_pod_of_that_name_stays_until_its_time_ends() {
+    let going = pod("web-0", &json!({"metadata": {"deletionTimestamp": ago(1)}}));
+    for (seen, age) in
+        [(going.clone(), 3), (pod("web-0", &json!({})), 3), (going, 20), (pod("web-0", &json!({})), 20)]
+    {
+        let entries = json!({"status": {"disruptedPods": {"web-0": entry("later", age)}}});
+        let is_back = age == 20 && seen.is_active();
+        let plan = planned(&entries, &[seen, pod("web-1", &json!({}))], &[workload("w", 2)]);
+        assert_eq!(numbers(&plan), [2, 1, 1 + i64::from(is_back), i64::from(is_back)]);
+        assert_eq!(status(&plan)["disruptedPods"].is_null(), age == 3);
+        assert!(plan.pod_events.is_empty());
+    }
 }
 
 #[test]
@@ -160,4 +181,51 @@ fn events_tell_what_is_wrong_with_the_budget_once() {
     let broken = json!({"spec": {"maxUnavailable": "many"}, "status": {"observedGeneration": 1}});
     let plan = planned(&broken, &pods(1), &[workload("w", 1)]);
     assert_eq!((plan.status, plan.events[0].reason), (None, "CalculateExpectedPodCountFailed"));
+}
+
+proptest! {
+    /// Against counting by hand. What requests take then is counted by the controller as they have left it.
+    #[test]
+    fn numbers_are_those_of_counting_by_hand(
+        states in prop::collection::vec((any::<bool>(), prop::option::of(0..25_i64)), 0..12),
+        replicas in 0..15_i32,
+        (is_max, is_percent, limit) in (any::<bool>(), any::<bool>(), 0..=100_i32),
+        claimed in prop::collection::vec(0..12_usize, 0..6),
+    ) {
+        let value = if is_percent { json!(format!("{limit}%")) } else { json!(limit) };
+        let (given, other) =
+            if is_max { ("maxUnavailable", "minAvailable") } else { ("minAvailable", "maxUnavailable") };
+        let mut budget = budget_json(&json!({"spec": {given: value, other: null}}));
+        let mut pods = Vec::new();
+        for (number, (is_ready, recorded)) in states.iter().enumerate() {
+            let ready = if *is_ready { "True" } else { "False" };
+            let conditions = json!([{"type": "Ready", "status": ready}]);
+            let name = format!("web-{number}");
+            if let Some(age) = recorded {
+                merge(&mut budget, &json!({"status": {"disruptedPods": {&name: ago(*age)}}}));
+            }
+            pods.push(pod(&name, &json!({"status": {"conditions": conditions}})));
+        }
+        let share = if is_percent { (limit * replicas + 99) / 100 } else { limit };
+        let desired = if is_max { (replicas - share).max(0) } else { share };
+        let counts = |(is_ready, recorded): &&(bool, Option<i64>)| *is_ready && recorded.is_none_or(|age| age >= 20);
+        let current = i32::try_from(states.iter().filter(counts).count()).unwrap();
+        let counted = |budget: &Value| planned(budget, &pods, &[workload("w", replicas)]);
+        if let Some(patch) = counted(&budget).status {
+            json_patch::merge(&mut budget, &serde_json::from_str(&patch).unwrap());
+        }
+        let status = &budget["status"];
+        prop_assert_eq!(&status["totalReplicas"], replicas);
+        prop_assert_eq!(&status["desiredAvailable"], desired);
+        prop_assert_eq!(&status["currentAvailable"], current);
+        prop_assert_eq!(&status["unavailableAllowed"], (current - desired).max(0));
+        let ready = claimed.iter().filter(|number| states.get(**number).is_some_and(|(is_ready, _)| *is_ready));
+        let claims: Vec<Claim> = ready.map(|number| Claim::new(&pods[*number], Operation::Evict, false)).collect();
+        let reserved = Rules::new(&gates("")).reserve(&budget.to_string(), &claims, now());
+        if let Some(patch) = reserved.patch {
+            json_patch::merge(&mut budget, &serde_json::from_str(&patch).unwrap());
+            budget["metadata"]["resourceVersion"] = json!("7");
+        }
+        prop_assert_eq!(counted(&budget).status, None);
+    }
 }

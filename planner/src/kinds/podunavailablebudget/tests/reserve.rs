@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fixture::{ago, budget_json, gates, merge, now};
+use super::fixture::{ago, budget_json, entry, gates, merge, now};
 use crate::kinds::podunavailablebudget::reserve::{Answer, Claim, Refusal, Rules};
 use crate::kinds::podunavailablebudget::terms::Operation;
 use crate::workload::reservation::{Reservable, Reserved};
@@ -12,7 +12,8 @@ const GRANTED: Answer = Answer::Granted;
 const NOTHING_LEFT: Answer = Answer::Refused(Refusal::NothingLeft);
 
 fn claim(pod: &str, operation: Operation) -> Claim {
-    Claim { pod: pod.to_owned(), created: ago(3600).parse::<Timestamp>().ok(), operation, dry_run: false }
+    let created = ago(3600).parse::<Timestamp>().ok();
+    Claim { pod: pod.to_owned(), uid: pod.to_owned(), created, operation, dry_run: false }
 }
 
 fn deletions(pods: &[&str]) -> Vec<Claim> {
@@ -43,8 +44,8 @@ fn units_are_taken_until_nothing_is_left() {
     let expected = json!({
         "metadata": {"uid": "b", "resourceVersion": "7"},
         "status": {
-            "observedGeneration": 1, "totalReplicas": 10, "currentAvailable": 10, "desiredAvailable": 8,
-            "unavailableAllowed": 0, "disruptedPods": {"a": ago(0), "b": ago(0)},
+            "observedGeneration": 1, "totalReplicas": 10, "currentAvailable": 8, "desiredAvailable": 8,
+            "unavailableAllowed": 0, "disruptedPods": {"a": entry("a", 0), "b": entry("b", 0)},
         },
     });
     assert_eq!(patch(&reserved), expected);
@@ -63,8 +64,14 @@ fn updates_and_resizes_are_recorded_apart() {
     let claims = [Operation::Delete, Operation::Evict, Operation::Update, Operation::Resize]
         .map(|operation| claim(operation.name(), operation));
     let patch = patch(&reserve(&budget(4, &json!({})), &claims));
-    assert_eq!(patch["status"]["disruptedPods"], json!({"DELETE": ago(0), "EVICT": ago(0)}));
-    assert_eq!(patch["status"]["unavailablePods"], json!({"UPDATE": ago(0), "RESIZE": ago(0)}));
+    assert_eq!(
+        patch["status"]["disruptedPods"],
+        json!({"DELETE": entry("DELETE", 0), "EVICT": entry("EVICT", 0)})
+    );
+    assert_eq!(
+        patch["status"]["unavailablePods"],
+        json!({"UPDATE": entry("UPDATE", 0), "RESIZE": entry("RESIZE", 0)})
+    );
 }
 
 #[test]
@@ -82,14 +89,17 @@ fn what_needs_no_unit_changes_nothing() {
     for over in [
         json!({"status": {"desiredAvailable": 0}}),
         json!({"spec": {"protectOperations": ["EVICT"]}}),
-        json!({"status": {"disruptedPods": {"a": ago(9)}}}),
-        json!({"status": {"unavailablePods": {"a": ago(4)}}}),
+        json!({"status": {"disruptedPods": {"a": ago(4)}}}),
+        json!({"status": {"disruptedPods": {"a": entry("a", 4)}}}),
         json!({"status": {"unavailablePods": {"a": ago(9)}, "disruptedPods": {"a": ago(2)}}}),
         deleting,
     ] {
         let reserved = reserve(&budget(0, &over), &deletions(&["a"]));
         assert_eq!((reserved.patch, reserved.answers), (None, vec![GRANTED]), "{over}");
     }
+    let over = json!({"status": {"unavailablePods": {"a": ago(2)}}});
+    let changed = reserve(&budget(0, &over), &[claim("a", Operation::Update)]);
+    assert_eq!((changed.patch, changed.answers), (None, vec![GRANTED]));
     let new = reserve(&budget_json(&json!({})), &deletions(&["a"]));
     assert_eq!((new.patch, new.answers), (None, vec![GRANTED]), "its first status is not written");
 }
@@ -97,21 +107,29 @@ fn what_needs_no_unit_changes_nothing() {
 #[test]
 fn an_entry_that_ends_soon_is_renewed_without_a_unit() {
     for over in [
-        json!({"status": {"disruptedPods": {"a": ago(10)}}}),
+        json!({"status": {"disruptedPods": {"a": ago(5)}}}),
         json!({"status": {"disruptedPods": {"a": ago(30)}}}),
-        json!({"status": {"unavailablePods": {"a": ago(5)}}}),
+        json!({"status": {"unavailablePods": {"a": ago(3)}}}),
+        // It may be deleted later than a change is forgotten.
+        json!({"status": {"unavailablePods": {"a": ago(0)}}}),
     ] {
         let reserved = reserve(&budget(0, &over), &deletions(&["a"]));
         assert_eq!(reserved.answers, [GRANTED], "{over}");
         let status = patch(&reserved)["status"].clone();
         assert_eq!(
             (&status["disruptedPods"], &status["unavailableAllowed"]),
-            (&json!({"a": ago(0)}), &json!(0))
+            (&json!({"a": entry("a", 0)}), &json!(0))
         );
     }
     let moved =
         reserve(&budget(0, &json!({"status": {"unavailablePods": {"a": ago(5)}}})), &deletions(&["a"]));
     assert_eq!(patch(&moved)["status"]["unavailablePods"], json!({"a": null}));
+    let over = json!({"status": {"disruptedPods": {"a": ago(5)}}});
+    let kept = reserve(&budget(0, &over), &[claim("a", Operation::Update)]);
+    assert_eq!(patch(&kept)["status"]["disruptedPods"], json!({"a": entry("a", 0)}));
+    // The spec wants more by now: the unit is not held any longer than it was taken for.
+    let over = json!({"status": {"disruptedPods": {"a": ago(5)}, "desiredAvailable": 11}});
+    assert_eq!(reserve(&budget(0, &over), &deletions(&["a"])).answers, [NOTHING_LEFT]);
 }
 
 #[test]
@@ -120,7 +138,17 @@ fn an_entry_of_an_earlier_pod_of_that_name_does_not_count() {
     let young = Claim { created: ago(5).parse().ok(), ..claim("a", Operation::Delete) };
     assert_eq!(reserve(&budget(0, &over), std::slice::from_ref(&young)).answers, [NOTHING_LEFT]);
     let taken = reserve(&budget(1, &over), &[young]);
-    assert_eq!(patch(&taken)["status"]["disruptedPods"], json!({"a": ago(0)}));
+    assert_eq!(patch(&taken)["status"]["disruptedPods"], json!({"a": entry("a", 0)}));
+}
+
+#[test]
+fn nothing_is_recorded_in_place_of_another_pod_of_that_name() {
+    let over = json!({"status": {"disruptedPods": {"a": entry("another", 1)}}});
+    for age in [3600, 1] {
+        let claim = Claim { created: ago(age).parse().ok(), ..claim("a", Operation::Delete) };
+        let reserved = reserve(&budget(1, &over), &[claim]);
+        assert_eq!((reserved.patch, reserved.answers), (None, vec![NOTHING_LEFT]));
+    }
 }
 
 #[test]
