@@ -2,9 +2,10 @@
 //! with a budget for every ten Pods.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use benches::report::{figure, median, progress};
+use benches::report::{figure, median, median_ratio, progress};
 use futures::future::join_all;
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
@@ -32,7 +33,7 @@ const REST: Duration = Duration::from_secs(60);
 pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
     let program = stand.program("budget").await;
     one_by_one(stand).await;
-    at_once(stand).await;
+    at_once(stand, &program).await;
     program.stop();
     for &count in pods {
         counted(stand, count).await;
@@ -83,6 +84,15 @@ impl<'s> Protected<'s> {
         answer.is_ok()
     }
 
+    /// Evicts Pods at once, each of which may go; the time until all are answered, in seconds.
+    async fn evict(&self, numbers: Range<usize>) -> f64 {
+        let start = Instant::now();
+        let allowed = join_all(numbers.map(|number| self.remove(number, "/eviction"))).await;
+        let took = start.elapsed();
+        assert!(allowed.iter().all(|&allowed| allowed), "all of them are allowed");
+        took.as_secs_f64()
+    }
+
     /// Prints how many calls admission has made per review since there were `before`.
     fn report(&self, name: &str, before: usize, reviews: usize) {
         let calls = self.stand.calls_of_reviews().split_off(before);
@@ -109,22 +119,25 @@ async fn one_by_one(stand: &Stand) {
     }
 }
 
-/// Evictions at once, all of which the budget allows.
-async fn at_once(stand: &Stand) {
-    let mut times = Vec::new();
+/// Evictions at once, all of which the budget allows, beside as many that it no longer covers.
+async fn at_once(stand: &Stand, program: &Program) {
+    let (mut covered, mut free) = (Vec::new(), Vec::new());
     let before = stand.calls_of_reviews().len();
     for round in 1..=ROUNDS {
         progress(&format!("{EVICTIONS} evictions at once: round {round} of {ROUNDS}"));
         let protected = Protected::open(stand, 2 * EVICTIONS, EVICTIONS).await;
-        let start = Instant::now();
-        let allowed = join_all((0..EVICTIONS).map(|number| protected.remove(number, "/eviction"))).await;
-        times.push(start.elapsed().as_secs_f64());
-        assert!(allowed.iter().all(|&allowed| allowed), "the budget allows all of them");
+        covered.push(protected.evict(0..EVICTIONS).await);
         if round == ROUNDS {
             protected.report("budget-evictions-at-once", before, EVICTIONS * ROUNDS);
         }
+        let budget = ["delete", "podunavailablebudget", "web", "--namespace", &protected.namespace];
+        stand.server().kubectl(budget).await.success();
+        program.wait_quiet().await;
+        free.push(protected.evict(EVICTIONS..2 * EVICTIONS).await);
     }
-    figure("budget-evictions-at-once", median(times), "s", Some(TIME));
+    figure("budget-evictions-at-once", median(covered.iter().copied()), "s", Some(TIME));
+    figure("free-evictions-at-once", median(free.iter().copied()), "s", None);
+    figure("budget-evictions-at-once-ratio", median_ratio(&covered, &free), "x", None);
 }
 
 /// What the controller does for `count` Pods that were there before their budgets, and for a leader that begins.
