@@ -6,7 +6,7 @@ host := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 demo_directory ?= $(CURDIR)/target/demo
 
-.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset fuzz
+.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-budget fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -37,7 +37,7 @@ image: ## The container image as an OCI layout in target/image
 	cargo build --release
 	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter
 
-bench: bench-admission bench-sidecarset bench-cloneset ## All benches
+bench: bench-admission bench-sidecarset bench-cloneset bench-budget ## All benches
 	cargo bench -p kutter-planner
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
@@ -48,6 +48,11 @@ bench-sidecarset: ## Cost of rolling sidecars on fake nodes, and memory per Pod;
 
 bench-cloneset: ## Cost of creating, updating and recreating the Pods of a CloneSet on fake nodes; prints figures in the same form
 	./benches/controllers.sh cloneset
+
+bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake nodes; prints figures in the same form
+	./benches/admission.sh --only unbudgeted
+	./benches/controllers.sh budget
+	./benches/controllers.sh spread
 
 fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks

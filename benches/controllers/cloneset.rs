@@ -10,7 +10,7 @@ use kit::fake_nodes::{self, FakeNodes};
 use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
-use crate::stand::{GROWTH, Stand};
+use crate::stand::{GROWTH, Stand, kind_of};
 
 const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";
@@ -118,13 +118,9 @@ async fn run(stand: &Stand, program: &Program, count: usize) -> [Cost; 3] {
     ]
 }
 
-/// Verb, resource with subresource, and whether the API server refused it, as after a change by others.
-fn kind_of(call: &Value) -> (String, bool) {
-    let reference = &call["objectRef"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let subresource = reference["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
-    let kind = format!("{} {}{subresource}", text(&call["verb"]), text(&reference["resource"]));
-    (kind, call["responseStatus"]["code"].as_u64().is_some_and(|code| code >= 400))
+/// Whether the API server refused a call, as after a change by others.
+fn is_refused(call: &Value) -> bool {
+    call["responseStatus"]["code"].as_u64().is_some_and(|code| code >= 400)
 }
 
 impl Cost {
@@ -136,7 +132,7 @@ impl Cost {
         let name = format!("cloneset-{}-{}", step.name, self.pods);
         let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
         for call in &self.calls {
-            *counts.entry(kind_of(call)).or_default() += 1;
+            *counts.entry((kind_of(call), is_refused(call))).or_default() += 1;
         }
         progress(&format!("{name}: {counts:?}"));
         let mut count = |kinds: &[&str], refused: bool| {

@@ -10,9 +10,11 @@
     reason = "bench: a failure ends the measurement"
 )]
 
+mod budget;
 mod cloneset;
 mod program;
 mod sidecarset;
+mod spread;
 mod stand;
 
 use std::path::PathBuf;
@@ -40,6 +42,10 @@ enum Controller {
     Sidecarset,
     /// Pods are created, updated in place and recreated
     Cloneset,
+    /// Pods of budgets are deleted and evicted; many budgets are counted
+    Budget,
+    /// Pods are placed by a WorkloadSpread
+    Spread,
 }
 
 fn main() {
@@ -52,6 +58,8 @@ fn main() {
         match controller {
             Controller::Sidecarset => sidecarset::measure(&stand, &sizes(&[100, 1_000, 5_000])).await,
             Controller::Cloneset => cloneset::measure(&stand, &sizes(&[500, 1_000, 5_000])).await,
+            Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
+            Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
         }
     });
 }

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use benches::report::{figure, progress};
-use futures::{StreamExt, stream};
 use kit::builders::{pod, sidecar_set};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::wait_within;
@@ -11,8 +10,6 @@ use serde_json::{Value, json};
 
 use crate::program::{Memory, Program};
 use crate::stand::{GROWTH, PATIENCE, Stand};
-
-const WRITERS: usize = 32;
 
 /// What a rollout cost, per Pod.
 struct Cost {
@@ -74,12 +71,7 @@ async fn roll(stand: &Stand, program: &Program, count: usize) -> Cost {
     })
     .await;
     let start = Instant::now();
-    stream::iter(0..count)
-        .for_each_concurrent(WRITERS, |number| {
-            let (client, manifest) = (client.clone(), web(&namespace, &format!("web-{number:05}")));
-            async move { drop(kit::objects::create(&client, manifest).await.expect("a Pod can be created")) }
-        })
-        .await;
+    stand.create((0..count).map(|number| web(&namespace, &format!("web-{number:05}")))).await;
     wait_status(stand, &set, "readyPods", count).await;
     program.wait_quiet().await;
     progress(&format!("{count} Pods: ready after {:.0} s; rolling", start.elapsed().as_secs_f64()));

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use benches::audited::Audited;
+use futures::{StreamExt, stream};
 use kit::builders::sidecar_set;
 use kit::{ApiServer, wait_within};
 use serde_json::Value;
 
 use crate::program::Program;
 
+const WRITERS: usize = 32;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1800);
 /// Cost per Pod may grow that much from one size to the next.
 pub(crate) const GROWTH: f64 = 1.2;
@@ -54,6 +56,17 @@ impl Stand {
         .await;
     }
 
+    /// Creates objects, many at a time.
+    pub(crate) async fn create(&self, objects: impl IntoIterator<Item = impl Into<Value>>) {
+        let client = self.server().client();
+        stream::iter(objects)
+            .for_each_concurrent(WRITERS, |object| {
+                let client = client.clone();
+                async move { drop(kit::objects::create(&client, object).await.expect("an object can be created")) }
+            })
+            .await;
+    }
+
     /// Waits until the newest spec of an object was looked at, and `holds` accepts its spec and status.
     pub(crate) async fn wait_status(&self, object: &[&str], holds: impl Fn(&Value, &Value) -> bool) {
         let words: Vec<&str> = ["get", "--output=json"].iter().chain(object).copied().collect();
@@ -73,8 +86,21 @@ impl Stand {
         self.audited.calls("kruise-manager/controllers")
     }
 
+    /// What admission asked so far.
+    pub(crate) fn calls_of_reviews(&self) -> Vec<Value> {
+        self.audited.calls("kruise-manager\"")
+    }
+
     /// The API server.
     pub(crate) fn server(&self) -> &ApiServer {
         &self.audited.server
     }
+}
+
+/// What a call was for: `patch pods/status`.
+pub(crate) fn kind_of(call: &Value) -> String {
+    let reference = &call["objectRef"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let subresource = reference["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
+    format!("{} {}{subresource}", text(&call["verb"]), text(&reference["resource"]))
 }

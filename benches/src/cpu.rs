@@ -14,6 +14,9 @@ use benches::report::{figure, median, median_ratio, megabytes, progress};
 
 pub(crate) const POD_PATH: &str = "/mutate-pod";
 const NAMESPACE_PATH: &str = "/validate-namespace";
+const POD_VALIDATION_PATH: &str = "/validate-pod";
+/// Budgets of other Pods in the namespace of a Pod that is deleted.
+const BUDGETS: usize = 20;
 const SIDECAR_SETS: [usize; 3] = [2, 100, 1_000];
 
 /// One of the servers that are measured in turn. All times are in microseconds.
@@ -120,22 +123,71 @@ pub(crate) async fn injected(run: &Run) {
     figure("thousand-sets-ratio", median_ratio(&thousand.cpu, &few.cpu), "x", Some(1.2));
 }
 
+/// A review that is measured beside the echo.
+struct Trial {
+    name: &'static str,
+    path: &'static str,
+    body: Vec<u8>,
+    objects: Vec<Value>,
+    /// Whether the answer is the one that is meant.
+    wanted: fn(&Bytes) -> bool,
+    /// The most CPU time beside the echo.
+    goal: f64,
+}
+
 /// Deletes of a protected Namespace.
 pub(crate) async fn refused(run: &Run) {
-    progress("refused deletes: starting kutter");
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let body = review::namespace_delete();
-    let mut product =
-        Product::with_objects(run, &directory.path().join("objects"), [manifests::namespace(0)]);
-    let answer = product.wait_for_answer(NAMESPACE_PATH, body.clone(), is_refused).await;
-    let echo = echo(run, directory.path(), "refused-delete-echo", answer.len(), NAMESPACE_PATH, &body).await;
-    let kutter =
-        contestant(run, directory.path(), "refused-delete", product.into_server(), NAMESPACE_PATH, &body);
-    let mut contestants = [echo, kutter];
-    play(run, &mut contestants);
-    let [echo, kutter] = &contestants;
-    echo.report();
-    kutter.report_beside(echo, 1.5);
+    let refused = Trial {
+        name: "refused-delete",
+        path: NAMESPACE_PATH,
+        body: review::namespace_delete(),
+        objects: vec![manifests::namespace(0)],
+        wanted: is_refused,
+        goal: 1.5,
+    };
+    refused.play(run).await;
+}
+
+/// Deletes and evictions of a Pod that no budget covers: there is none in its namespace, or only those of others.
+pub(crate) async fn unbudgeted(run: &Run) {
+    let others: Vec<Value> = (0..BUDGETS).map(manifests::budget).collect();
+    let deleted = review::pod_delete();
+    let evicted = review::pod_eviction();
+    for (name, body, budgets) in [
+        ("delete-without-budgets", &deleted, &[][..]),
+        ("delete-beside-budgets", &deleted, &others),
+        ("eviction-without-budgets", &evicted, &[]),
+        ("eviction-beside-budgets", &evicted, &others),
+    ] {
+        let objects = [manifests::namespace(0), review::running_pod()].into_iter();
+        let unbudgeted = Trial {
+            name,
+            path: POD_VALIDATION_PATH,
+            body: body.clone(),
+            objects: objects.chain(budgets.iter().cloned()).collect(),
+            wanted: is_allowed,
+            goal: 1.3,
+        };
+        unbudgeted.play(run).await;
+    }
+}
+
+impl Trial {
+    /// Measures it, in turn with an echo of its own.
+    async fn play(self, run: &Run) {
+        let Self { name, path, body, objects, wanted, goal } = self;
+        progress(&format!("{name}: starting kutter"));
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let mut product = Product::with_objects(run, &directory.path().join("objects"), objects);
+        let answer = product.wait_for_answer(path, body.clone(), wanted).await;
+        let echo = echo(run, directory.path(), &format!("{name}-echo"), answer.len(), path, &body).await;
+        let kutter = contestant(run, directory.path(), name, product.into_server(), path, &body);
+        let mut contestants = [echo, kutter];
+        play(run, &mut contestants);
+        let [echo, kutter] = &contestants;
+        echo.report();
+        kutter.report_beside(echo, goal);
+    }
 }
 
 fn play(run: &Run, contestants: &mut [Contestant]) {

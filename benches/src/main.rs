@@ -104,6 +104,8 @@ enum Scenario {
     Injected,
     /// CPU of refused deletes
     Refused,
+    /// CPU of deletes and evictions of Pods that no budget covers
+    Unbudgeted,
     /// Size of the program
     Size,
     /// Time from the start of the process to its first answer
@@ -139,6 +141,9 @@ fn measure(run: &Run) {
         }
         if wants(Scenario::Refused) {
             cpu::refused(run).await;
+        }
+        if wants(Scenario::Unbudgeted) {
+            cpu::unbudgeted(run).await;
         }
         if [Scenario::FirstReview, Scenario::OwnerUnknown, Scenario::Memory].into_iter().any(wants) {
             cluster::measure(run, wants).await;

@@ -84,6 +84,27 @@ fn log_shipper(number: usize, app: &str) -> Value {
     })
 }
 
+/// The PodUnavailableBudget with this number, for other Pods than that under review: by turns of a workload and of
+/// a label.
+pub(crate) fn budget(number: usize) -> Value {
+    let app = format!("app-{number:04}");
+    let pods = if number.is_multiple_of(2) {
+        ("targetRef", json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": app}))
+    } else {
+        ("selector", json!({"matchLabels": {"app": app}}))
+    };
+    json!({
+        "apiVersion": "policy.kruise.io/v1beta1",
+        "kind": "PodUnavailableBudget",
+        "metadata": {"name": app, "namespace": namespace_name(0), "generation": 1},
+        "spec": {pods.0: pods.1, "maxUnavailable": "10%"},
+        "status": {
+            "observedGeneration": 1, "totalReplicas": 10, "desiredAvailable": 9, "currentAvailable": 10,
+            "unavailableAllowed": 1,
+        },
+    })
+}
+
 /// A Pod like that under review; it matches one of `sidecar_sets`.
 pub(crate) fn pod(number: usize, sidecar_sets: usize, namespaces: usize) -> Value {
     let mut pod = review::pod_object();

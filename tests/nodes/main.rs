@@ -25,5 +25,6 @@ mod only_as_root {
     mod replicas;
     mod rights;
     mod sidecarset;
+    mod spread;
     mod work;
 }

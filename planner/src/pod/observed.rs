@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::text::json;
 use crate::text::selector::Labels;
 
 mod pool;
@@ -399,8 +400,21 @@ impl ObservedPod {
     ///
     /// # Errors
     /// A text that is no Pod: a field that is read has the wrong type.
-    pub fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        json::from_str(text)
+    }
+
+    /// Reads only `metadata`, which is enough to tell whose Pod it is: the rest of a Pod is long.
+    ///
+    /// # Errors
+    /// Those of [`ObservedPod::read`].
+    pub fn read_metadata(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default, deserialize_with = "or_default")]
+            metadata: PodMetadata,
+        }
+        json::from_str(text).map(|Head { metadata }| Self { metadata, ..Self::default() })
     }
 
     /// A label's value.

@@ -48,15 +48,16 @@ pub(crate) fn check<'b>(
     }
     let (operation, pod) = match disruption {
         Disruption::Evict => match evicted {
-            Some(pod) => (Operation::Evict, Cow::Borrowed(pod)),
+            Some(pod) => (Operation::Evict, Some(Cow::Borrowed(pod))),
             None => return Ok(Assessment::NeedsPod),
         },
-        Disruption::Delete { pod } => (Operation::Delete, Cow::Owned(read(pod)?)),
+        Disruption::Delete { pod } => (Operation::Delete, read_protected(pod, budgets)?),
         Disruption::Update { old, new } => match change::operation(old, new)? {
-            Some(operation) => (operation, Cow::Owned(read(old)?)),
+            Some(operation) => (operation, read_protected(old, budgets)?),
             None => return Ok(Assessment::Allowed),
         },
     };
+    let Some(pod) = pod else { return Ok(Assessment::Allowed) };
     let budget = budget_of(&pod, budgets, gates)?;
     Ok(budget.map_or(Assessment::Allowed, |budget| {
         let claim = Claim::new(&pod, operation, dry_run);
@@ -89,6 +90,10 @@ pub(crate) fn passes(pod: &ObservedPod) -> bool {
     matches!(pod.annotation(PUB_NO_PROTECT), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-fn read(pod: &str) -> Result<ObservedPod, Denial> {
-    ObservedPod::read(pod).map_err(|error| Denial { code: 400, message: error.to_string() })
+/// Reads a Pod that some budget protects; of others only as much as tells that.
+fn read_protected(pod: &str, budgets: &[Budget]) -> Result<Option<Cow<'static, ObservedPod>>, Denial> {
+    let unreadable = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
+    let head = ObservedPod::read_metadata(pod).map_err(unreadable)?;
+    let pod = protecting(budgets, &head).map(|_| ObservedPod::read(pod)).transpose();
+    pod.map(|pod| pod.map(Cow::Owned)).map_err(unreadable)
 }

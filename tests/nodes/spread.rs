@@ -1,0 +1,163 @@
+//! A WorkloadSpread over real nodes, of which one is drained (docs/behaviour/workloadspread.md#rescheduling).
+
+use std::time::Duration;
+
+use kit::builders::{object, workload};
+use kit::{objects, wait_within};
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const MARK: &str = "apps.kruise.io/matched-workloadspread";
+/// The label by which subsets tell nodes.
+const ZONE: &str = "example.com/zone";
+
+fn zone(name: &str) -> Value {
+    json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": [name]}]})
+}
+
+/// The CloneSet `web`, divided over subset `a`, up to two Pods, and subset `b`: a node each.
+struct Divided<'s> {
+    site: &'s Site,
+    namespace: String,
+    nodes: [String; 2],
+}
+
+impl<'s> Divided<'s> {
+    async fn open(site: &'s Site) -> Self {
+        let namespace = site.server().namespace("spread").await;
+        let nodes = site.get("nodes").await;
+        let name =
+            |position: usize| nodes["items"][position]["metadata"]["name"].as_str().unwrap().to_owned();
+        let nodes = [name(0), name(1)];
+        for (node, zone) in nodes.iter().zip(["a", "b"]) {
+            site.kubectl(&format!("label node {node} {ZONE}={zone}")).await.success();
+        }
+        let divided = Self { site, namespace, nodes };
+        let client = site.server().client();
+        let spread = divided.spread("web");
+        objects::create(&client, spread).await.unwrap();
+        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
+            for _ in 0..10 {
+                let words = ["create", "--dry-run=server", "--filename=-"];
+                let second = divided.spread("second").to_string();
+                let output = site.server().kubectl_with_input(words, &second).await;
+                if output.status.success() {
+                    return Err("a second one for the same CloneSet was allowed");
+                }
+            }
+            Ok(())
+        })
+        .await;
+        let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web")
+            .in_namespace(&divided.namespace)
+            .matching("app", "web")
+            .replicas(3)
+            .container("main", "nginx:1.25")
+            .with("/spec/template/spec/terminationGracePeriodSeconds", 1);
+        objects::create(&client, set).await.unwrap();
+        divided
+    }
+
+    fn spread(&self, name: &str) -> Value {
+        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+        let subsets = json!([
+            {"name": "a", "maxReplicas": 2, "requiredNodeSelector": zone("a")},
+            {"name": "b", "requiredNodeSelector": zone("b")}
+        ]);
+        object("apps.kruise.io/v1beta1", "WorkloadSpread", name)
+            .in_namespace(&self.namespace)
+            .with("/spec", json!({"targetRef": target, "subsets": subsets, "scheduleStrategy": adaptive()}))
+            .build()
+    }
+
+    async fn patch(&self, object: &str, patch: &Value) {
+        let patch = format!("--patch={patch}");
+        let words = ["patch", object, "web", "--type=merge", "--namespace", &self.namespace, &patch];
+        self.site.server().kubectl(words).await.success();
+    }
+
+    /// Waits until each subset has that many ready Pods, all of them on its node.
+    async fn placed(&self, expected: [usize; 2]) {
+        wait_within(PATIENCE, "the Pods to be ready in their subsets", async || {
+            let pods = self.site.get(&format!("pods -n {}", self.namespace)).await;
+            let pods = pods["items"].as_array().unwrap();
+            let mut counts = [0, 0];
+            for pod in pods.iter().filter(|pod| is_ready(pod)) {
+                let position = if subset(pod) == "a" { 0 } else { 1 };
+                assert_eq!(pod["spec"]["nodeName"], json!(self.nodes[position]), "{pod:#}");
+                counts[position] += 1;
+            }
+            if counts == expected && pods.len() == counts.iter().sum::<usize>() {
+                Ok(())
+            } else {
+                Err(counts)
+            }
+        })
+        .await;
+    }
+
+    /// Waits until subset `a` has a condition with this status, or none.
+    async fn schedulable(&self, expected: Value) {
+        wait_within(PATIENCE, "the condition of subset a", async || {
+            let spread = self.site.get(&format!("workloadspread web -n {}", self.namespace)).await;
+            let subset = &spread["status"]["subsetStatuses"][0];
+            if subset["conditions"][0]["status"] == expected { Ok(()) } else { Err(subset.clone()) }
+        })
+        .await;
+    }
+
+    async fn close(self) {
+        self.site
+            .kubectl(&format!("delete cloneset,workloadspread web -n {}", self.namespace))
+            .await
+            .success();
+        for node in &self.nodes {
+            self.site.kubectl(&format!("label node {node} {ZONE}-")).await.success();
+        }
+    }
+}
+
+fn adaptive() -> Value {
+    json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 3}})
+}
+
+fn subset(pod: &Value) -> String {
+    let mark = pod["metadata"]["annotations"][MARK].as_str().unwrap_or("null");
+    let mark: Value = serde_json::from_str(mark).unwrap();
+    mark["subset"].as_str().unwrap_or_default().to_owned()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    ready && pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+#[tokio::test]
+async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
+    let Some(site) = Site::installed().await else { return };
+    let divided = Divided::open(&site).await;
+    divided.placed([2, 1]).await;
+    divided.schedulable(json!("True")).await;
+
+    // The replacements have their places in `a`, where no node takes them.
+    let node = &divided.nodes[0];
+    let drain = format!("drain {node} --pod-selector=app=web --ignore-daemonsets --timeout=60s");
+    site.kubectl(&drain).await.success();
+    divided.placed([0, 3]).await;
+    divided.schedulable(json!("False")).await;
+
+    // A subset that was left out stays so for five minutes, unless somebody who knows better begins anew.
+    site.kubectl(&format!("uncordon {node}")).await.success();
+    divided
+        .patch("workloadspread", &json!({"spec": {"scheduleStrategy": {"type": "Fixed", "adaptive": null}}}))
+        .await;
+    divided.schedulable(Value::Null).await;
+    divided.patch("workloadspread", &json!({"spec": {"scheduleStrategy": adaptive()}})).await;
+    divided.schedulable(json!("True")).await;
+    divided.patch("cloneset", &json!({"spec": {"replicas": 5}})).await;
+    divided.placed([2, 3]).await;
+    divided.close().await;
+}
