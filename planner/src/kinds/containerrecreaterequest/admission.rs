@@ -163,12 +163,18 @@ impl Bound<'_> {
             if !seen.insert(name) {
                 return Err(refused(format!("can not recreate {name} multi times")));
             }
-            if container.pre_stop.is_some() || !container.ports.is_empty() || container.status_context.is_some() {
+            if container.pre_stop.is_some()
+                || !container.ports.is_empty()
+                || container.status_context.is_some()
+            {
                 return Err(refused("preStop, ports, statusContext in container are ready-only fields"));
             }
             let copied = self.pod.container(name)?;
-            let fields =
-                [("preStop", copied.pre_stop), ("ports", copied.ports), ("statusContext", Some(copied.status_context))];
+            let fields = [
+                ("preStop", copied.pre_stop),
+                ("ports", copied.ports),
+                ("statusContext", Some(copied.status_context)),
+            ];
             for (field, value) in fields {
                 if let Some(value) = value {
                     patch.add(place.pointer(field), value);

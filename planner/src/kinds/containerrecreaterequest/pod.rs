@@ -119,11 +119,12 @@ impl<'a> Pod<'a> {
     /// Reads a Pod in which containers can be restarted.
     pub(super) fn read(text: &'a str) -> Result<Self, Denial> {
         let read = serde_json::from_str(text);
-        let pod: Self =
-            read.map_err(|error| Denial { code: 500, message: format!("the Pod is not understood: {error}") })?;
+        let pod: Self = read
+            .map_err(|error| Denial { code: 500, message: format!("the Pod is not understood: {error}") })?;
         let ended = matches!(&*pod.status.phase, "Succeeded" | "Failed");
         let ends = ended || pod.metadata.deletion_timestamp.is_some();
-        let sidecars_remain = pod.status.conditions.iter().any(|condition| condition.kind == SIDECAR_TERMINATED);
+        let sidecars_remain =
+            pod.status.conditions.iter().any(|condition| condition.kind == SIDECAR_TERMINATED);
         if ends && !sidecars_remain {
             return Err(refused("not allowed to recreate containers in an inactive Pod".to_owned()));
         }
@@ -153,8 +154,7 @@ impl<'a> Pod<'a> {
         let found = own.or_else(|| {
             let container = spec.init_containers.iter().find(named)?;
             let runs_on = container.restart_policy.as_deref() == Some("Always");
-            let statuses =
-                if runs_on { &status.init_container_statuses } else { &status.container_statuses };
+            let statuses = if runs_on { &status.init_container_statuses } else { &status.container_statuses };
             Some((container, statuses))
         });
         let (container, statuses) =

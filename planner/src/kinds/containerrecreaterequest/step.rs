@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use api::conditions::KRUISE_POD_READY;
 use api::finalizers::CRR_UNREADY_ACQUIRED;
-use api::kinds::{ObjectMeta, Time};
 use api::kinds::containerrecreaterequest::{
     ContainerRecreateRequest, ContainerStatusSnapshot, Phase, Status,
 };
 use api::kinds::shared::{ConditionStatus, MetaCondition};
+use api::kinds::{ObjectMeta, Time};
 use api::labels::{CRR_ACTIVE, CRR_POD_UID};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
@@ -74,7 +74,10 @@ fn key(request: &ContainerRecreateRequest) -> NotReadyKey {
 /// Lets the Pod go, then the request.
 fn end(request: &ContainerRecreateRequest, pod: Option<&ObservedPod>, now: Timestamp) -> Step {
     let metadata = &request.metadata;
-    let release = pod.filter(|_| holds(request)).and_then(|pod| kruise_pod_ready::remove(pod, &key(request), now));
+    // One that has ended never gets ready.
+    let release = pod
+        .filter(|pod| holds(request) && pod.is_active())
+        .and_then(|pod| kruise_pod_ready::remove(pod, &key(request), now));
     if let Some(write) = release {
         return Step::Pod(write);
     }
@@ -132,11 +135,12 @@ fn accompany(
         status.container_status_snapshot = seen;
     }
     if request.spec.strategy.unready_grace_period_seconds.is_some() && !has_grace(&status) {
-        if pod.has_readiness_gate(KRUISE_POD_READY) && !holds(request) {
+        let can_wait = pod.has_readiness_gate(KRUISE_POD_READY) && pod.is_active();
+        if can_wait && !holds(request) {
             let finalizers = metadata::finalizers(&request.metadata, CRR_UNREADY_ACQUIRED, true);
             return Some(Step::Request(metadata::patch(&request.metadata, finalizers)));
         }
-        if let Some(write) = kruise_pod_ready::add(pod, &key(request), now) {
+        if let Some(write) = kruise_pod_ready::add(pod, &key(request), now).filter(|_| can_wait) {
             return Some(Step::Pod(write));
         }
         status.conditions.retain(|condition| condition.kind != PRE_RECREATE_GRACE);

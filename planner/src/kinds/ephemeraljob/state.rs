@@ -83,7 +83,8 @@ impl Template {
         if states.len() == self.names.len() && states.iter().all(|state| *state == State::Succeeded) {
             return State::Succeeded;
         }
-        let first = [State::Failed, State::Running, State::Waiting].into_iter().find(|state| states.contains(state));
+        let first =
+            [State::Failed, State::Running, State::Waiting].into_iter().find(|state| states.contains(state));
         first.unwrap_or(State::Added)
     }
 

@@ -66,7 +66,8 @@ pub fn step(job: &EphemeralJob, pods: &[Arc<ObservedPod>], now: Timestamp) -> St
     }
     if let Some(completed) = &job.status.completion_time {
         let lifetime = job.spec.ttl_seconds_after_finished.unwrap_or(LIFETIME);
-        let end = completed.timestamp().unwrap_or(now).saturating_add(SignedDuration::from_secs(lifetime.into()));
+        let end =
+            completed.timestamp().unwrap_or(now).saturating_add(SignedDuration::from_secs(lifetime.into()));
         return match until(end.unwrap_or(Timestamp::MAX), now) {
             None => Step::Delete,
             rest => Step::Wait(rest),
@@ -85,7 +86,8 @@ fn work(job: &EphemeralJob, pods: &[Arc<ObservedPod>], now: Timestamp) -> Work {
         _ => Vec::new(),
     };
     let deadline = status.start_time.as_ref().and_then(|start: &Time| status::deadline(job, start));
-    let next = deadline.filter(|_| goes_on && status.phase != "Error").and_then(|deadline| until(deadline, now));
+    let next =
+        deadline.filter(|_| goes_on && status.phase != "Error").and_then(|deadline| until(deadline, now));
     let ObjectMeta { uid, resource_version, .. } = &job.metadata;
     let is_new = status != job.status;
     let status = is_new.then(|| merge_patch((uid, resource_version), &job.status, &status, &[]));

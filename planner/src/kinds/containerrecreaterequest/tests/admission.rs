@@ -107,7 +107,10 @@ fn scenario_25_what_may_not_be_said_is_refused() {
             with("/spec/strategy/unreadyGracePeriodSeconds", json!(-1)),
             "unreadyGracePeriodSeconds must be non-negative integer",
         ),
-        (with("/spec/strategy/minStartedSeconds", json!(-1)), "minStartedSeconds must be non-negative integer"),
+        (
+            with("/spec/strategy/minStartedSeconds", json!(-1)),
+            "minStartedSeconds must be non-negative integer",
+        ),
         (with("/spec/strategy/failurePolicy", json!("Maybe")), "unknown failurePolicy Maybe"),
         (request(&["main", "main"]), "can not recreate main multi times"),
         (request(&["x"]), "container x not found in Pod"),
@@ -118,7 +121,10 @@ fn scenario_25_what_may_not_be_said_is_refused() {
             "no containerID in new containerStatus, maybe the container has not been initialized",
         ),
         (
-            with("/spec/containers", json!([{"name": "main", "statusContext": {"containerID": "", "restartCount": 0}}])),
+            with(
+                "/spec/containers",
+                json!([{"name": "main", "statusContext": {"containerID": "", "restartCount": 0}}]),
+            ),
             "preStop, ports, statusContext in container are ready-only fields",
         ),
     ] {
@@ -172,7 +178,9 @@ fn scenario_26_updates_change_neither_spec_nor_marks() {
             assert_eq!(answer(label(key, value), "v1beta1"), refused(&message));
         }
     }
-    for allowed in [label("crr.apps.kruise.io/active", Value::Null), json!({"metadata": {"finalizers": ["x"]}})] {
+    for allowed in
+        [label("crr.apps.kruise.io/active", Value::Null), json!({"metadata": {"finalizers": ["x"]}})]
+    {
         assert_eq!(answer(allowed, "v1beta1"), None);
     }
     let key = "crr.apps.kruise.io/unready-acquired";

@@ -70,9 +70,7 @@ fn the_agent_is_told_of_containers_that_are_new() {
     let recreating = |snapshot: Value| {
         request(json!({}), json!({"phase": "Recreating", "containerStatusSnapshot": snapshot}))
     };
-    let seen = |name: &str| {
-        json!({"name": name, "ready": true, "restartCount": 1, "containerID": format!("containerd://{name}")})
-    };
+    let seen = |name: &str| json!({"name": name, "ready": true, "restartCount": 1, "containerID": format!("containerd://{name}")});
     assert_eq!(next(&recreating(json!([])), Some(&pod([-1, -1], false)), 2), Step::Wait(None));
     let told = status(&recreating(json!([])), Some(&pod([-1, 0], false)), 2);
     assert_eq!(told, json!({"phase": "Recreating", "containerStatusSnapshot": [seen("b")]}));

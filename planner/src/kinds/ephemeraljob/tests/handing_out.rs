@@ -42,8 +42,12 @@ impl Model {
         let acts = work.status.is_some() || !work.injections.is_empty();
         for injection in work.injections {
             let name = injection.pod.metadata.name.to_string();
-            let (position, (target, _)) =
-                self.pods.iter_mut().enumerate().find(|(_, (pod, _))| pod["metadata"]["name"] == *name).unwrap();
+            let (position, (target, _)) = self
+                .pods
+                .iter_mut()
+                .enumerate()
+                .find(|(_, (pod, _))| pod["metadata"]["name"] == *name)
+                .unwrap();
             assert!(!is_added(target), "twice");
             if position != refused {
                 let patch: Value = serde_json::from_str(&injection.patch).unwrap();

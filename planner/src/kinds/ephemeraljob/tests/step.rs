@@ -91,7 +91,10 @@ fn scenario_35_a_job_with_pods_that_fail_ends_as_failed() {
     let mixed = status(&work(&job, &[pod("a", -2, "0"), pod("b", -1, "1")], 3));
     assert_eq!((&mixed["phase"], findings(&mixed)), (&json!("Failed"), vec![("JobFailed", "JobFailed")]));
     let partly = status(&work(&job, &[pod("a", -2, "running"), pod("b", -1, "1")], 3));
-    assert_eq!((&partly["phase"], findings(&partly)), (&json!("Running"), vec![("JobFailed", "CreateFailed")]));
+    assert_eq!(
+        (&partly["phase"], findings(&partly)),
+        (&json!("Running"), vec![("JobFailed", "CreateFailed")])
+    );
     assert_eq!(
         partly["conditions"][1]["message"],
         "EphemeralJob shop/job failed to create ephemeral container"
@@ -105,7 +108,10 @@ fn scenario_36_a_job_without_pods_waits_until_its_deadline() {
     let job = job(json!({"activeDeadlineSeconds": 2}));
     let first = work(&job, &[], 0);
     let waiting = status(&first);
-    assert_eq!((&waiting["phase"], findings(&waiting)), (&json!("Waiting"), vec![("MatchedEmpty", "MatchEmpty")]));
+    assert_eq!(
+        (&waiting["phase"], findings(&waiting)),
+        (&json!("Waiting"), vec![("MatchedEmpty", "MatchEmpty")])
+    );
     assert_eq!(first.next, Some(Duration::from_secs(2)));
     let mut later = job;
     later["status"] = waiting;
@@ -120,7 +126,10 @@ fn scenario_36_a_job_without_pods_waits_until_its_deadline() {
 fn scenario_37_a_paused_job_adds_nothing_and_its_time_does_not_end() {
     let paused = job(json!({"paused": true, "activeDeadlineSeconds": 2}));
     let work = work(&paused, &[pod("a", -1, "none")], 99);
-    assert_eq!((status(&work)["phase"].as_str(), work.injections.len(), work.next), (Some("Paused"), 0, None));
+    assert_eq!(
+        (status(&work)["phase"].as_str(), work.injections.len(), work.next),
+        (Some("Paused"), 0, None)
+    );
     let done = status(&super::step::work(&paused, &[pod("a", -1, "0")], 1));
     assert_eq!(done["phase"], "Succeeded", "finished wins");
 }

@@ -102,7 +102,8 @@ fn values_are_checked_as_kubernetes_checks_them() {
 
 #[test]
 fn a_selector_that_can_not_be_used_is_refused_and_never_in_the_way() {
-    let broken = json!({"matchLabels": null, "matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
+    let broken =
+        json!({"matchLabels": null, "matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
     let broken = job(json!({"selector": broken}));
     let message = refused(&review(&broken.to_string(), None, true)).unwrap();
     assert!(message.starts_with("spec.selector: Invalid value: "), "{message}");
