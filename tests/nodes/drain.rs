@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kit::builders::{deployment, object};
-use kit::{Output, objects, wait_within};
+use kit::{Output, objects, wait_for, wait_within};
 use serde_json::json;
 
 use crate::site::{NAMESPACE, Site};
@@ -89,8 +89,17 @@ async fn a_drain_gives_up_where_the_budget_refuses_and_waits_where_it_is_told_to
     drained.close().await;
 
     site.upgrade(&["--set=manager.extraArguments={--retry-refused-evictions}"]).await.success();
-    let rollout = format!("rollout status deployment/kruise-controller-manager -n {NAMESPACE} --timeout=60s");
-    site.kubectl(&rollout).await.success();
+    // Replicas that end go on answering for a while, as they were told before.
+    wait_for("replicas without the flag to be gone", async || {
+        let replicas = site.get(&format!("pods -n {NAMESPACE} -l control-plane=controller-manager")).await;
+        let arguments = |pod: &serde_json::Value| pod["spec"]["containers"][0]["args"].to_string();
+        let mut arguments = replicas["items"].as_array().unwrap().iter().map(arguments);
+        match arguments.find(|arguments| !arguments.contains("--retry-refused-evictions")) {
+            Some(earlier) => Err(earlier),
+            None => Ok(()),
+        }
+    })
+    .await;
     let drained = Drained::open(&site).await;
     let output = drained.drain().await.success();
     assert!(output.contains("drained"), "{output}");

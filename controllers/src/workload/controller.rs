@@ -41,7 +41,7 @@ use planner::workload::trigger;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use super::budgets::Budgets;
+use super::budgets::{Budgets, Spent};
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::events::{self, Teller};
@@ -106,6 +106,8 @@ pub(super) struct Work<'a, W> {
     written: HashMap<Box<str>, Arc<ObservedPod>>,
     /// How many Pods have not ended.
     present: usize,
+    /// Budgets that let no more updates begin.
+    pub(super) spent: Spent,
 }
 
 /// What became of the status.
@@ -136,7 +138,7 @@ impl<'a, W: Workload> Work<'a, W> {
         let written: HashSet<&str> = plan.actions().filter_map(Action::written_pod).collect();
         let needed = pods.into_iter().filter(|pod| written.contains(&*pod.metadata.uid));
         let written = needed.map(|pod| (pod.metadata.uid.clone(), pod)).collect();
-        Self { workload, written, present }
+        Self { workload, written, present, spent: Spent::default() }
     }
 
     /// The Pod, if the snapshot has it.

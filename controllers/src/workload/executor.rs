@@ -183,8 +183,8 @@ impl<W: Workload> Controller<W> {
             Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
-                if *reason == WriteReason::UpdateInPlace {
-                    match self.budgets.bear(known).await {
+                if action.updated_pod().is_some() {
+                    match self.budgets.bear(known, &work.spent).await {
                         Ok(true) => {}
                         Ok(false) => return Attempt::Withheld,
                         Err(error) => return self.failed(work, action, Part::Itself, &error, false),

@@ -138,21 +138,19 @@ async fn a_custom_workload_is_known_by_its_scale() {
     counted(&budget, [0, 1, 1, 4]).await;
 }
 
-/// Scenario 28.
-#[tokio::test]
-async fn an_update_in_place_keeps_to_the_budget() {
-    let (shop, _nodes) = running("budget-rollout").await;
+/// The least number of Pods that were ready at once while all ten of a CloneSet were updated under a budget of a fifth.
+async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce(&mut Value)) -> usize {
+    let (shop, _nodes) = running(prefix).await;
     let set = clone_set(&shop, 10).await;
-    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}});
-    set.patch(&json!({"spec": {"updateStrategy": rolling}})).await;
+    set.patch(&json!({"spec": spec})).await;
     let budget =
         Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": "20%"}))))
             .await;
     counted(&budget, [2, 10, 8, 10]).await;
     let chronicle = Chronicle::begin(&shop.client, &shop.namespace).await;
-    let mut containers = set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
-    containers[0]["image"] = json!("nginx:1.26");
-    set.patch(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
+    change(&mut template);
+    set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
     wait_within(Duration::from_secs(100), "the update to be complete", async || {
         let now = set.get().await.1;
         let status = &now["status"];
@@ -166,6 +164,27 @@ async fn an_update_in_place_keeps_to_the_budget() {
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     let (least, _) = chronicle.range(|pods| pods.iter().filter(|pod| is_ready(pod)).count()).await;
+    least
+}
+
+/// Scenario 28.
+#[tokio::test]
+async fn an_update_in_place_keeps_to_the_budget() {
+    let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
+    let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+    let image = |template: &mut Value| template["containers"][0]["image"] = json!("nginx:1.26");
+    let least = least_ready_in_a_rollout("budget-rollout", spec, image).await;
+    assert!(least >= 8, "only {least} were ready");
+}
+
+/// Scenario 28 where the update needs new Pods.
+#[tokio::test]
+async fn an_update_by_new_pods_keeps_to_the_budget() {
+    let spec =
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}});
+    let environment =
+        |template: &mut Value| template["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
+    let least = least_ready_in_a_rollout("budget-recreation", spec, environment).await;
     assert!(least >= 8, "only {least} were ready");
 }
 

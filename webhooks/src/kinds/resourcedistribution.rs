@@ -20,11 +20,11 @@ pub(crate) const VALIDATION: Validation = Validation {
 /// Checks a ResourceDistribution against itself and its former self, and tries out its resource.
 async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
+    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
+    if leaves_spec(write.object, write.old) {
+        return Verdict::allow();
+    }
     if !admission.gates.enabled(Feature::ResourceDistributionGate) {
-        // Labels and finalizers of what is stored can still be changed, or it could not go.
-        if leaves_spec(write.object, write.old) {
-            return Verdict::allow();
-        }
         return Verdict::deny(403, "feature-gate ResourceDistributionGate is not enabled");
     }
     let world = admission.index.world();

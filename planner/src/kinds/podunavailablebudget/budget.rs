@@ -98,6 +98,16 @@ impl Scope {
         }
     }
 
+    /// Whether the budget matches a Pod, as far as the Pod itself tells.
+    pub(crate) fn matches(&self, pod: &ObservedPod) -> bool {
+        self.mismatch(Workload::of_pod(pod).as_ref(), &pod.metadata.labels).is_none()
+    }
+
+    /// Whether the Pod's own workload is the target.
+    pub(crate) fn names_workload_of(&self, pod: &ObservedPod) -> bool {
+        self.target.is_some() && self.target == Workload::of_pod(pod)
+    }
+
     /// Whether the mark of a Pod may name this budget: it matches, or its target may be a workload further up in
     /// the chain of owners, which only the controller knows.
     pub(crate) fn may_be_marked(&self, pod: &ObservedPod) -> bool {
@@ -109,20 +119,22 @@ impl Scope {
             (Some(_), None) => !pod.metadata.owner_references.is_empty(),
             (None, _) => false,
         };
-        above || self.mismatch(workload.as_ref(), &pod.metadata.labels).is_none()
+        above || self.matches(pod)
     }
 }
 
 /// The budget that protects a Pod, of those of its namespace: the one that its mark names, unless that is wrong;
 /// else the first that matches (docs/behaviour/podunavailablebudget.md#which-budget-protects-a-pod).
 pub(crate) fn protecting<'b>(budgets: &'b [Budget], pod: &ObservedPod) -> Option<&'b Budget> {
+    let matches = |budget: &&Budget| budget.scope.matches(pod);
     let named = mark(pod).and_then(|name| budgets.iter().find(|budget| budget.name() == name));
-    named.filter(|budget| budget.scope.may_be_marked(pod)).or_else(|| {
-        let workload = Workload::of_pod(pod);
-        let matches =
-            |budget: &&Budget| budget.scope.mismatch(workload.as_ref(), &pod.metadata.labels).is_none();
-        budgets.iter().find(matches)
-    })
+    if let Some(named) = named.filter(matches) {
+        return Some(named);
+    }
+    let first = budgets.iter().find(matches);
+    // No workload further up counts where a budget names the Pod's own.
+    let above = named.filter(|budget| budget.scope.may_be_marked(pod));
+    first.filter(|budget| budget.scope.names_workload_of(pod)).or(above).or(first)
 }
 
 /// The name of the budget with which a Pod is marked.

@@ -209,6 +209,7 @@ fn not_deleted(budget: &PodUnavailableBudget) -> Event {
 
 /// Pods that are not marked, or with a budget that is gone or can't protect them.
 fn marks(snapshot: &Snapshot<'_>, pods: &[&Arc<ObservedPod>]) -> Vec<(Seen, PodWrite)> {
+    let own = Scope::of(snapshot.budget);
     let name = &snapshot.budget.metadata.name;
     let others: Vec<Scope> = if pods.iter().any(|pod| mark(pod).is_some_and(|mark| mark != *name)) {
         snapshot.others.iter().map(|other| Scope::of(other)).collect()
@@ -217,7 +218,9 @@ fn marks(snapshot: &Snapshot<'_>, pods: &[&Arc<ObservedPod>]) -> Vec<(Seen, PodW
     };
     let is_marked = |pod: &ObservedPod| {
         let Some(mark) = mark(pod) else { return false };
-        mark == *name || others.iter().any(|other| *other.name == *mark && other.may_be_marked(pod))
+        let right =
+            |other: &Scope| other.matches(pod) || !own.names_workload_of(pod) && other.may_be_marked(pod);
+        mark == *name || others.iter().any(|other| *other.name == *mark && right(other))
     };
     let unmarked = pods.iter().filter(|pod| !is_marked(pod));
     unmarked

@@ -42,8 +42,12 @@ pub struct Context<'a> {
 
 /// Decides a create or an update. Every refusal has code 400.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
+    if leaves_spec(new, old) && limiting_annotations(new) == old.and_then(limiting_annotations) {
+        return Verdict::allow();
+    }
     let gates = [Feature::PodUnavailableBudgetDeleteGate, Feature::PodUnavailableBudgetUpdateGate];
-    if !gates.into_iter().any(|gate| context.gates.enabled(gate)) && !leaves_spec(new, old) {
+    if !gates.into_iter().any(|gate| context.gates.enabled(gate)) {
         return Verdict::deny(400, GATES_OFF);
     }
     let errors = read(new, context.version, "").and_then(|new| {
@@ -55,6 +59,13 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
         Ok(Some(message)) => Verdict::deny(400, message),
         Err(message) => Verdict::deny(400, message),
     }
+}
+
+/// The annotations that say what fields say.
+fn limiting_annotations(object: &str) -> Option<[Option<String>; 2]> {
+    let mut budget: PodUnavailableBudget = serde_json::from_str(object).ok()?;
+    let annotations = &mut budget.metadata.annotations;
+    Some([PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS].map(|key| annotations.remove(key)))
 }
 
 /// A budget of a request, in the form in which it is stored.
@@ -222,7 +233,9 @@ fn conflicting(new: &Submitted, budgets: &[Raw]) -> Option<FieldError> {
     let PodUnavailableBudget { metadata, spec, .. } = &new.budget;
     let budgets = budgets.iter().filter_map(|budget| serde_json::from_str(budget.get()).ok());
     budgets
-        .filter(|other: &PodUnavailableBudget| other.metadata.name != metadata.name)
+        .filter(|other: &PodUnavailableBudget| {
+            other.metadata.name != metadata.name && other.metadata.deletion_timestamp.is_none()
+        })
         .find_map(|other| Some(conflict(spec, &other.spec)?.error(spec, &other.metadata.name)))
 }
 

@@ -118,14 +118,19 @@ fn the_budget_of_a_pod_is_the_one_that_it_names_if_that_is_right() {
         protecting(budgets, &pod("web-0", &pod_over)).map_or("", Entry::name)
     };
     let bare = json!({"metadata": {"ownerReferences": []}});
+    let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "of-rollout", "uid": "o",
+        "controller": true});
+    let other_set = json!({"metadata": {"ownerReferences": [owner]}});
     for (mark, over, expected) in [
         ("", json!({}), "by-target"),
         ("younger", json!({}), "younger"),
         ("gone", json!({}), "by-target"),
         ("db", json!({}), "by-target"),
         ("db-set", json!({}), "by-target"),
-        // What owns the CloneSet is known to the controller only.
-        ("rollout", json!({}), "rollout"),
+        // What owns the CloneSet is known to the controller only; the budget of the CloneSet itself goes first.
+        ("rollout", json!({}), "by-target"),
+        ("rollout", other_set.clone(), "rollout"),
+        ("", other_set, "older"),
         ("rollout", bare.clone(), "older"),
         ("", bare, "older"),
         ("", json!({"metadata": {"labels": {"app": "x"}, "ownerReferences": []}}), ""),

@@ -208,6 +208,23 @@ fn nothing_is_stored_with_both_gates_off() {
 }
 
 #[test]
+fn what_is_stored_can_go_whatever_is_wrong_with_it() {
+    let spec = selector(&json!({"app": "web"}));
+    let other = |over: Value| {
+        let mut other = json!({"metadata": {"name": "other"}, "spec": spec});
+        other["metadata"].as_object_mut().unwrap().extend(over.as_object().unwrap().clone());
+        vec![Raw::parse(other.to_string()).unwrap()]
+    };
+    let review = |others| Review { others, ..Review::new() };
+    assert!(review(other(json!({}))).of(&spec).contains("in conflict with other PodUnavailableBudget other"));
+    let ending = json!({"deletionTimestamp": "2026-11-22T10:00:00Z"});
+    assert_eq!(review(other(ending)).of(&spec), "");
+    assert_eq!(Review { old: Some(spec.clone()), ..review(other(json!({}))) }.of(&spec), "");
+    let changed = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 2});
+    assert!(Review { old: Some(spec.clone()), ..review(other(json!({}))) }.of(&changed).contains("conflict"));
+}
+
+#[test]
 fn annotations_of_v1alpha1_are_checked_before_they_become_fields() {
     let spec = json!({"targetRef": target("a/v1", "web"), "maxUnavailable": 1});
     let review =
