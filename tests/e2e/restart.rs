@@ -53,20 +53,20 @@ impl Site {
     }
 
     /// A request to restart containers of the Pod `web`.
-    fn request(&self, name: &str, containers: &[&str], more: Value) -> Object {
+    fn request(&self, name: &str, containers: &[&str], more: &Value) -> Object {
         let containers: Vec<Value> = containers.iter().map(|name| json!({"name": name})).collect();
         let mut spec = json!({"podName": "web", "containers": containers});
-        json_patch::merge(&mut spec, &more);
+        json_patch::merge(&mut spec, more);
         self.object(BETA, "ContainerRecreateRequest", name, spec)
     }
 
     /// A job that adds the container `debug` to the Pods labelled `app=web`.
-    fn job(&self, name: &str, more: Value) -> Object {
+    fn job(&self, name: &str, more: &Value) -> Object {
         let container = json!({"name": "debug", "image": "busybox:1.36", "command": ["true"]});
         let mut spec = json!({
             "selector": {"matchLabels": {"app": "web"}}, "template": {"ephemeralContainers": [container]},
         });
-        json_patch::merge(&mut spec, &more);
+        json_patch::merge(&mut spec, more);
         self.object(ALPHA, "EphemeralJob", name, spec)
     }
 }

@@ -7,14 +7,14 @@ use super::{Site, condition, until};
 use crate::support::{Stored, create, message};
 
 /// Says how the container of a job is in a Pod.
-async fn report(pod: &Stored, state: Value) {
+async fn report(pod: &Stored, state: &Value) {
     let status = json!({"name": "debug", "state": state, "image": "busybox:1.36", "imageID": "", "ready": false,
         "restartCount": 0});
     pod.patch_status(&json!({"ephemeralContainerStatuses": [status]})).await;
 }
 
 async fn end(pod: &Stored, code: i32) {
-    report(pod, json!({"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:00:00Z"}})).await;
+    report(pod, &json!({"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:00:00Z"}})).await;
 }
 
 fn is_added(pod: &Value) -> bool {
@@ -37,13 +37,13 @@ async fn scenarios_33_and_38_pods_are_taken_one_after_the_other() {
     let site = Site::open("debug").await;
     // Of Pods that were created in the same second the names decide.
     let (first, second) = (site.running(site.pod("a")).await, site.running(site.pod("b")).await);
-    let job = Stored::create(&site.shop.client, site.job("debug", json!({"parallelism": 1}))).await;
+    let job = Stored::create(&site.shop.client, site.job("debug", &json!({"parallelism": 1}))).await;
     let added = until("the first Pod to be taken", &first, is_added).await;
     let container = &added["spec"]["ephemeralContainers"][0];
     let variable = json!({"name": "KRUISE_EJOB_ID", "value": job.object["metadata"]["uid"]});
     assert_eq!((&container["name"], &container["env"]), (&json!("debug"), &json!([variable])));
     assert_eq!(container["imagePullPolicy"], "IfNotPresent");
-    report(&first, json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
+    report(&first, &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
     let running = phase(&job, "Running").await;
     assert_eq!((&running["match"], &running["running"]), (&json!(2), &json!(1)));
     assert!(!is_added(&second.get().await.1));
@@ -69,7 +69,7 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
     let with = |members: Value| {
         let mut container = json!({"name": "debug", "image": "busybox:1.36"});
         json_patch::merge(&mut container, &members);
-        site.job("bad", json!({"template": {"ephemeralContainers": [container]}}))
+        site.job("bad", &json!({"template": {"ephemeralContainers": [container]}}))
     };
     let ports = with(json!({"ports": [{"containerPort": 80, "protocol": "TCP"}]}));
     let answer = create(client, ports, "").await;
@@ -80,7 +80,7 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
     assert!(policy.0 == 400 && message(&policy).contains("imagePullPolicy: Unsupported value"), "{policy:?}");
     let expression = json!([{"key": "app", "operator": "Like", "values": ["web"]}]);
     let selector =
-        site.job("bad", json!({"selector": {"matchLabels": null, "matchExpressions": expression}}));
+        site.job("bad", &json!({"selector": {"matchLabels": null, "matchExpressions": expression}}));
     let selector = create(client, selector, "").await;
     assert!(
         selector.0 == 400 && message(&selector).contains("spec.selector: Invalid value: "),
@@ -92,7 +92,7 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
 async fn scenario_35_a_command_that_fails_everywhere_fails_the_job() {
     let site = Site::open("failing").await;
     let pods = [site.running(site.pod("a")).await, site.running(site.pod("b")).await];
-    let job = site.job("failing", json!({"parallelism": 2, "ttlSecondsAfterFinished": 100}));
+    let job = site.job("failing", &json!({"parallelism": 2, "ttlSecondsAfterFinished": 100}));
     let job = Stored::create(&site.shop.client, job).await;
     for pod in &pods {
         until("the Pod to be taken", pod, is_added).await;
@@ -105,8 +105,8 @@ async fn scenario_35_a_command_that_fails_everywhere_fails_the_job() {
 #[tokio::test]
 async fn scenario_36_a_job_without_pods_waits_until_its_deadline() {
     let site = Site::open("nobody").await;
-    let waiting = Stored::create(&site.shop.client, site.job("waiting", json!({}))).await;
-    let late = site.job("late", json!({"activeDeadlineSeconds": 2}));
+    let waiting = Stored::create(&site.shop.client, site.job("waiting", &json!({}))).await;
+    let late = site.job("late", &json!({"activeDeadlineSeconds": 2}));
     let late = Stored::create(&site.shop.client, late).await;
     let failed = phase(&late, "Failed").await;
     assert_eq!(reason(&failed, "JobFailed"), Some("DeadlineExceeded"));
@@ -123,7 +123,7 @@ async fn scenario_36_a_job_without_pods_waits_until_its_deadline() {
 async fn scenario_37_a_paused_job_goes_on_later() {
     let site = Site::open("paused").await;
     let web = site.running(site.pod("web")).await;
-    let job = Stored::create(&site.shop.client, site.job("paused", json!({"paused": true}))).await;
+    let job = Stored::create(&site.shop.client, site.job("paused", &json!({"paused": true}))).await;
     let paused = phase(&job, "Paused").await;
     assert_eq!(paused["match"], 1);
     assert!(!is_added(&web.get().await.1));
@@ -140,7 +140,7 @@ async fn what_pods_refuse_is_told() {
     site.running(site.pod("web")).await;
     // No container can be looked into that is not there.
     let container = json!({"name": "debug", "image": "busybox:1.36", "targetContainerName": "none"});
-    let job = site.job("told", json!({"template": {"ephemeralContainers": [container]}}));
+    let job = site.job("told", &json!({"template": {"ephemeralContainers": [container]}}));
     let job = Stored::create(&site.shop.client, job).await;
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", site.shop.namespace);
     wait_for("the Event", async || {

@@ -23,7 +23,7 @@ async fn scenarios_25_and_26_a_request_takes_over_what_the_agent_needs_and_keeps
     let site = Site::open("asked").await;
     let client = &site.shop.client;
     let web = site.running(site.pod("web").with("/spec/terminationGracePeriodSeconds", 7)).await;
-    let request = Stored::create(client, site.request("both", &["main", "side"], json!({}))).await;
+    let request = Stored::create(client, site.request("both", &["main", "side"], &json!({}))).await;
     let uid = web.object["metadata"]["uid"].clone();
     let labels = json!({ACTIVE: "true", NODE_NAME: site.node, POD_UID: uid});
     assert_eq!(request.object["metadata"]["labels"], labels);
@@ -40,8 +40,7 @@ async fn scenarios_25_and_26_a_request_takes_over_what_the_agent_needs_and_keeps
     assert_holds(&request.object["spec"], &expected);
 
     let refused = async |more: Value, containers: &[&str]| {
-        let (code, answer) = create(client, site.request("bad", containers, more), "").await;
-        (code, answer)
+        create(client, site.request("bad", containers, &more), "").await
     };
     let unknown = denied(WEBHOOK, 400, "container x not found in Pod");
     assert_eq!(refused(json!({}), &["x"]).await, unknown);
@@ -64,8 +63,8 @@ async fn scenarios_25_and_26_a_request_takes_over_what_the_agent_needs_and_keeps
 async fn scenario_27_without_an_agent_a_request_ends_after_a_minute() {
     let site = Site::open("alone").await;
     site.running(site.pod("web")).await;
-    let kept = Stored::create(&site.shop.client, site.request("kept", &["main"], json!({}))).await;
-    let brief = site.request("brief", &["main"], json!({"ttlSecondsAfterFinished": 1}));
+    let kept = Stored::create(&site.shop.client, site.request("kept", &["main"], &json!({}))).await;
+    let brief = site.request("brief", &["main"], &json!({"ttlSecondsAfterFinished": 1}));
     let brief = Stored::create(&site.shop.client, brief).await;
     let completed = wait_within(Duration::from_secs(75), "the request to end", async || {
         let (_, request) = kept.get().await;
@@ -86,7 +85,7 @@ async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restart
     })
     .await;
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
-    let request = Stored::create(&site.shop.client, site.request("drain", &["main"], strategy)).await;
+    let request = Stored::create(&site.shop.client, site.request("drain", &["main"], &strategy)).await;
     // The agent begins, and waits until the Pod was long enough not ready.
     request.patch_status(&json!({"phase": "Recreating"})).await;
     let held = until("the grace period to begin", &request, |request| {
@@ -134,7 +133,7 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
     let site = Site::open("ended").await;
     let client = &site.shop.client;
     let web = site.running(site.pod("web").readiness_gate("KruisePodReady")).await;
-    let late = site.request("late", &["main"], json!({"activeDeadlineSeconds": 3}));
+    let late = site.request("late", &["main"], &json!({"activeDeadlineSeconds": 3}));
     let late = Stored::create(client, late).await;
     late.patch_status(
         &json!({"phase": "Recreating", "containerRecreateStates": [{"name": "main", "phase": "Pending"}]}),
@@ -145,10 +144,10 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
     assert_eq!(late["status"]["containerRecreateStates"], json!([{"name": "main", "phase": "Pending"}]));
 
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
-    let held = Stored::create(client, site.request("held", &["main"], strategy)).await;
+    let held = Stored::create(client, site.request("held", &["main"], &strategy)).await;
     held.patch_status(&json!({"phase": "Recreating"})).await;
     until("the Pod to be held", &held, |request| condition(request, "PreRecreateGrace").is_some()).await;
-    let waiting = Stored::create(client, site.request("waiting", &["side"], json!({}))).await;
+    let waiting = Stored::create(client, site.request("waiting", &["side"], &json!({}))).await;
     waiting.patch_status(&json!({"phase": "Pending"})).await;
     web.delete_with(&json!({"gracePeriodSeconds": 0})).await;
     for request in [&held, &waiting] {
@@ -157,7 +156,7 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
         assert!(ended["metadata"].get("finalizers").is_none(), "{ended:#}");
     }
     // The older version is treated alike.
-    let older = site.request("older", &["main"], json!({})).api_version(super::ALPHA);
+    let older = site.request("older", &["main"], &json!({})).api_version(super::ALPHA);
     let (code, answer) = create(client, older, "").await;
     assert_eq!((code, answer["message"].as_str().unwrap().contains("no found Pod named web")), (400, true));
     assert!(held.path.contains(BETA));

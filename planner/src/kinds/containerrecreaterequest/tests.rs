@@ -20,14 +20,14 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// A request for containers `a` and `b` of Pod `web`, with these members of its spec, as admission leaves it.
-fn request(spec: Value, status: Value) -> Value {
+fn request(spec: &Value, status: Value) -> Value {
     let mut request = json!({
         "metadata": {"name": "crr", "namespace": "shop", "uid": "r", "resourceVersion": "7",
             "creationTimestamp": CREATED,
             "labels": {"crr.apps.kruise.io/pod-uid": "u", "crr.apps.kruise.io/node-name": "n", ACTIVE: "true"}},
         "spec": {"podName": "web", "containers": [{"name": "a"}, {"name": "b"}]},
     });
-    json_patch::merge(&mut request["spec"], &spec);
+    json_patch::merge(&mut request["spec"], spec);
     request["status"] = status;
     request
 }

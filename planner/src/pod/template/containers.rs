@@ -122,8 +122,8 @@ pub(super) fn validate_ephemeral_containers(
         }
         let fields = container.value().as_object().into_iter().flatten();
         for (field, value) in fields.filter(|(field, _)| *field != "targetContainerName") {
-            let is_set = !value.is_null() && !(field == "resources" && container.count(field) == 0);
-            if is_set && !EPHEMERAL_FIELDS.contains(&field.as_str()) {
+            let is_unset = value.is_null() || (field == "resources" && container.count(field) == 0);
+            if !is_unset && !EPHEMERAL_FIELDS.contains(&field.as_str()) {
                 errors.push(FieldError::forbidden(
                     container.at(field),
                     "cannot be set for an Ephemeral Container",

@@ -158,7 +158,7 @@ proptest! {
             spec["ttlSecondsAfterFinished"] = json!(lifetime);
         }
         let mut model =
-            Model { request: Some(request(spec, json!({}))), pod: Some(observed(&pod([-1, -1], true))), now: 0, version: 7 };
+            Model { request: Some(request(&spec, json!({}))), pod: Some(observed(&pod([-1, -1], true))), now: 0, version: 7 };
         for happening in &happenings {
             model.happens(happening);
             model.check();

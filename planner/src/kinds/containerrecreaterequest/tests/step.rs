@@ -32,11 +32,11 @@ fn wait(seconds: u64) -> Step {
 
 #[test]
 fn scenario_27_without_an_agent_a_request_ends_after_a_minute() {
-    let new = request(json!({}), json!({}));
+    let new = request(&json!({}), json!({}));
     let pod = pod([-9, -9], false);
     assert_eq!(next(&new, Some(&pod), 20), wait(40));
     assert_eq!(status(&new, Some(&pod), 60), completed(60, "daemon has not responded for a long time"));
-    let pending = request(json!({}), json!({"phase": "Pending"}));
+    let pending = request(&json!({}), json!({"phase": "Pending"}));
     assert_eq!(next(&pending, Some(&pod), 999), Step::Wait(None));
 }
 
@@ -45,7 +45,7 @@ fn a_deadline_ends_whatever_was_begun() {
     let text = "recreating has exceeded the activeDeadlineSeconds";
     let pod = pod([-9, -9], false);
     for phase in ["", "Pending", "Recreating"] {
-        let request = request(json!({"activeDeadlineSeconds": 10}), json!({"phase": phase}));
+        let request = request(&json!({"activeDeadlineSeconds": 10}), json!({"phase": phase}));
         assert_eq!(next(&request, Some(&pod), 4), wait(6), "{phase}");
         assert_eq!(status(&request, Some(&pod), 10), completed(10, text), "{phase}");
     }
@@ -58,7 +58,7 @@ fn scenario_31_a_pod_that_is_gone_or_another_one_ends_it() {
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     other["metadata"]["uid"] = json!("v");
     for phase in ["", "Pending", "Recreating"] {
-        let request = request(json!({}), json!({"phase": phase}));
+        let request = request(&json!({}), json!({"phase": phase}));
         for pod in [None, Some(&leaving), Some(&other)] {
             assert_eq!(status(&request, pod, 1), gone, "{phase}");
         }
@@ -68,7 +68,7 @@ fn scenario_31_a_pod_that_is_gone_or_another_one_ends_it() {
 #[test]
 fn the_agent_is_told_of_containers_that_are_new() {
     let recreating = |snapshot: Value| {
-        request(json!({}), json!({"phase": "Recreating", "containerStatusSnapshot": snapshot}))
+        request(&json!({}), json!({"phase": "Recreating", "containerStatusSnapshot": snapshot}))
     };
     let seen = |name: &str| json!({"name": name, "ready": true, "restartCount": 1, "containerID": format!("containerd://{name}")});
     assert_eq!(next(&recreating(json!([])), Some(&pod([-1, -1], false)), 2), Step::Wait(None));
@@ -95,7 +95,7 @@ fn the_agent_is_told_of_containers_that_are_new() {
 #[test]
 fn scenario_28_a_pod_is_held_before_and_let_go_after() {
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
-    let mut held = request(strategy, json!({"phase": "Recreating"}));
+    let mut held = request(&strategy, json!({"phase": "Recreating"}));
     let ready = pod([-1, -1], true);
     let Step::Request(patch) = next(&held, Some(&ready), 1) else { panic!() };
     let patch: Value = serde_json::from_str(&patch).unwrap();
@@ -131,14 +131,14 @@ fn scenario_28_a_pod_is_held_before_and_let_go_after() {
 #[test]
 fn without_the_gate_the_time_is_waited_all_the_same() {
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
-    let request = request(strategy, json!({"phase": "Recreating"}));
+    let request = request(&strategy, json!({"phase": "Recreating"}));
     let told = status(&request, Some(&pod([-1, -1], false)), 1);
     assert_eq!(told["conditions"][0]["type"], "PreRecreateGrace");
 }
 
 #[test]
 fn a_request_that_is_over_loses_its_mark_and_then_itself() {
-    let mut done = request(json!({"ttlSecondsAfterFinished": 30}), completed(10, ""));
+    let mut done = request(&json!({"ttlSecondsAfterFinished": 30}), completed(10, ""));
     let Step::Request(patch) = next(&done, None, 11) else { panic!() };
     let patch: Value = serde_json::from_str(&patch).unwrap();
     assert_eq!(patch["metadata"]["labels"], json!({ACTIVE: null}));
@@ -152,7 +152,7 @@ fn a_request_that_is_over_loses_its_mark_and_then_itself() {
 
 #[test]
 fn one_that_is_deleted_lets_the_pod_go_whatever_its_phase() {
-    let mut deleted = request(json!({}), json!({"phase": "Recreating"}));
+    let mut deleted = request(&json!({}), json!({"phase": "Recreating"}));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(next(&deleted, Some(&pod([0, 0], true)), 1), Step::Wait(None));
     deleted["metadata"]["finalizers"] = json!(["x", FINALIZER]);

@@ -95,7 +95,7 @@ proptest! {
             spec["replicas"] = json!(replicas);
         }
         let pods = fates.iter().enumerate().map(|(index, fate)| (pod(&format!("p{index}"), -9, "none"), *fate));
-        let mut model = Model { job: job(spec), pods: pods.collect(), now: 0 };
+        let mut model = Model { job: job(&spec), pods: pods.collect(), now: 0 };
         let mut refusals = refusals.into_iter();
         for _ in 0..200 {
             model.control(refusals.next().unwrap_or(usize::MAX));

@@ -7,8 +7,8 @@ use crate::kinds::ephemeraljob::validation::review;
 use crate::text::verdict::Verdict;
 
 /// The refusal of a job that adds this container, if it is refused.
-fn refusal(container: Value) -> Option<String> {
-    let mut all = job(json!({}));
+fn refusal(container: &Value) -> Option<String> {
+    let mut all = job(&json!({}));
     all["spec"]["template"]["ephemeralContainers"] = json!([container]);
     refused(&review(&all.to_string(), None, true))
 }
@@ -20,9 +20,9 @@ fn refused(verdict: &Verdict) -> Option<String> {
     })
 }
 
-fn container(members: Value) -> Value {
+fn container(members: &Value) -> Value {
     let mut container = json!({"name": "debug", "image": "busybox:1.36"});
-    json_patch::merge(&mut container, &members);
+    json_patch::merge(&mut container, members);
     container
 }
 
@@ -36,9 +36,9 @@ fn what_kubernetes_fills_in_need_not_be_said() {
         json!({"env": [{"name": "A", "valueFrom": source}], "volumeMounts": [mount]}),
         json!({"imagePullPolicy": "Never", "terminationMessagePolicy": "FallbackToLogsOnError"}),
     ] {
-        assert_eq!(refusal(container(members.clone())), None, "{members}");
+        assert_eq!(refusal(&container(&members)), None, "{members}");
     }
-    let mut empty = job(json!({}));
+    let mut empty = job(&json!({}));
     empty["spec"]["template"]["ephemeralContainers"] = json!([]);
     assert_eq!(refused(&review(&empty.to_string(), None, true)), None);
 }
@@ -59,11 +59,11 @@ fn scenario_34_what_ephemeral_containers_can_not_have_is_refused() {
         ("resizePolicy", json!([])),
         ("restartPolicy", json!("Always")),
     ] {
-        assert_eq!(refusal(container(json!({field: value}))), Some(forbidden(field)));
+        assert_eq!(refusal(&container(&json!({field: value}))), Some(forbidden(field)));
     }
     let mount = |field: &str| json!({"volumeMounts": [{"name": "data", "mountPath": "/data", field: "a"}]});
     for field in ["subPath", "subPathExpr"] {
-        assert_eq!(refusal(container(mount(field))), Some(forbidden(&format!("volumeMounts[0].{field}"))));
+        assert_eq!(refusal(&container(&mount(field))), Some(forbidden(&format!("volumeMounts[0].{field}"))));
     }
 }
 
@@ -87,15 +87,15 @@ fn values_are_checked_as_kubernetes_checks_them() {
         ),
         (json!({"env": [{"name": ""}]}), "env[0].name: Required value"),
     ] {
-        assert_eq!(refusal(container(members)), at(message));
+        assert_eq!(refusal(&container(&members)), at(message));
     }
-    let mut twice = job(json!({}));
-    twice["spec"]["template"]["ephemeralContainers"] = json!([container(json!({})), container(json!({}))]);
+    let mut twice = job(&json!({}));
+    twice["spec"]["template"]["ephemeralContainers"] = json!([container(&json!({})), container(&json!({}))]);
     let message = "ephemeralContainers[1].name: Duplicate value: \"debug\"";
     assert_eq!(refused(&review(&twice.to_string(), None, true)).as_deref(), Some(message));
     let privileged = json!({"securityContext": {"privileged": true}});
-    let mut all = job(json!({}));
-    all["spec"]["template"]["ephemeralContainers"] = json!([container(privileged)]);
+    let mut all = job(&json!({}));
+    all["spec"]["template"]["ephemeralContainers"] = json!([container(&privileged)]);
     let message = refused(&review(&all.to_string(), None, false)).unwrap();
     assert!(message.contains("disallowed by cluster policy"), "{message}");
 }
@@ -104,7 +104,7 @@ fn values_are_checked_as_kubernetes_checks_them() {
 fn a_selector_that_can_not_be_used_is_refused_and_never_in_the_way() {
     let broken =
         json!({"matchLabels": null, "matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
-    let broken = job(json!({"selector": broken}));
+    let broken = job(&json!({"selector": broken}));
     let message = refused(&review(&broken.to_string(), None, true)).unwrap();
     assert!(message.starts_with("spec.selector: Invalid value: "), "{message}");
     assert!(message.ends_with("\"Like\" is not a valid label selector operator"), "{message}");
