@@ -95,6 +95,9 @@ pub(crate) struct ServeArguments {
     /// SidecarSets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarset_workers: u16,
+    /// ContainerRecreateRequests that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub crr_workers: u16,
     /// WorkloadSpreads that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub workloadspread_workers: u16,
@@ -148,7 +151,7 @@ macro_rules! accepted {
 accepted! {
     leader_election_resource_lock sync_period
     controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
-    advancedcronjob_workers broadcastjob_workers crr_workers daemonset_workers
+    advancedcronjob_workers broadcastjob_workers daemonset_workers
     imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
     podprobemarker_workers statefulset_workers uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler

@@ -54,6 +54,10 @@ pub const CRR_SYNC_CONTAINER_STATUSES: &str = "crr.apps.kruise.io/sync-container
 /// On a v1alpha1 ContainerRecreateRequest: when the Pod was forced to not ready, RFC 3339.
 pub const CRR_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
 
+/// On a ContainerRecreateRequest: JSON map from container to the seconds that its preStop hook sleeps, which
+/// `spec.containers[].preStop` can't hold. OpenKruise never writes it.
+pub const CRR_PRE_STOP_SLEEP: &str = "kutter.io/crr-pre-stop-sleep";
+
 /// On a PodUnavailableBudget: comma-separated operations to protect.
 pub const PUB_PROTECT_OPERATIONS: &str = "kruise.io/pub-protect-operations";
 

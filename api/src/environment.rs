@@ -25,3 +25,6 @@ pub const TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE: &str =
 
 /// `true`, in any case, keeps the exit code of such a sidecar out of the phase of its Pod.
 pub const TERMINATE_SIDECAR_IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
+
+/// In an ephemeral container of an EphemeralJob: the job's UID.
+pub const EPHEMERAL_JOB_ID: &str = "KRUISE_EJOB_ID";

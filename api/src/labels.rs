@@ -50,3 +50,18 @@ pub const CLONESET_INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
 
 /// Begins the labels that make a Pod count as not available, whatever their values.
 pub const UNAVAILABLE_POD_PREFIX: &str = "unavailable-pod.kruise.io/";
+
+/// On a ContainerRecreateRequest: the UID of its Pod.
+pub const CRR_POD_UID: &str = "crr.apps.kruise.io/pod-uid";
+
+/// On a ContainerRecreateRequest: the node of its Pod, by which the node agent finds it.
+pub const CRR_NODE_NAME: &str = "crr.apps.kruise.io/node-name";
+
+/// On a ContainerRecreateRequest: `true` until it is completed.
+pub const CRR_ACTIVE: &str = "crr.apps.kruise.io/active";
+
+/// On a Node and what belongs to it: `virtual-kubelet` where no kubelet and no node agent runs.
+pub const NODE_TYPE: &str = "type";
+
+/// The [`NODE_TYPE`] of a node without a kubelet.
+pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";

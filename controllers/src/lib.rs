@@ -13,6 +13,8 @@ mod error;
 pub mod workload;
 
 pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod ephemeraljob;
 pub mod launch_priority;
 pub mod pod_readiness;
 pub mod podunavailablebudget;
@@ -79,6 +81,8 @@ pub struct Settings {
     pub cloneset_scaling_exclude_preparing_delete: bool,
     /// SidecarSets that are reconciled at a time.
     pub sidecarset_workers: usize,
+    /// ContainerRecreateRequests that are reconciled at a time.
+    pub crr_workers: usize,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
@@ -101,6 +105,7 @@ impl Settings {
             cloneset_workers: 1,
             cloneset_scaling_exclude_preparing_delete: false,
             sidecarset_workers: 1,
+            crr_workers: 1,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
             workloadspread_workers: 1,
@@ -194,6 +199,10 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
+    if containerrecreaterequest::is_on(context) {
+        tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
+    }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
     }

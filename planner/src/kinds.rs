@@ -9,7 +9,9 @@
 //! Kinds don't know each other: what two of them need is in [`crate::workload`] or [`crate::pod`].
 
 pub mod cloneset;
+pub mod containerrecreaterequest;
 pub mod deletion_protection;
+pub mod ephemeraljob;
 pub mod podprobemarker;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;

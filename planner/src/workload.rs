@@ -20,6 +20,7 @@
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   submitted      the object of a review, in the version that is stored
+//!   metadata       patches of finalizers and labels
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -50,6 +51,7 @@ pub mod found;
 pub mod in_place;
 pub mod kind;
 pub mod member;
+pub(crate) mod metadata;
 pub mod namespace;
 pub(crate) mod namespaced;
 pub mod new_pod;

@@ -88,6 +88,7 @@ impl Settings {
             install_namespace: install_namespace.clone(),
             cloneset_workers: arguments.cloneset_workers.into(),
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
+            crr_workers: arguments.crr_workers.into(),
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
             resourcedistribution_workers: arguments.resourcedistribution_workers.into(),

@@ -51,6 +51,7 @@ async fn objects_created_during_the_start_are_accepted_soon(server: &ApiServer) 
     let client = server.client();
     let namespace = server.namespace("early").await;
     for sample in samples(&namespace, "v1alpha1") {
+        sample.stock(&client).await;
         wait_for("the object to be accepted", async || {
             let answer = create(&client, sample.object.clone(), "").await;
             if answer.0 == 201 {

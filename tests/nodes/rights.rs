@@ -181,6 +181,26 @@ async fn claim_and_spread(site: &Site, namespace: &str) {
     counted(site, namespace, "claimed", "replicas", 0).await;
 }
 
+/// A restart that no node agent carries out, which ends after a minute, and a job that adds a container. Both go when
+/// they are over.
+async fn restart_and_debug(site: &Site, namespace: &str, pod: &str) {
+    let client = site.server().client();
+    let metadata = |name: &str| json!({"name": name, "namespace": namespace});
+    let request = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest", "metadata": metadata("restart"),
+        "spec": {"podName": pod, "containers": [{"name": "first"}], "ttlSecondsAfterFinished": 0},
+    });
+    objects::create(&client, request).await.unwrap();
+    let container = json!({"name": "debug", "image": "busybox:1.36", "command": ["true"]});
+    let job = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "EphemeralJob", "metadata": metadata("debug"),
+        "spec": {"selector": {"matchLabels": {"app": pod}}, "ttlSecondsAfterFinished": 0,
+            "template": {"ephemeralContainers": [container]}},
+    });
+    objects::create(&client, job).await.unwrap();
+    kubectl(site, namespace, "wait ejob/debug --for=delete --timeout=60s", &Value::Null).await;
+}
+
 /// Budgets over workloads of each kind that is watched, and one that refuses.
 async fn protect(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -229,6 +249,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let namespace = site.namespace_with_sidecars("rights").await;
     let waiting = pod("waiting")
         .in_namespace(&namespace)
+        .label("app", "waiting")
         .annotation("apps.kruise.io/container-launch-priority", "Ordered")
         .readiness_gate("KruisePodReady")
         .container("first", "nginx:1.25")
@@ -238,6 +259,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     site.kubectl(&format!("wait pod/waiting -n {namespace} --for=condition=Ready --timeout=90s"))
         .await
         .success();
+    restart_and_debug(&site, &namespace, "waiting").await;
     roll_back_and_forth(&site, &format!("set-{namespace}")).await;
     let job = pod("job")
         .in_namespace(&namespace)

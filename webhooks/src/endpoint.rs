@@ -5,7 +5,10 @@ use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
-use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset, workloadspread};
+use crate::kinds::{
+    cloneset, containerrecreaterequest, ephemeraljob, podunavailablebudget, resourcedistribution, sidecarset,
+    workloadspread,
+};
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,7 @@ pub enum Endpoint {
     ValidatePod,
     /// Defaulting of a custom resource.
     Mutate(&'static Defaulting),
-    /// Validation of a custom resource that has no deletion protection.
+    /// Validation of a custom resource that has no deletion protection; it may complete the object too.
     Validate(&'static Validation),
     /// Deletion protection of one kind. Where the kind has a [`Validation`], its creates and updates are
     /// validated too; those of the other Kruise workloads are refused.
@@ -37,6 +40,8 @@ impl Endpoint {
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Validate(&workloadspread::VALIDATION),
+        Self::Validate(&containerrecreaterequest::ADMISSION),
+        Self::Validate(&ephemeraljob::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

@@ -2,6 +2,8 @@
 //! They know nothing of paths, HTTP or each other.
 
 pub(crate) mod cloneset;
+pub(crate) mod containerrecreaterequest;
+pub(crate) mod ephemeraljob;
 pub(crate) mod pod;
 pub(crate) mod pod_validation;
 pub(crate) mod podunavailablebudget;

@@ -34,7 +34,7 @@ pub struct Spec {
     /// The largest number of Pods to take, the oldest first. Unset means all that match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The Pods to add containers to, in the namespace of the job. An empty selector takes none.
+    /// The Pods to add containers to, in the namespace of the job. An empty selector takes all.
     #[serde(deserialize_with = "null_is_default")]
     pub selector: LabelSelector,
     /// What is added to each Pod.
@@ -49,8 +49,8 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Template {
-    /// The containers to add, in the form of a Pod's ephemeralContainers. terminationMessagePolicy and
-    /// imagePullPolicy must be given; ports, resources, probes and lifecycle must not.
+    /// The containers to add, in the form of a Pod's ephemeralContainers. Ports, resources, probes and
+    /// lifecycle must not be given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_containers: Option<Raw>,
 }

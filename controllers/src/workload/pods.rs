@@ -5,6 +5,7 @@
 //! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
 //! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
 //! - in a namespace all of whose Pods some object asks for, such as a budget ([`Pods::want`]);
+//! - that some object asks for by name, such as a ContainerRecreateRequest ([`Pods::single`]);
 //! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
 //! - that wait for a condition or for the start of a container, whole, until they do not wait any more
 //!   ([`Pods::waiting`]).
@@ -36,9 +37,11 @@ use crate::workload::store::follow::{Sink, follow, readable};
 use crate::workload::store::{Change, Identity, Kept, Store};
 
 mod namespaces;
+mod single;
 mod trim;
 
 use namespaces::Namespaces;
+use single::Singles;
 
 /// The Pods.
 pub struct Pods {
@@ -47,6 +50,7 @@ pub struct Pods {
     pool: Mutex<Pool>,
     ledger: Mutex<Ledger>,
     namespaces: Namespaces,
+    singles: Singles,
     terminator: bool,
     created: Arc<CreatedPods>,
 }
@@ -91,6 +95,7 @@ impl Pods {
             pool: Mutex::default(),
             ledger: Mutex::default(),
             namespaces: Namespaces::default(),
+            singles: Singles::default(),
             terminator,
             created: Arc::default(),
         }
@@ -181,6 +186,7 @@ impl Pods {
     fn is_needed(&self, pod: &ObservedPod) -> bool {
         let mut owners = pod.metadata.owner_references.iter();
         self.namespaces.is_wanted(&pod.metadata.namespace)
+            || self.singles.is_wanted(&pod.metadata.namespace, &pod.metadata.name)
             || injected(pod).next().is_some()
             || owners.any(|owner| owner.group() == api::APPS_GROUP)
             || (self.terminator && sidecar_terminator::is_due(pod))

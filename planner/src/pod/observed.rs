@@ -94,6 +94,9 @@ pub struct PodSpec {
     /// Containers.
     #[serde(deserialize_with = "or_default")]
     pub containers: Arc<[Container]>,
+    /// Containers that were added while the Pod ran.
+    #[serde(deserialize_with = "or_default")]
+    pub ephemeral_containers: Box<[Container]>,
     /// Conditions that must hold for the Pod to be ready.
     #[serde(deserialize_with = "or_default")]
     pub readiness_gates: Arc<[ReadinessGate]>,
@@ -220,6 +223,9 @@ pub struct PodStatus {
     /// Statuses of containers, sorted as the kubelet likes, not as in `spec`.
     #[serde(deserialize_with = "or_default")]
     pub container_statuses: Box<[ContainerStatus]>,
+    /// Statuses of ephemeral containers.
+    #[serde(deserialize_with = "or_default")]
+    pub ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
 /// A condition of a Pod.
@@ -277,10 +283,21 @@ pub struct ContainerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
+    /// It runs.
+    pub running: Option<Running>,
     /// It has ended.
     pub terminated: Option<Terminated>,
     /// It has not started.
     pub waiting: Option<Waiting>,
+}
+
+/// Since when a container runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Running {
+    /// When it started, in seconds since 1970, which take less room than a time; 0 where that is not known.
+    #[serde(deserialize_with = "seconds")]
+    pub started_at: u32,
 }
 
 /// How a container ended.
@@ -509,6 +526,12 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<Box<str>>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()))
+}
+
+/// A time in seconds since 1970; what can't be read or told counts as 0.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let time = time(deserializer)?;
+    Ok(time.and_then(|time| u32::try_from(time.as_second()).ok()).unwrap_or_default())
 }
 
 /// Of a container's variables those that some rule reads; a Pod may have hundreds of others.

@@ -163,7 +163,20 @@ pub(crate) fn validate_sidecars(spec: &Value, path: FieldPath, allow_privileged:
         containers::validate_containers(&spec, &context, &mut errors);
     }
     containers::validate_init_containers(&spec, &context, &mut errors);
-    containers::validate_image_padding(&spec, &mut errors);
+    containers::validate_image_paddings(&spec, &mut errors);
+    errors
+}
+
+/// Checks the `ephemeralContainers` of `holder`, which have their defaults already. Which Pods they come to is not
+/// known.
+pub(crate) fn validate_ephemeral_containers(holder: &Value, allow_privileged: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let holder = Node::new(holder, FieldPath::default());
+    node::check_types(&holder, &Kind::Struct(&table::POD_SPEC), &mut errors);
+    if errors.is_empty() {
+        let context = pod_spec::pod_context(&holder, None, allow_privileged, &mut errors);
+        containers::validate_ephemeral_containers(&holder, &context, &mut errors);
+    }
     errors
 }
 

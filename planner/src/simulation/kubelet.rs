@@ -185,7 +185,7 @@ impl<W: Simulated> Cluster<'_, W> {
             let names: BTreeSet<_> = pod.spec.containers.iter().map(|container| &*container.name).collect();
             let status = |name: &str| ContainerStatus {
                 name: name.into(),
-                state: ContainerState { terminated: None, waiting: Some(Waiting::default()) },
+                state: ContainerState { waiting: Some(Waiting::default()), ..ContainerState::default() },
                 restart_count: -1,
                 ..ContainerStatus::default()
             };
@@ -223,7 +223,7 @@ impl<W: Simulated> Cluster<'_, W> {
                     let waiting = Waiting { reason: "ImagePullBackOff".into() };
                     status.image_id = "".into();
                     status.restart_count = status.restart_count.max(0);
-                    status.state = ContainerState { terminated: None, waiting: Some(waiting) };
+                    status.state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
                 } else {
                     status.image_id = digest(&image).into();
                     status.container_id = format!("containerd://{number}").into();
@@ -358,7 +358,8 @@ fn digest(image: &str) -> String {
 
 fn stop(status: &mut ContainerStatus) {
     status.ready = false;
-    status.state = ContainerState { terminated: Some(Terminated { exit_code: 0 }), waiting: None };
+    let terminated = Some(Terminated { exit_code: 0 });
+    status.state = ContainerState { terminated, ..ContainerState::default() };
 }
 
 /// Sets the conditions that follow from the state of the containers and from readiness gates, as the kubelet

@@ -1,5 +1,7 @@
 //! Time and chance of one decision, handed in by the caller, so that a decision can be repeated.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 /// When a decision is taken, and the randomness that it may use.
@@ -26,6 +28,11 @@ impl Moment {
 /// A time as Kubernetes writes it: RFC 3339, UTC, whole seconds.
 pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// How long it is until `end`; `None` where it has passed.
+pub(crate) fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
+    (now < end).then(|| end.duration_since(now).unsigned_abs())
 }
 
 /// A small deterministic generator (SplitMix64); not for secrets.

@@ -1,9 +1,11 @@
 //! An object of every kind with two versions, in each version.
 
+use kit::builders::{object, pod};
+use kit::wait_for;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::support::{Stored, collection};
+use crate::support::{Stored, collection, create};
 
 /// An object to be created.
 pub struct Sample {
@@ -14,8 +16,35 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Creates what it must not be created without: a request to restart containers needs its Pod.
+    pub async fn stock(&self, client: &Client) {
+        if self.object["kind"] != "ContainerRecreateRequest" {
+            return;
+        }
+        let namespace = self.object["metadata"]["namespace"].as_str().unwrap();
+        let node = format!("node-{namespace}");
+        let web = pod("p").in_namespace(namespace).on_node(&node).container("c", "busybox:1.36").build();
+        let path = format!("{}/p", collection(&web));
+        for manifest in [object("v1", "Node", &node).build(), web] {
+            wait_for("what the request needs", async || {
+                match create(client, manifest.clone(), "").await {
+                    // Other samples need it too.
+                    (201 | 409, _) => Ok(()),
+                    (_, answer) => Err(answer),
+                }
+            })
+            .await;
+        }
+        let state = json!({"running": {"startedAt": "2024-01-01T00:00:00Z"}});
+        let status = json!({"name": "c", "containerID": "x", "image": "busybox:1.36", "imageID": "", "ready": true,
+            "restartCount": 2, "state": state});
+        let pod = Stored::existing(client, path, Value::Null);
+        pod.patch_status(&json!({"phase": "Running", "containerStatuses": [status]})).await;
+    }
+
     /// Creates it with its status.
     pub async fn create(&self, client: &Client) -> Stored {
+        self.stock(client).await;
         let stored = Stored::create(client, self.object.clone()).await;
         if !self.status.is_null() {
             stored.patch_status(&self.status).await;

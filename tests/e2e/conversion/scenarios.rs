@@ -188,7 +188,7 @@ async fn kubectl_knows_short_names_and_columns() {
     }
     let job = json!({
         "apiVersion": ALPHA, "kind": "EphemeralJob", "metadata": {"name": "job", "namespace": shop.namespace},
-        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": {"ephemeralContainers": [{"name": "e"}]}},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": {"ephemeralContainers": [{"name": "e", "image": "busybox"}]}},
     });
     Stored::create(&shop.client, job).await;
     let server = shared().await.0;

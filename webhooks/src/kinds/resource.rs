@@ -26,7 +26,7 @@ pub struct Defaulting {
 pub struct Validation {
     /// Where it is called.
     pub(crate) at: ValidatedAt,
-    /// Checks the object.
+    /// Checks the object, and completes it where its mutating webhook has to ask the cluster.
     pub(crate) validate: for<'a> fn(&'a Write<'a>) -> BoxFuture<'a, Verdict>,
 }
 

@@ -12,6 +12,7 @@ mod pod_steps;
 mod pods;
 mod protection;
 mod resourcedistribution;
+mod restarts;
 mod support;
 mod tls;
 mod workloadspread;

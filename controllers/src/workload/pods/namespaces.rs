@@ -131,7 +131,7 @@ impl Pods {
 
     /// Takes in a Pod of a list that is not the watch's own, if the watch has not told that it is gone. One that
     /// it has not told of yet comes with the watch.
-    fn listed(&self, object: &WatchedObject) {
+    pub(super) fn listed(&self, object: &WatchedObject) {
         let Some(mut pod) = readable(object, ObservedPod::read) else { return };
         self.slim(&mut pod);
         let ledger = self.ledger();

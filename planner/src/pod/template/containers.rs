@@ -10,6 +10,25 @@ use crate::text::field::{FieldError, FieldPath};
 
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+/// The fields that ephemeral containers may have.
+const EPHEMERAL_FIELDS: [&str; 16] = [
+    "name",
+    "image",
+    "command",
+    "args",
+    "workingDir",
+    "envFrom",
+    "env",
+    "volumeMounts",
+    "volumeDevices",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "imagePullPolicy",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "tty",
+];
 const PORTS: std::ops::RangeInclusive<i64> = 1..=65535;
 
 /// True for an init container that keeps running beside the others.
@@ -83,14 +102,59 @@ pub(super) fn validate_init_containers(
     }
 }
 
-/// Only Pods refuse an image with space around it; templates may have one.
-pub(super) fn validate_image_padding(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
-    for container in spec.list("containers").chain(spec.list("initContainers")) {
-        let image = container.text("image");
-        if image.len() != image.trim().len() {
-            let message = "must not have leading or trailing whitespace";
-            errors.push(FieldError::invalid(container.at("image"), image, message));
+/// Checks ephemeral containers of a Pod that is not known: nothing is said about its volumes and containers.
+pub(super) fn validate_ephemeral_containers(
+    holder: &Node<'_>,
+    context: &PodContext<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut names = HashSet::new();
+    for container in holder.list("ephemeralContainers") {
+        validate_basics(&container, errors);
+        let name = container.text("name");
+        if !name.is_empty() && !names.insert(name) {
+            errors.push(FieldError::duplicate(container.at("name"), name));
         }
+        validate_image_padding(&container, errors);
+        require_one_of(&container, "imagePullPolicy", PULL_POLICIES, errors);
+        if let Some(security_context) = container.child("securityContext") {
+            security::validate_container_security(&security_context, context, errors);
+        }
+        let fields = container.value().as_object().into_iter().flatten();
+        for (field, value) in fields.filter(|(field, _)| *field != "targetContainerName") {
+            let is_unset = value.is_null() || (field == "resources" && container.count(field) == 0);
+            if !is_unset && !EPHEMERAL_FIELDS.contains(&field.as_str()) {
+                errors.push(FieldError::forbidden(
+                    container.at(field),
+                    "cannot be set for an Ephemeral Container",
+                ));
+            }
+        }
+        for mount in container.list("volumeMounts") {
+            for field in ["subPath", "subPathExpr"] {
+                if !mount.text(field).is_empty() {
+                    errors.push(FieldError::forbidden(
+                        mount.at(field),
+                        "cannot be set for an Ephemeral Container",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Only Pods refuse an image with space around it; templates may have one.
+pub(super) fn validate_image_paddings(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
+    for container in spec.list("containers").chain(spec.list("initContainers")) {
+        validate_image_padding(&container, errors);
+    }
+}
+
+fn validate_image_padding(container: &Node<'_>, errors: &mut Vec<FieldError>) {
+    let image = container.text("image");
+    if image.len() != image.trim().len() {
+        let message = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(container.at("image"), image, message));
     }
 }
 
@@ -105,7 +169,8 @@ pub(super) fn validate_host_network_ports(spec: &Node<'_>, errors: &mut Vec<Fiel
     }
 }
 
-fn validate_container(container: &Node<'_>, context: &PodContext<'_>, errors: &mut Vec<FieldError>) {
+/// What is checked of containers of all sorts, in this order.
+fn validate_basics(container: &Node<'_>, errors: &mut Vec<FieldError>) {
     match container.text("name") {
         "" => errors.push(FieldError::required(container.at("name"), "")),
         name => invalid(&container.at("name"), name, names::dns_label(name), errors),
@@ -116,6 +181,10 @@ fn validate_container(container: &Node<'_>, context: &PodContext<'_>, errors: &m
     validate_ports(container, errors);
     environment::validate_environment(container, errors);
     environment::validate_environment_sources(container, errors);
+}
+
+fn validate_container(container: &Node<'_>, context: &PodContext<'_>, errors: &mut Vec<FieldError>) {
+    validate_basics(container, errors);
     validate_mounts(container, context, errors);
     validate_devices(container, context, errors);
     require_one_of(container, "imagePullPolicy", PULL_POLICIES, errors);

@@ -1,0 +1,181 @@
+//! Controller `containerrecreaterequest-controller`: what goes on in the cluster while the node agent restarts the
+//! containers of a ContainerRecreateRequest (docs/behaviour/restarts.md#the-controller-of-containerrecreaterequests).
+//! What to do is decided by `planner::kinds::containerrecreaterequest`. Runs with the gate `KruiseDaemon`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::containerrecreaterequest::{API_VERSION, ContainerRecreateRequest, KIND, PLURAL};
+use api::labels::CRR_POD_UID;
+use cluster::Retry;
+use cluster::events::about;
+use cluster::resource::Resource;
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::containerrecreaterequest::step::{Step, is_over, reads_pod, step};
+use planner::pod::observed::ObservedPod;
+use planner::pod::write::PodWrite;
+use tokio::sync::mpsc;
+
+use crate::workload::carry_out::{Carried, carry_out};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::{events, triggers};
+use crate::{Context, ReconcileError, now};
+
+const NAME: &str = "containerrecreaterequest-controller";
+const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before a request is looked at again of which something had changed when it was to be written to.
+const SOON: Duration = Duration::from_millis(200);
+/// Writes in one reconcile. No request needs more at a time.
+const STEPS: usize = 8;
+
+impl Kept for ContainerRecreateRequest {
+    /// The UID of the Pod, of a request that is not over.
+    type Group = Box<str>;
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        let uid = self.metadata.labels.get(CRR_POD_UID).filter(|_| !is_over(self));
+        uid.map(|uid| uid.as_str().into()).into_iter().collect()
+    }
+}
+
+impl Readable for ContainerRecreateRequest {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+struct Controller {
+    client: Client,
+    requests: Store<ContainerRecreateRequest>,
+    pods: Arc<Pods>,
+}
+
+/// Whether requests are carried out.
+pub(crate) fn is_on(context: &Context) -> bool {
+    context.settings.gates.enabled(Feature::KruiseDaemon)
+}
+
+/// Reconciles requests. Ends never.
+pub async fn run(context: Context, pods: Arc<Pods>) {
+    let client = context.client.clone();
+    let controller =
+        Arc::new(Controller { client: client.clone(), requests: Store::default(), pods: pods.clone() });
+    context.metrics.caches.count("containerrecreaterequests", KIND, &controller, |all| all.requests.len());
+    let (sender, keys) = mpsc::unbounded_channel();
+    let settings = QueueSettings { name: NAME, workers: context.settings.crr_workers };
+    tokio::join!(
+        follow(Api::all_with(client, &REQUESTS.api_resource()), Config::default(), &controller.requests),
+        triggers::forward(controller.requests.subscribe(), sender.clone(), |change| {
+            change.states().next().map(|request| (request.key(), Duration::ZERO))
+        }),
+        triggers::forward(pods.subscribe(), sender, |change| controller.of_pod(change)),
+        queue::serve(settings, &context, keys, controller.clone(), events::teller("Recreate")),
+    );
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        for _ in 0..STEPS {
+            let Some(request) = self.requests.get(key) else {
+                self.pods.leave_single(KIND, key);
+                return Ok(Next::Done);
+            };
+            let pod = if reads_pod(&request) {
+                self.pods.single(&self.client, (KIND, key), &request.spec.pod_name).await?
+            } else {
+                self.pods.leave_single(KIND, key);
+                None
+            };
+            if let Some(next) = self.take(&request, pod.as_deref()).await? {
+                return Ok(next);
+            }
+        }
+        Ok(Next::After(SOON))
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        let request = self.requests.get(key)?;
+        let namespace = Some(key.0.clone());
+        Some(ObjectReference { namespace, ..about(API_VERSION, KIND, &key.1, request.uid()) })
+    }
+}
+
+impl Controller {
+    /// The unfinished requests of a Pod.
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
+        let Some(pod) = change.states().next() else { return Vec::new() };
+        let requests = self.requests.group(&pod.metadata.uid);
+        requests.iter().map(|request| (request.key(), Duration::ZERO)).collect()
+    }
+
+    /// Takes the next step; `None` where another one follows.
+    async fn take(
+        &self,
+        request: &ContainerRecreateRequest,
+        pod: Option<&ObservedPod>,
+    ) -> Result<Option<Next>, ReconcileError> {
+        let path = REQUESTS.namespaced(request.namespace()).name(request.name());
+        let written = match step(request, pod, now().now) {
+            Step::Wait(rest) => return Ok(Some(rest.map_or(Next::Done, Next::After))),
+            Step::Pod(write) => return self.write_pod(pod, write).await,
+            Step::Delete => {
+                let options = write::deletion(request.uid(), Some(request.resource_version()));
+                write::delete(&self.client, &path, options).await.map(|_| None)
+            }
+            Step::Request(patch) => {
+                write::patch(&self.client, &path, PatchKind::Merge, patch).await.map(Some)
+            }
+            Step::Status(patch) => {
+                let path = path.subresource("status");
+                write::patch(&self.client, &path, PatchKind::Merge, patch).await.map(Some)
+            }
+        };
+        match written {
+            Ok(None) => Ok(Some(Next::Done)),
+            Ok(Some(text)) => {
+                let after = ContainerRecreateRequest::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                let lives =
+                    after.metadata.deletion_timestamp.is_none() || !after.metadata.finalizers.is_empty();
+                // One that was held by us alone is gone, of which the watch tells.
+                if lives {
+                    self.requests.written(after);
+                }
+                Ok((!lives).then_some(Next::Done))
+            }
+            // It has changed, or is gone.
+            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn write_pod(
+        &self,
+        pod: Option<&ObservedPod>,
+        write: PodWrite,
+    ) -> Result<Option<Next>, ReconcileError> {
+        let Some(pod) = pod else { return Ok(Some(Next::Done)) };
+        match carry_out(&self.client, &self.pods, pod, &[write]).await? {
+            Carried::Written(_) => Ok(None),
+            Carried::Outdated => Ok(Some(Next::After(SOON))),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Controller `ephemeraljob-controller`: adds the containers of EphemeralJobs to Pods and counts what becomes of them
+//! (docs/behaviour/restarts.md#the-controller-of-ephemeraljobs). What to do is decided by
+//! `planner::kinds::ephemeraljob`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::kinds::ephemeraljob::{API_VERSION, EphemeralJob, KIND, PLURAL};
+use cluster::Retry;
+use cluster::events::about;
+use cluster::resource::{PODS, Resource};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
+use planner::kinds::ephemeraljob::trigger;
+use planner::pod::observed::ObservedPod;
+use tokio::sync::mpsc;
+
+use crate::workload::events::{self, Teller};
+use crate::workload::pods::Pods;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
+
+const SETTINGS: QueueSettings = QueueSettings { name: "ephemeraljob-controller", workers: 10 };
+const JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before a job is looked at again of which something had changed when it was to be written to.
+const SOON: Duration = Duration::from_millis(200);
+/// Steps in one reconcile. No job needs more at a time.
+const STEPS: usize = 4;
+/// The most Pods that are written to at a time. It begins with one, so that what is refused everywhere costs little.
+const WIDEST_BATCH: usize = 16;
+
+impl Kept for EphemeralJob {
+    /// The namespace.
+    type Group = Box<str>;
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        vec![self.metadata.namespace.as_str().into()]
+    }
+}
+
+impl Readable for EphemeralJob {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+struct Controller {
+    client: Client,
+    jobs: Store<EphemeralJob>,
+    pods: Arc<Pods>,
+    teller: Teller,
+}
+
+/// Reconciles jobs. Ends never.
+pub async fn run(context: Context, pods: Arc<Pods>) {
+    let client = context.client.clone();
+    let (teller, told) = events::teller("Inject");
+    let controller = Arc::new(Controller {
+        client: client.clone(),
+        jobs: Store::default(),
+        pods: pods.clone(),
+        teller: teller.clone(),
+    });
+    context.metrics.caches.count("ephemeraljobs", KIND, &controller, |all| all.jobs.len());
+    let (sender, keys) = mpsc::unbounded_channel();
+    tokio::join!(
+        follow(Api::all_with(client, &JOBS.api_resource()), Config::default(), &controller.jobs),
+        triggers::forward(controller.jobs.subscribe(), sender.clone(), |change| {
+            let concerned = trigger::of_job(change.old.as_deref(), change.new.as_deref());
+            change.states().next().filter(|_| concerned).map(|job| (job.key(), Duration::ZERO))
+        }),
+        triggers::forward(pods.subscribe(), sender, |change| controller.of_pod(change)),
+        queue::serve(SETTINGS, &context, keys, controller.clone(), (teller, told)),
+    );
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        for _ in 0..STEPS {
+            let Some(job) = self.jobs.get(key) else {
+                self.pods.leave(KIND, key);
+                return Ok(Next::Done);
+            };
+            let pods = if is_over(&job) {
+                self.pods.leave(KIND, key);
+                Vec::new()
+            } else {
+                self.pods.want(KIND, key);
+                self.pods.complete(&self.client, &key.0).await?;
+                self.pods.of_namespace(&key.0)
+            };
+            if let Some(next) = self.take(&job, &pods).await? {
+                return Ok(next);
+            }
+        }
+        Ok(Next::After(SOON))
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.jobs.get(key).map(|job| reference(&job))
+    }
+}
+
+impl Controller {
+    /// The unfinished jobs that a Pod concerns.
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
+        let states: Vec<&ObservedPod> = change.states().map(|pod| &**pod).collect();
+        let Some(pod) = states.first() else { return Vec::new() };
+        let jobs = self.jobs.group(&pod.namespace().into());
+        if jobs.is_empty() {
+            return Vec::new();
+        }
+        let due = trigger::of_pod(change.old.as_deref(), change.new.as_deref());
+        let Some(due) = due else { return Vec::new() };
+        trigger::jobs_of(&states, &jobs).into_iter().map(|job| (job.key(), due)).collect()
+    }
+
+    /// Takes the next step; `None` where another one follows at once.
+    async fn take(
+        &self,
+        job: &EphemeralJob,
+        pods: &[Arc<ObservedPod>],
+    ) -> Result<Option<Next>, ReconcileError> {
+        match step(job, pods, now().now) {
+            Step::Wait(rest) => Ok(Some(rest.map_or(Next::Done, Next::After))),
+            Step::Job(patch) => self.write(job, "", patch).await,
+            Step::Delete => {
+                let path = JOBS.namespaced(job.namespace()).name(job.name());
+                match write::delete(&self.client, &path, write::deletion(job.uid(), None)).await {
+                    Err(error) if error.retry() != Retry::Now => Err(error.into()),
+                    _ => Ok(Some(Next::Done)),
+                }
+            }
+            Step::Work(Work { status, injections, next }) => {
+                if let Some(patch) = status
+                    && let Some(next) = self.write(job, "status", patch).await?
+                {
+                    return Ok(Some(next));
+                }
+                let all_written = self.inject(job, &injections).await?;
+                Ok(Some(if all_written { next.map_or(Next::Done, Next::After) } else { Next::After(SOON) }))
+            }
+        }
+    }
+
+    /// Patches the job; gives what is next where it was in another state, or is gone.
+    async fn write(
+        &self,
+        job: &EphemeralJob,
+        part: &str,
+        patch: String,
+    ) -> Result<Option<Next>, ReconcileError> {
+        let path = JOBS.namespaced(job.namespace()).name(job.name()).subresource(part);
+        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
+            Ok(text) => {
+                let after = EphemeralJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                if after.metadata.deletion_timestamp.is_some() && after.metadata.finalizers.is_empty() {
+                    return Ok(Some(Next::Done));
+                }
+                self.jobs.written(after);
+                Ok(None)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds containers to Pods, in batches that grow; what is refused ends it. False where a Pod was in another state.
+    async fn inject(&self, job: &EphemeralJob, injections: &[Injection]) -> Result<bool, ReconcileError> {
+        let (mut rest, mut size, mut all_written) = (injections, 1, true);
+        while !rest.is_empty() {
+            let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+            for done in join_all(batch.iter().map(|injection| self.inject_one(injection))).await {
+                all_written &= done.inspect_err(|error| {
+                    self.teller.tell(reference(job), refused(&error.message()));
+                })?;
+            }
+            rest = behind;
+            size = size.saturating_mul(2).min(WIDEST_BATCH);
+        }
+        Ok(all_written)
+    }
+
+    async fn inject_one(&self, injection: &Injection) -> Result<bool, ReconcileError> {
+        let Injection { pod, patch } = injection;
+        let path = PODS.namespaced(pod.namespace()).name(pod.name()).subresource("ephemeralcontainers");
+        match write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await {
+            Ok(text) => {
+                self.pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?;
+                Ok(true)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A job as Events refer to it.
+fn reference(job: &EphemeralJob) -> ObjectReference {
+    let metadata = &job.metadata;
+    let namespace = Some(metadata.namespace.clone());
+    ObjectReference { namespace, ..about(API_VERSION, KIND, &metadata.name, &metadata.uid) }
+}

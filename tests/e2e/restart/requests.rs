@@ -1,0 +1,163 @@
+//! ContainerRecreateRequests.
+
+use std::time::Duration;
+
+use kit::wait_within;
+use serde_json::{Value, json};
+
+use super::{BETA, Site, condition, until};
+use crate::support::{Stored, assert_holds, create, denied};
+
+const WEBHOOK: &str = "mcontainerrecreaterequest.kb.io";
+const ACTIVE: &str = "crr.apps.kruise.io/active";
+const NODE_NAME: &str = "crr.apps.kruise.io/node-name";
+const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
+const ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
+
+fn is_completed(request: &Value) -> bool {
+    request["status"]["phase"] == "Completed" && request["metadata"]["labels"].get(ACTIVE).is_none()
+}
+
+#[tokio::test]
+async fn scenarios_25_and_26_a_request_takes_over_what_the_agent_needs_and_keeps_it() {
+    let site = Site::open("asked").await;
+    let client = &site.shop.client;
+    let web = site.running(site.pod("web").with("/spec/terminationGracePeriodSeconds", 7)).await;
+    let request = Stored::create(client, site.request("both", &["main", "side"], &json!({}))).await;
+    let uid = web.object["metadata"]["uid"].clone();
+    let labels = json!({ACTIVE: "true", NODE_NAME: site.node, POD_UID: uid});
+    assert_eq!(request.object["metadata"]["labels"], labels);
+    let (_, pod) = web.get().await;
+    let id = |index: usize| pod["status"]["containerStatuses"][index]["containerID"].clone();
+    let expected = json!({
+        "strategy": {"failurePolicy": "Fail", "terminationGracePeriodSeconds": 7},
+        "containers": [
+            {"name": "main", "preStop": {"exec": {"command": ["sync"]}},
+                "statusContext": {"containerID": id(0), "restartCount": 0}},
+            {"name": "side", "statusContext": {"containerID": id(1), "restartCount": 0}},
+        ],
+    });
+    assert_holds(&request.object["spec"], &expected);
+
+    let refused = async |more: Value, containers: &[&str]| {
+        create(client, site.request("bad", containers, &more), "").await
+    };
+    let unknown = denied(WEBHOOK, 400, "container x not found in Pod");
+    assert_eq!(refused(json!({}), &["x"]).await, unknown);
+    let context =
+        json!({"containers": [{"name": "main", "statusContext": {"containerID": "a", "restartCount": 0}}]});
+    let given = denied(WEBHOOK, 400, "preStop, ports, statusContext in container are ready-only fields");
+    assert_eq!(refused(context, &["main"]).await, given);
+    let missing = denied(WEBHOOK, 400, "no found Pod named none");
+    assert_eq!(refused(json!({"podName": "none"}), &["main"]).await, missing);
+
+    let immutable = denied(WEBHOOK, 403, "spec of ContainerRecreateRequest is immutable");
+    assert_eq!(request.try_patch(&json!({"spec": {"activeDeadlineSeconds": 9}})).await, immutable);
+    let message = format!("not allowed to update immutable label {NODE_NAME}");
+    let moved = request.try_patch(&json!({"metadata": {"labels": {NODE_NAME: "other"}}})).await;
+    assert_eq!(moved, denied(WEBHOOK, 403, &message));
+    request.label("team", "web").await;
+}
+
+#[tokio::test]
+async fn scenario_27_without_an_agent_a_request_ends_after_a_minute() {
+    let site = Site::open("alone").await;
+    site.running(site.pod("web")).await;
+    let kept = Stored::create(&site.shop.client, site.request("kept", &["main"], &json!({}))).await;
+    let brief = site.request("brief", &["main"], &json!({"ttlSecondsAfterFinished": 1}));
+    let brief = Stored::create(&site.shop.client, brief).await;
+    let completed = wait_within(Duration::from_secs(75), "the request to end", async || {
+        let (_, request) = kept.get().await;
+        if is_completed(&request) { Ok(request) } else { Err(request) }
+    })
+    .await;
+    assert_eq!(completed["status"]["message"], "daemon has not responded for a long time");
+    brief.gone().await;
+    assert_eq!(kept.get().await.0, 200);
+}
+
+#[tokio::test]
+async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restarted() {
+    let site = Site::open("held").await;
+    let web = site.running(site.pod("web").readiness_gate("KruisePodReady")).await;
+    until("the gate to be open", &web, |pod| {
+        condition(pod, "KruisePodReady").is_some_and(|gate| gate["status"] == "True")
+    })
+    .await;
+    let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
+    let request = Stored::create(&site.shop.client, site.request("drain", &["main"], &strategy)).await;
+    // The agent begins, and waits until the Pod was long enough not ready.
+    request.patch_status(&json!({"phase": "Recreating"})).await;
+    let held = until("the grace period to begin", &request, |request| {
+        condition(request, "PreRecreateGrace").is_some_and(|grace| grace["status"] == "True")
+    })
+    .await;
+    assert_eq!(held["metadata"]["finalizers"], json!([ACQUIRED]));
+    assert!(held["metadata"].get("annotations").is_none(), "{held:#}");
+    let (_, pod) = web.get().await;
+    let gate = condition(&pod, "KruisePodReady").unwrap();
+    let key =
+        format!(r#"[{{"userAgent":"ContainerRecreateRequest","key":"{}/drain"}}]"#, site.shop.namespace);
+    assert_eq!((&gate["status"], &gate["message"]), (&json!("False"), &json!(key)));
+    let ready = condition(&pod, "Ready").unwrap();
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("ReadinessGatesNotReady")));
+    let (_, older) = request.in_version("v1alpha1").get().await;
+    let since = &condition(&held, "PreRecreateGrace").unwrap()["lastTransitionTime"];
+    assert_eq!(&older["metadata"]["annotations"][ACQUIRED], since);
+    assert!(older["status"].get("conditions").is_none(), "{older:#}");
+
+    // The container is stopped and started again, of which the agent is told.
+    let statuses = json!([{"name": "main", "ready": true, "restartCount": 1, "image": "nginx:1.25", "imageID": "",
+        "containerID": "containerd://new", "state": {"running": {"startedAt": "2099-01-01T00:00:00Z"}}}]);
+    web.patch_status(&json!({"containerStatuses": statuses})).await;
+    let told = until("the agent to be told", &request, |request| {
+        request["status"]["containerStatusSnapshot"][0]["containerID"] == "containerd://new"
+    })
+    .await;
+    let seen = json!([{"name": "main", "ready": true, "restartCount": 1, "containerID": "containerd://new"}]);
+    assert_eq!(told["status"]["containerStatusSnapshot"], seen);
+    let done = json!({"phase": "Completed", "completionTime": "2026-01-01T00:00:00Z",
+        "containerRecreateStates": [{"name": "main", "phase": "Succeeded", "isKilled": true}]});
+    request.patch_status(&done).await;
+    let after = until("the request to be over", &request, |request| {
+        is_completed(request) && request["metadata"].get("finalizers").is_none()
+    })
+    .await;
+    assert_eq!(after["status"]["containerRecreateStates"][0]["phase"], "Succeeded");
+    let gate = condition(&web.get().await.1, "KruisePodReady").unwrap().clone();
+    assert_eq!((&gate["status"], &gate["message"]), (&json!("True"), &json!("[]")));
+}
+
+#[tokio::test]
+async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
+    let site = Site::open("ended").await;
+    let client = &site.shop.client;
+    let web = site.running(site.pod("web").readiness_gate("KruisePodReady")).await;
+    let late = site.request("late", &["main"], &json!({"activeDeadlineSeconds": 3}));
+    let late = Stored::create(client, late).await;
+    late.patch_status(
+        &json!({"phase": "Recreating", "containerRecreateStates": [{"name": "main", "phase": "Pending"}]}),
+    )
+    .await;
+    let late = until("the deadline to end it", &late, is_completed).await;
+    assert_eq!(late["status"]["message"], "recreating has exceeded the activeDeadlineSeconds");
+    assert_eq!(late["status"]["containerRecreateStates"], json!([{"name": "main", "phase": "Pending"}]));
+
+    let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
+    let held = Stored::create(client, site.request("held", &["main"], &strategy)).await;
+    held.patch_status(&json!({"phase": "Recreating"})).await;
+    until("the Pod to be held", &held, |request| condition(request, "PreRecreateGrace").is_some()).await;
+    let waiting = Stored::create(client, site.request("waiting", &["side"], &json!({}))).await;
+    waiting.patch_status(&json!({"phase": "Pending"})).await;
+    web.delete_with(&json!({"gracePeriodSeconds": 0})).await;
+    for request in [&held, &waiting] {
+        let ended = until("the request to end", request, is_completed).await;
+        assert_eq!(ended["status"]["message"], "pod has gone");
+        assert!(ended["metadata"].get("finalizers").is_none(), "{ended:#}");
+    }
+    // The older version is treated alike.
+    let older = site.request("older", &["main"], &json!({})).api_version(super::ALPHA);
+    let (code, answer) = create(client, older, "").await;
+    assert_eq!((code, answer["message"].as_str().unwrap().contains("no found Pod named web")), (400, true));
+    assert!(held.path.contains(BETA));
+}
