@@ -10,6 +10,9 @@
 
 pub mod cloneset;
 pub mod deletion_protection;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+pub mod nodeimage;
 pub mod podprobemarker;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;

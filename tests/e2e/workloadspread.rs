@@ -262,7 +262,10 @@ impl Field {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": pod, "namespace": self.shop.namespace}});
         let server = &site().await.server;
-        server.kubectl_with_input(["create", "--raw", &path, "-f", "-"], &eviction.to_string()).await.failure()
+        server
+            .kubectl_with_input(["create", "--raw", &path, "-f", "-"], &eviction.to_string())
+            .await
+            .failure()
     }
 
     /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.

@@ -5,7 +5,10 @@ use api::features::{Feature, FeatureGates};
 use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
-use crate::kinds::{cloneset, podunavailablebudget, resourcedistribution, sidecarset, workloadspread};
+use crate::kinds::{
+    cloneset, imagelistpulljob, imagepulljob, nodeimage, podunavailablebudget, resourcedistribution,
+    sidecarset, workloadspread,
+};
 
 /// An admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,12 @@ impl Endpoint {
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Validate(&workloadspread::VALIDATION),
+        Self::Mutate(&nodeimage::DEFAULTING),
+        Self::Validate(&nodeimage::VALIDATION),
+        Self::Mutate(&imagepulljob::DEFAULTING),
+        Self::Validate(&imagepulljob::VALIDATION),
+        Self::Mutate(&imagelistpulljob::DEFAULTING),
+        Self::Validate(&imagelistpulljob::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

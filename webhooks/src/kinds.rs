@@ -2,6 +2,9 @@
 //! They know nothing of paths, HTTP or each other.
 
 pub(crate) mod cloneset;
+pub(crate) mod imagelistpulljob;
+pub(crate) mod imagepulljob;
+pub(crate) mod nodeimage;
 pub(crate) mod pod;
 pub(crate) mod pod_validation;
 pub(crate) mod podunavailablebudget;

@@ -3,6 +3,7 @@
 use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Condition};
@@ -70,25 +71,33 @@ impl<S: WorkloadStatus> StatusPlan<S> {
         if written && new == self.old {
             return None;
         }
-        let (old, new) = (members(&self.old), members(&new));
-        let mut patch = Map::new();
-        for (name, value) in &new {
-            if old.get(name) != Some(value) || S::REQUIRED.contains(&name.as_str()) {
-                patch.insert(name.clone(), value.clone());
-            }
-        }
-        for name in old.keys().filter(|name| !new.contains_key(*name)) {
-            patch.insert(name.clone(), Value::Null);
-        }
-        Some(
-            json!({"metadata": {"uid": self.uid, "resourceVersion": self.resource_version}, "status": patch})
-                .to_string(),
-        )
+        Some(merge_patch((&self.uid, &self.resource_version), &self.old, &new, S::REQUIRED))
     }
 }
 
+/// The merge patch that brings a status from `old` to `new`, for the object of this UID in this version. `required`
+/// members are in it whether they differ or not.
+pub(crate) fn merge_patch<S: Serialize>(
+    (uid, resource_version): (&str, &str),
+    old: &S,
+    new: &S,
+    required: &[&str],
+) -> String {
+    let (old, new) = (members(old), members(new));
+    let mut patch = Map::new();
+    for (name, value) in &new {
+        if old.get(name) != Some(value) || required.contains(&name.as_str()) {
+            patch.insert(name.clone(), value.clone());
+        }
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    json!({"metadata": {"uid": uid, "resourceVersion": resource_version}, "status": patch}).to_string()
+}
+
 /// Numbers and texts of ours only: nothing is lost on the way through a value.
-fn members(status: &impl WorkloadStatus) -> Map<String, Value> {
+fn members(status: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(status) {
         Ok(Value::Object(members)) => members,
         _ => Map::new(),

@@ -5,7 +5,6 @@ use cluster::resource::distributed;
 use cluster::{ApiError, ErrorReason};
 use planner::kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
 use planner::text::verdict::Verdict;
-use planner::workload::submitted::leaves_spec;
 
 use super::resource::{ValidatedAt, Validation, Write};
 
@@ -20,12 +19,8 @@ pub(crate) const VALIDATION: Validation = Validation {
 /// Checks a ResourceDistribution against itself and its former self, and tries out its resource.
 async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
-    if !admission.gates.enabled(Feature::ResourceDistributionGate) {
-        // Labels and finalizers of what is stored can still be changed, or it could not go.
-        if leaves_spec(write.object, write.old) {
-            return Verdict::allow();
-        }
-        return Verdict::deny(403, "feature-gate ResourceDistributionGate is not enabled");
+    if let Some(answer) = write.without_gate(&[Feature::ResourceDistributionGate]) {
+        return answer;
     }
     let world = admission.index.world();
     let mut review = match review(write.object, write.old, world.install_namespace()) {
