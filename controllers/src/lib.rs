@@ -13,7 +13,11 @@ mod error;
 pub mod workload;
 
 pub mod cloneset;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+mod images;
 pub mod launch_priority;
+pub mod nodeimage;
 pub mod pod_readiness;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;
@@ -89,6 +93,16 @@ pub struct Settings {
     pub versioned: VersionedKinds,
     /// PodUnavailableBudgets that are reconciled at a time.
     pub podunavailablebudget_workers: usize,
+    /// NodeImages that are reconciled at a time.
+    pub nodeimage_workers: usize,
+    /// ImagePullJobs that are reconciled at a time.
+    pub imagepulljob_workers: usize,
+    /// How long a Node must have been ready before it gets a NodeImage.
+    pub nodeimage_creation_delay: Duration,
+    /// Seconds that tasks stay on NodeImages beyond the time of a job that ends.
+    pub task_ttl_seconds: i32,
+    /// Where the agents of the nodes may read Secrets.
+    pub config_namespace: String,
 }
 
 #[cfg(test)]
@@ -106,6 +120,11 @@ impl Settings {
             workloadspread_workers: 1,
             versioned: VersionedKinds::default(),
             podunavailablebudget_workers: 1,
+            nodeimage_workers: 1,
+            imagepulljob_workers: 1,
+            nodeimage_creation_delay: Duration::from_secs(30),
+            task_ttl_seconds: 300,
+            config_namespace: "kruise-daemon-config".to_owned(),
         }
     }
 }
@@ -194,6 +213,9 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    if context.settings.gates.enabled(Feature::KruiseDaemon) {
+        images::start(context, &stores, &mut tasks);
+    }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
     }

@@ -43,7 +43,12 @@ pub fn is_owned_by(task: &Tag, uid: &str) -> bool {
     task.owner_references.iter().any(|owner| owner.uid == uid)
 }
 
-/// The UIDs of all owners of tasks on a node.
+/// Whether a NodeImage may name this image.
+pub(crate) fn has_room(node: &NodeImage, image: &str) -> bool {
+    node.spec.images.len() < MOST_IMAGES || node.spec.images.contains_key(image)
+}
+
+/// The owners of all tasks on a node.
 pub fn owners(node: &NodeImage) -> impl Iterator<Item = &ObjectReference> {
     node.spec.images.values().flat_map(|image| &image.tags).flat_map(|tag| &tag.owner_references)
 }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Job;
 use crate::workload::image_pull::is_endless;
-use crate::workload::image_task::{FAILED, SUCCEEDED, is_owned_by, status, task};
+use crate::workload::image_task::{FAILED, SUCCEEDED, has_room, is_owned_by, status, task};
 use crate::workload::status::merge_patch;
 
 /// Shortest wait for a deadline.
@@ -110,21 +110,38 @@ pub fn next_look(job: &Job, now: Timestamp) -> Option<Duration> {
     deadline(job, now).map(|left| left.max(SHORTEST))
 }
 
-/// The nodes to write to now: those that get their task, as many as may be active at once, and those that pull and
-/// lack one of the Secrets.
-pub fn to_serve<'n>(job: &Job, look: &Look<'n>, secrets: &[PullSecret]) -> Vec<&'n NodeImage> {
-    let parallelism = match &job.object.spec.parallelism {
+/// The nodes to write to.
+#[derive(Clone, Debug, Default)]
+pub struct Due<'n> {
+    /// Those that pull and lack one of the Secrets.
+    pub lacking: Vec<&'n NodeImage>,
+    /// Those that get their task, in this order,
+    pub waiting: Vec<&'n NodeImage>,
+    /// but only so many of them now.
+    pub free: usize,
+    /// How many can't get it, since they have too many images.
+    pub full: usize,
+}
+
+/// The nodes to write to, where the job uses these Secrets.
+pub fn due<'n>(job: &Job, look: &Look<'n>, secrets: &[PullSecret]) -> Due<'n> {
+    let parallelism: i64 = match &job.object.spec.parallelism {
         None => 1,
         Some(IntOrString::Int(number)) => (*number).into(),
         Some(IntOrString::String(text)) => text.parse().unwrap_or(1),
     };
-    let free = usize::try_from(parallelism).unwrap_or(0_usize).saturating_sub(look.active.len());
-    let lacks = |node: &&&NodeImage| {
+    let lacks = |node: &&NodeImage| {
         let known = node.spec.images.get(&job.image.name);
         known.is_some_and(|known| secrets.iter().any(|secret| !known.pull_secrets.contains(secret)))
     };
-    let lacking = look.active.iter().filter(lacks);
-    lacking.chain(look.waiting.iter().take(free)).copied().collect()
+    let waiting: Vec<&NodeImage> =
+        look.waiting.iter().copied().filter(|node| has_room(node, &job.image.name)).collect();
+    Due {
+        lacking: look.active.iter().copied().filter(lacks).collect(),
+        full: look.waiting.len() - waiting.len(),
+        waiting,
+        free: usize::try_from(parallelism).unwrap_or(0).saturating_sub(look.active.len()),
+    }
 }
 
 /// The status of a running job.

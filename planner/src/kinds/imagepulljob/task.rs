@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Job;
 use crate::text::moment::Moment;
 use crate::workload::image_pull::{BACKOFF_LIMIT, IMAGE_PULL_POLICY, TIMEOUT_SECONDS, is_endless};
-use crate::workload::image_task::{self, MOST_IMAGES, SUCCEEDED, is_owned_by, last_status, round, status};
+use crate::workload::image_task::{self, SUCCEEDED, is_owned_by, last_status, round, status};
 
 /// Seconds that a task of a job without end stays, and how long it may take at least.
 const DAY: i32 = 86_400;
@@ -33,7 +33,7 @@ pub fn hand_out(
     moment: Moment,
 ) -> Result<Option<String>, TooManyImages> {
     let known = node.spec.images.get(&job.image.name);
-    if known.is_none() && node.spec.images.len() >= MOST_IMAGES {
+    if !image_task::has_room(node, &job.image.name) {
         return Err(TooManyImages);
     }
     let mut image = known.cloned().unwrap_or_default();

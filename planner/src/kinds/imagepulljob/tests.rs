@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::progress::{Look, Stage, is_overdue, next_look, patch, stage, status_of, to_serve};
+use super::progress::{Look, Stage, due, is_overdue, next_look, patch, stage, status_of};
 use super::task::{TooManyImages, hand_out};
 use super::trigger::{concerns, is_about};
 use super::*;
@@ -22,6 +22,12 @@ fn moment() -> Moment {
 
 fn handed(job: &Job, node: &NodeImage) -> Arc<NodeImage> {
     apply(node, &hand_out(job, node, &[], 300, moment()).unwrap().unwrap())
+}
+
+/// The nodes that are written to now.
+fn to_serve<'n>(job: &Job, look: &Look<'n>, secrets: &[PullSecret]) -> Vec<&'n NodeImage> {
+    let due = due(job, look, secrets);
+    due.lacking.into_iter().chain(due.waiting.into_iter().take(due.free)).collect()
 }
 
 fn task_of(node: &NodeImage) -> Value {
@@ -93,8 +99,12 @@ fn a_node_takes_no_more_than_256_images() {
         full.spec.images.insert(format!("image-{number}"), api::kinds::nodeimage::Image::default());
     }
     assert_eq!(hand_out(&job("a", json!({})), &full, &[], 300, moment()), Err(TooManyImages));
+    let nodes = [Arc::new(full.clone())];
+    let job = job("a", json!({}));
+    let found = due(&job, &Look::at(&job, &nodes), &[]);
+    assert_eq!((found.waiting.len(), found.full, found.free), (0, 1, 1));
     full.spec.images.remove("image-0");
-    assert!(hand_out(&job("a", json!({})), &full, &[], 300, moment()).is_ok());
+    assert!(hand_out(&job, &full, &[], 300, moment()).is_ok());
 }
 
 fn written(job: &Job, nodes: &[Arc<NodeImage>]) -> Value {
