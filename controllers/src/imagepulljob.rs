@@ -49,6 +49,8 @@ use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 
 mod secrets;
+#[cfg(test)]
+mod tests;
 
 const NAME: &str = "imagepulljob-controller";
 /// NodeImages that are written to at a time.

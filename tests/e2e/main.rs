@@ -20,6 +20,7 @@ mod docs_cloneset;
 mod docs_podunavailablebudget;
 mod docs_workloadspread;
 mod election;
+mod images;
 mod injection;
 mod launch_priority;
 mod metrics;
