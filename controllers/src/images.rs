@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::features::Feature;
 use api::kinds::imagepulljob;
 use api::kinds::nodeimage::{self, NodeImage};
 use cluster::client::metadata_only;
@@ -22,13 +21,11 @@ use kube::{Api, Client};
 use planner::kinds::imagepulljob::copies::{self, Copy};
 use planner::kinds::imagepulljob::{Job, Nodes};
 use planner::workload::image_task;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::metrics::Metrics;
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Identity, Kept, Store};
-use crate::workload::stores::Stores;
-use crate::{Context, imagelistpulljob as lists, imagepulljob as jobs, nodeimage as nodes};
 
 pub(crate) const NODE_IMAGES: Resource<'_> =
     Resource::new(nodeimage::API_VERSION, nodeimage::PLURAL, nodeimage::KIND);
@@ -165,28 +162,18 @@ pub(crate) struct Images {
     pub(crate) copies: Store<Copy>,
 }
 
-/// Starts the controllers.
-pub(crate) fn start(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>) {
-    let images = Arc::new(Images::default());
-    let caches = &context.metrics.caches;
-    caches.count("nodeimages", nodeimage::KIND, &images, |all| all.nodes.len());
-    caches.count("imagepulljobs", imagepulljob::KIND, &images, |all| all.jobs.len());
-    let pulls = context.settings.gates.enabled(Feature::ImagePullJobGate);
-    if pulls {
-        caches.count("pull-secrets", SECRETS.kind, &images, |all| all.copies.len());
-        tasks.spawn(jobs::run(context.clone(), images.clone(), stores.clone()));
-        tasks.spawn(lists::run(context.clone(), images.clone()));
+impl Images {
+    /// Has what they hold counted.
+    pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
+        let caches = &metrics.caches;
+        caches.count("nodeimages", nodeimage::KIND, self, |all| all.nodes.len());
+        caches.count("imagepulljobs", imagepulljob::KIND, self, |all| all.jobs.len());
+        caches.count("pull-secrets", SECRETS.kind, self, |all| all.copies.len());
     }
-    tasks.spawn(nodes::run(context.clone(), images.clone(), stores.clone()));
-    tasks.spawn(watch(
-        images,
-        context.client.clone(),
-        pulls.then(|| context.settings.config_namespace.clone()),
-    ));
 }
 
-/// Keeps them current. Ends never.
-async fn watch(images: Arc<Images>, client: Client, config_namespace: Option<String>) {
+/// Keeps them current; the copies only where their namespace is given. Ends never.
+pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace: Option<String>) {
     let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
     let light = metadata_only(client.clone());
     let copies = async {

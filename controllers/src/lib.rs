@@ -47,6 +47,7 @@ use tracing::{error, info};
 
 pub use crate::error::ReconcileError;
 
+use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
@@ -214,7 +215,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
     if context.settings.gates.enabled(Feature::KruiseDaemon) {
-        images::start(context, &stores, &mut tasks);
+        start_images(context, &stores, &mut tasks);
     }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
@@ -227,6 +228,20 @@ fn start(context: &Context) -> JoinSet<()> {
     }
     tasks.spawn(storage_version::run(context.client.clone()));
     tasks
+}
+
+/// Starts the controllers of images.
+fn start_images(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>) {
+    let images = Arc::new(Images::default());
+    images.count(&context.metrics);
+    let pulls = context.settings.gates.enabled(Feature::ImagePullJobGate);
+    let config_namespace = pulls.then(|| context.settings.config_namespace.clone());
+    tasks.spawn(images::watch(images.clone(), context.client.clone(), config_namespace));
+    if pulls {
+        tasks.spawn(imagepulljob::run(context.clone(), images.clone(), stores.clone()));
+        tasks.spawn(imagelistpulljob::run(context.clone(), images.clone()));
+    }
+    tasks.spawn(nodeimage::run(context.clone(), images, stores.clone()));
 }
 
 /// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.
