@@ -113,6 +113,18 @@ pub(crate) struct ServeArguments {
     /// PodUnavailableBudgets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub podunavailablebudget_workers: u16,
+    /// NodeImages that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub nodeimage_workers: u16,
+    /// ImagePullJobs, and ImageListPullJobs, that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub imagepulljob_workers: u16,
+    /// How long a Node must have been ready before it gets a NodeImage
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub nodeimage_creation_delay: Duration,
+    /// Seconds that tasks stay on NodeImages beyond the time of an ImagePullJob that ends
+    #[arg(long, default_value = "300", value_parser = clap::value_parser!(i32).range(0..=2_678_400))]
+    pub default_ttlseconds_for_always_nodeimage: i32,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pub pprof_addr: Option<String>,
@@ -150,12 +162,12 @@ macro_rules! accepted {
 
 accepted! {
     leader_election_resource_lock sync_period
-    controller_cache_sync_timeout default_ttlseconds_for_always_nodeimage rest_config_qps rest_config_burst
+    controller_cache_sync_timeout rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers daemonset_workers
-    imagepulljob_workers nodeimage_workers nodepodprobe_workers persistentpodstate_workers
+    nodepodprobe_workers persistentpodstate_workers
     podprobemarker_workers statefulset_workers uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
-    nodeimage_creation_delay expectation_timeout rate_limiter_base_delay
+    expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
     log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size
     add_dir_header skip_headers skip_log_headers one_output log_backtrace_at

@@ -1,10 +1,11 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
-//! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; and which
-//! namespaces have the copy of a ResourceDistribution. It reads the objects from the API server, decides
+//! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; which
+//! namespaces have the copy of a ResourceDistribution; and which nodes an ImagePullJob waits for. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
 mod budget;
 mod distribution;
+mod pull;
 mod sidecars;
 mod spread;
 mod workload;
@@ -59,6 +60,9 @@ enum Kind {
     /// Explain which subset of a WorkloadSpread each Pod is in and why, and which one takes the next Pod
     #[command(name = "workloadspread", visible_alias = "ws")]
     Spread(SpreadArguments),
+    /// Explain which nodes have not the image of an ImagePullJob, and why
+    #[command(name = "imagepulljob")]
+    ImagePullJob(Target),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -142,6 +146,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::Spread(arguments) => arguments.target.with_cluster(async |client, namespace| {
             spread::of_spread(client, namespace, &arguments.target).await
         })?,
+        Kind::ImagePullJob(target) => {
+            target.with_cluster(async |client, namespace| pull::of_job(client, namespace, target).await)?
+        }
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

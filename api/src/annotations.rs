@@ -148,3 +148,12 @@ pub const DISTRIBUTED_FROM: &str = "kruise.io/resourcedistribution.resource.from
 /// On a copy of a ResourceDistribution: JSON of the keys of the labels and annotations that it has from
 /// `spec.resource`, so that those which are taken out there go from the copy too. OpenKruise never writes it.
 pub const DISTRIBUTED_METADATA: &str = "kutter.io/resourcedistribution-metadata";
+
+/// On a copy of a pull Secret: namespace and name of the Secret that it is a copy of.
+pub const PULL_SECRET_SOURCE: &str = "imagepulljobs.kruise.io/source-key";
+
+/// On a copy of a pull Secret: the ImagePullJobs that use it, `namespace/name` with commas between them.
+pub const PULL_SECRET_REFERENCES: &str = "imagepulljobs.kruise.io/references";
+
+/// On a copy of a pull Secret: `batch` where several ImagePullJobs may share it.
+pub const PULL_SECRET_MODE: &str = "imagepulljobs.kruise.io/mode";

@@ -44,6 +44,14 @@ pub enum ReconcileError {
         /// Name and problem of the first of them.
         first: String,
     },
+    /// Some nodes could not be given their task; the others were.
+    #[error("{failed} nodes failed, the first: {first}")]
+    Nodes {
+        /// How many.
+        failed: usize,
+        /// Name and problem of the first of them.
+        first: String,
+    },
     /// Some Pods could not be brought on; the others were.
     #[error("{failed} Pods failed, the first: {first}")]
     Pods {

@@ -15,7 +15,11 @@ pub mod workload;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod ephemeraljob;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+mod images;
 pub mod launch_priority;
+pub mod nodeimage;
 pub mod pod_readiness;
 pub mod podunavailablebudget;
 pub mod resourcedistribution;
@@ -45,6 +49,7 @@ use tracing::{error, info};
 
 pub use crate::error::ReconcileError;
 
+use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
@@ -93,6 +98,16 @@ pub struct Settings {
     pub versioned: VersionedKinds,
     /// PodUnavailableBudgets that are reconciled at a time.
     pub podunavailablebudget_workers: usize,
+    /// NodeImages that are reconciled at a time.
+    pub nodeimage_workers: usize,
+    /// ImagePullJobs that are reconciled at a time.
+    pub imagepulljob_workers: usize,
+    /// How long a Node must have been ready before it gets a NodeImage.
+    pub nodeimage_creation_delay: Duration,
+    /// Seconds that tasks stay on NodeImages beyond the time of a job that ends.
+    pub task_ttl_seconds: i32,
+    /// Where the agents of the nodes may read Secrets.
+    pub config_namespace: String,
 }
 
 #[cfg(test)]
@@ -111,6 +126,11 @@ impl Settings {
             workloadspread_workers: 1,
             versioned: VersionedKinds::default(),
             podunavailablebudget_workers: 1,
+            nodeimage_workers: 1,
+            imagepulljob_workers: 1,
+            nodeimage_creation_delay: Duration::from_secs(30),
+            task_ttl_seconds: 300,
+            config_namespace: "kruise-daemon-config".to_owned(),
         }
     }
 }
@@ -203,6 +223,9 @@ fn start(context: &Context) -> JoinSet<()> {
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
     }
+    if context.settings.gates.enabled(Feature::KruiseDaemon) {
+        start_images(context, &stores, &mut tasks);
+    }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
     }
@@ -214,6 +237,20 @@ fn start(context: &Context) -> JoinSet<()> {
     }
     tasks.spawn(storage_version::run(context.client.clone()));
     tasks
+}
+
+/// Starts the controllers of images.
+fn start_images(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>) {
+    let images = Arc::new(Images::default());
+    images.count(&context.metrics);
+    let pulls = context.settings.gates.enabled(Feature::ImagePullJobGate);
+    let config_namespace = pulls.then(|| context.settings.config_namespace.clone());
+    tasks.spawn(images::watch(images.clone(), context.client.clone(), config_namespace));
+    if pulls {
+        tasks.spawn(imagepulljob::run(context.clone(), images.clone(), stores.clone()));
+        tasks.spawn(imagelistpulljob::run(context.clone(), images.clone()));
+    }
+    tasks.spawn(nodeimage::run(context.clone(), images, stores.clone()));
 }
 
 /// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.

@@ -19,6 +19,7 @@
 //!   target         workloads by group, kind and name
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
+//!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review, in the version that is stored
 //!   metadata       patches of finalizers and labels
 //! ```
@@ -48,6 +49,8 @@ pub mod conditions;
 pub mod event;
 pub mod explanation;
 pub mod found;
+pub mod image_pull;
+pub mod image_task;
 pub mod in_place;
 pub mod kind;
 pub mod member;

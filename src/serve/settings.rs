@@ -95,6 +95,11 @@ impl Settings {
             workloadspread_workers: arguments.workloadspread_workers.into(),
             versioned: VersionedKinds::parse(&arguments.ws_enabled_versioned_status),
             podunavailablebudget_workers: arguments.podunavailablebudget_workers.into(),
+            nodeimage_workers: arguments.nodeimage_workers.into(),
+            imagepulljob_workers: arguments.imagepulljob_workers.into(),
+            nodeimage_creation_delay: arguments.nodeimage_creation_delay,
+            task_ttl_seconds: arguments.default_ttlseconds_for_always_nodeimage,
+            config_namespace: environment("KRUISE_DAEMON_CONFIG_NS", "kruise-daemon-config"),
         };
         Ok(Self {
             kubeconfig: arguments.kubeconfig.clone(),

@@ -27,9 +27,18 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
     }
 }
 
-/// The kinds whose controllers count Pods and namespaces.
-const COUNTED: [&str; 5] =
-    ["CloneSet", "PodUnavailableBudget", "ResourceDistribution", "SidecarSet", "WorkloadSpread"];
+/// The kinds whose controllers count Pods, nodes and namespaces.
+const COUNTED: [&str; 7] = [
+    "CloneSet",
+    "ImageListPullJob",
+    "ImagePullJob",
+    "PodUnavailableBudget",
+    "ResourceDistribution",
+    "SidecarSet",
+    "WorkloadSpread",
+];
+/// The label that the controller of ImageListPullJobs writes.
+const HASH: &str = "controller-revision-hash";
 
 async fn survives(shop: &Shop, sample: &Sample, other: &str) {
     let stored = sample.create(&shop.client).await;
@@ -67,6 +76,7 @@ async fn survives(shop: &Shop, sample: &Sample, other: &str) {
         // In whatever version they were looked at.
         for object in [&mut again, &mut first] {
             object["status"] = Value::Null;
+            object["metadata"]["labels"].as_object_mut().unwrap().remove(HASH);
             if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
                 annotations.remove("kutter.io/sidecarset-pods");
             }

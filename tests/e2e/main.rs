@@ -21,6 +21,7 @@ mod docs_podunavailablebudget;
 mod docs_restart;
 mod docs_workloadspread;
 mod election;
+mod images;
 mod injection;
 mod launch_priority;
 mod metrics;

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 pub const NAMESPACE: &str = "kruise-system";
 /// The gates that most tests run with.
 pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
-     ResourceDistributionGate=true";
+     ResourceDistributionGate=true,ImagePullJobGate=true";
 
 const READY: Duration = Duration::from_secs(60);
 

@@ -14,6 +14,8 @@ use kit::{ApiServer, wait_for};
 
 use crate::product::{self, NAMESPACE, Product};
 
+pub mod agents;
+
 /// Sends a request with a JSON body (none for null) and gives the HTTP code and the answer.
 pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };

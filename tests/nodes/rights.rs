@@ -17,7 +17,11 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 8] = [
+const RARE: [(&str, &str, &str); 11] = [
+    // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
+    ("apps.kruise.io", "nodeimages", "get"),
+    ("apps.kruise.io", "nodeimages", "delete"),
+    ("apps.kruise.io", "imagelistpulljobs/finalizers", "update"),
     ("events.k8s.io", "events", "patch"),
     ("", "pods/eviction", "create"),
     ("", "persistentvolumeclaims", "get"),
@@ -151,6 +155,42 @@ async fn roll_a_clone_set(site: &Site, namespace: &str) {
     counted(site, namespace, "rolled", "replicas", 3).await;
 }
 
+/// A list of images that is pulled with a Secret, and tasks that no agent has answered for long.
+async fn pull(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"a": "Yg=="},
+        "metadata": {"name": "pull", "namespace": namespace}});
+    objects::create(&client, secret).await.unwrap();
+    let list = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImageListPullJob",
+        "metadata": {"name": "images", "namespace": namespace},
+        "spec": {"images": ["busybox:1.35", "busybox:1.36"], "pullSecrets": ["pull"],
+            "completionPolicy": {"type": "Always"}},
+    });
+    objects::create(&client, list).await.unwrap();
+    let task = json!({"tag": "1", "createdAt": "2026-01-01T00:00:00Z",
+        "pullPolicy": {"ttlSecondsAfterFinished": 9000}});
+    let silent = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+        "metadata": {"name": format!("silent-{namespace}"), "labels": {"apps.kruise.io/fake-nodeimage": "true"}},
+        "spec": {"images": {"busybox": {"tags": [task]}}},
+    });
+    objects::create(&client, silent).await.unwrap();
+    wait_within(Duration::from_secs(120), "the jobs to be handed out", async || {
+        let jobs = site.get(&format!("imagepulljobs -n {namespace}")).await;
+        let served =
+            jobs["items"].as_array().unwrap().iter().filter(|job| job["status"]["active"] == 1).count();
+        if served == 2 { Ok(()) } else { Err(jobs["items"].clone()) }
+    })
+    .await;
+    // Their finalizers and copies go, and then they.
+    let fewer = json!({"spec": {"images": ["busybox:1.35"]}});
+    kubectl(site, namespace, "patch imagelistpulljob images --type=merge", &fewer).await;
+    kubectl(site, namespace, "delete imagelistpulljob images", &Value::Null).await;
+    let silent = format!("delete nodeimage silent-{namespace}");
+    site.kubectl(&silent).await.success();
+}
+
 /// A CloneSet with a claim and spread Pods. Its first Pod is deleted by somebody else and held by a
 /// finalizer, so that the claim is handed over; the second one goes with its claim when nodes were ranked.
 async fn claim_and_spread(site: &Site, namespace: &str) {
@@ -274,6 +314,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     roll_a_clone_set(&site, &sets).await;
     claim_and_spread(&site, &sets).await;
     protect(&site, &sets).await;
+    pull(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;
     // Counted are Pods, and where there are none, claims.
     let empty = site.server().namespace("empty").await;

@@ -6,8 +6,8 @@ use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
-    cloneset, containerrecreaterequest, ephemeraljob, podunavailablebudget, resourcedistribution, sidecarset,
-    workloadspread,
+    cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
+    podunavailablebudget, resourcedistribution, sidecarset, workloadspread,
 };
 
 /// An admission webhook.
@@ -42,6 +42,12 @@ impl Endpoint {
         Self::Validate(&workloadspread::VALIDATION),
         Self::Validate(&containerrecreaterequest::ADMISSION),
         Self::Validate(&ephemeraljob::VALIDATION),
+        Self::Mutate(&nodeimage::DEFAULTING),
+        Self::Validate(&nodeimage::VALIDATION),
+        Self::Mutate(&imagepulljob::DEFAULTING),
+        Self::Validate(&imagepulljob::VALIDATION),
+        Self::Mutate(&imagelistpulljob::DEFAULTING),
+        Self::Validate(&imagelistpulljob::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

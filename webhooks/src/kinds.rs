@@ -4,6 +4,9 @@
 pub(crate) mod cloneset;
 pub(crate) mod containerrecreaterequest;
 pub(crate) mod ephemeraljob;
+pub(crate) mod imagelistpulljob;
+pub(crate) mod imagepulljob;
+pub(crate) mod nodeimage;
 pub(crate) mod pod;
 pub(crate) mod pod_validation;
 pub(crate) mod podunavailablebudget;

@@ -29,7 +29,7 @@ struct Edited {
 
 /// What no edit changes.
 fn unedited(mut object: Value) -> Value {
-    for label in ["edit", "outage"] {
+    for label in ["edit", "outage", super::HASH] {
         object["metadata"]["labels"].as_object_mut().unwrap().remove(label);
     }
     if COUNTED.iter().any(|kind| object["kind"] == *kind) {

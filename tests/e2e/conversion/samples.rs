@@ -123,13 +123,15 @@ fn jobs_and_images(make: &Maker<'_>) -> Vec<Sample> {
         ),
         make.plain(
             "ImageListPullJob",
-            json!({"images": ["nginx:1.25", "busybox:1.36"],
+            json!({"images": ["nginx:1.25", "busybox:1.36"], "selector": {"names": ["none"]},
             "completionPolicy": {"type": "Always"}, "pullPolicy": {"timeoutSeconds": 60}}),
         ),
-        make.plain(
+        make.sample(
             "ImagePullJob",
+            json!({"finalizers": ["apps.kruise.io/deletion-protection"]}),
             json!({"image": "nginx:1.25", "completionPolicy": {"type": "Never"},
             "podSelector": {"matchLabels": {"app": "a"}}}),
+            Value::Null,
         ),
     ]
 }
@@ -140,8 +142,9 @@ fn alpha(make: &Maker<'_>) -> Vec<Sample> {
     all.extend([
         make.plain("AdvancedCronJob", json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Forbid",
             "template": {"jobTemplate": {"spec": {"template": job_template()}}}})),
-        make.plain("NodeImage", json!({"images": {"nginx": {"tags": [{"tag": "1.25"}],
-            "pullSecrets": [{"name": "s", "namespace": "n"}]}}})),
+        make.sample("NodeImage", json!({"labels": {"apps.kruise.io/fake-nodeimage": "true"}}),
+            json!({"images": {"nginx": {"tags": [{"tag": "1.25", "pullPolicy": {"ttlSecondsAfterFinished": 9}}],
+            "pullSecrets": [{"name": "s", "namespace": "n"}]}}}), Value::Null),
         make.sample("CloneSet",
             json!({"labels": {"apps.kruise.io/cloneset-scaling-exclude-preparing-delete": "true"},
                 "annotations": {"apps.kruise.io/image-predownload-timeout-seconds": "77"}}),
@@ -202,8 +205,9 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
     all.extend([
         make.plain("AdvancedCronJob", json!({"schedule": "*/5 * * * *", "template": {"imageListPullJobTemplate": {
             "spec": {"images": ["nginx:1.25"], "completionPolicy": {"type": "Always"}}}}})),
-        make.plain("NodeImage", json!({"images": {"nginx": {"tags": [{"tag": "1.25"}],
-            "pullSecrets": [{"name": "s", "namespace": "n", "mode": "batch"}]}}})),
+        make.sample("NodeImage", json!({"labels": {"apps.kruise.io/fake-nodeimage": "true"}}),
+            json!({"images": {"nginx": {"tags": [{"tag": "1.25", "pullPolicy": {"ttlSecondsAfterFinished": 9}}],
+            "pullSecrets": [{"name": "s", "namespace": "n", "mode": "batch"}]}}}), Value::Null),
         make.plain("CloneSet", json!({"replicas": 3, "selector": selector(), "template": template(),
             "scaleStrategy": {"enablePVCReuse": true, "excludePreparingDelete": true},
             "updateStrategy": {"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 3, "maxUnavailable": "20%", "maxSurge": 0,

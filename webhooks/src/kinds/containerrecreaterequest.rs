@@ -5,7 +5,6 @@ use cluster::LookupError;
 use planner::kinds::containerrecreaterequest::admission::{Request, update};
 use planner::text::json_patch::Patch;
 use planner::text::verdict::{Denial, Verdict};
-use planner::workload::submitted::leaves_spec;
 
 use super::resource::{ValidatedAt, Validation, Write};
 
@@ -15,9 +14,8 @@ pub(crate) const ADMISSION: Validation = Validation {
 };
 
 async fn admit(write: &Write<'_>) -> Verdict {
-    // What is stored can still lose its finalizer and its mark.
-    if !write.admission.gates.enabled(Feature::KruiseDaemon) && !leaves_spec(write.object, write.old) {
-        return Verdict::deny(403, "feature-gate KruiseDaemon is not enabled");
+    if let Some(answer) = write.without_gate(&[Feature::KruiseDaemon]) {
+        return answer;
     }
     match write.old {
         Some(old) => update(write.object, old, write.version),

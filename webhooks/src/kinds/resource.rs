@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use planner::kinds::deletion_protection::{Kind, unknown_value};
 use planner::text::json_patch::Patch;
 use planner::text::verdict::{Denial, Verdict};
+use planner::workload::submitted::leaves_spec;
 use serde_json::value::RawValue;
 
 use crate::admission::Admission;
@@ -66,6 +67,21 @@ impl<'a> Write<'a> {
             old: request.old_object.filter(|_| request.operation == "UPDATE").map(RawValue::get),
             deadline,
         })
+    }
+
+    /// It changes only what lies beside the spec, such as labels and finalizers.
+    pub(crate) fn leaves_spec(&self) -> bool {
+        leaves_spec(self.object, self.old)
+    }
+
+    /// The answer while one of these gates is off: labels and finalizers of what is stored can still be changed, or it
+    /// could not go. `None` where all are on.
+    pub(crate) fn without_gate(&self, gates: &[Feature]) -> Option<Verdict> {
+        let off = gates.iter().find(|gate| !self.admission.gates.enabled(**gate))?;
+        if self.leaves_spec() {
+            return Some(Verdict::allow());
+        }
+        Some(Verdict::deny(403, format!("feature-gate {} is not enabled", off.name())))
     }
 }
 

@@ -5,7 +5,6 @@ use cluster::resource::distributed;
 use cluster::{ApiError, ErrorReason};
 use planner::kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
 use planner::text::verdict::Verdict;
-use planner::workload::submitted::leaves_spec;
 
 use super::resource::{ValidatedAt, Validation, Write};
 
@@ -21,11 +20,11 @@ pub(crate) const VALIDATION: Validation = Validation {
 async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
     // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
-    if leaves_spec(write.object, write.old) {
+    if write.leaves_spec() {
         return Verdict::allow();
     }
-    if !admission.gates.enabled(Feature::ResourceDistributionGate) {
-        return Verdict::deny(403, "feature-gate ResourceDistributionGate is not enabled");
+    if let Some(answer) = write.without_gate(&[Feature::ResourceDistributionGate]) {
+        return answer;
     }
     let world = admission.index.world();
     let mut review = match review(write.object, write.old, world.install_namespace()) {

@@ -11,7 +11,6 @@ use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
 use planner::kinds::workloadspread::validation::{Context, review, target};
 use planner::server::world::Watched;
 use planner::text::verdict::Verdict;
-use planner::workload::submitted::leaves_spec;
 use serde_json::Value;
 use tracing::warn;
 
@@ -35,11 +34,8 @@ pub(crate) const VALIDATION: Validation = Validation {
 /// Checks a WorkloadSpread against itself, its former self, the others of its namespace and its target.
 async fn validate(write: &Write<'_>) -> Verdict {
     let admission = write.admission;
-    if !admission.gates.enabled(Feature::WorkloadSpread) {
-        // What lies beside the spec can be changed: finalizers above all, or the object could never go.
-        let is_harmless = leaves_spec(write.object, write.old);
-        let refused = Verdict::deny(403, "feature-gate WorkloadSpread is not enabled");
-        return if is_harmless { Verdict::allow() } else { refused };
+    if let Some(answer) = write.without_gate(&[Feature::WorkloadSpread]) {
+        return answer;
     }
     if let Some(refused) =
         [Watched::WorkloadSpread, Watched::ConfigMap].into_iter().find_map(|kind| admission.not_loaded(kind))

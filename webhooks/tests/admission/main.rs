@@ -7,6 +7,7 @@ mod disruptions;
 mod early_answers;
 mod fuzz;
 mod http_contract;
+mod images;
 mod panics;
 mod pod_steps;
 mod pods;

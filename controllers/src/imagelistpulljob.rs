@@ -1,0 +1,256 @@
+//! Controller `imagelistpulljob-controller`: an ImagePullJob for each image of an ImageListPullJob
+//! (docs/behaviour/images.md#the-controller-of-imagelistpulljobs). What to do is decided by
+//! `planner::kinds::imagelistpulljob`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob, KIND, PLURAL};
+use cluster::events::about_in;
+use cluster::resource::{Path, Resource};
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, PatchKind, deletion};
+use cluster::{ApiError, Retry};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::imagelistpulljob::plan::{Plan, plan};
+use planner::kinds::imagepulljob::Job;
+use planner::workload::event::Event;
+use planner::workload::seen::Seen;
+use tokio::sync::mpsc;
+
+use crate::images::{Images, JobGroup, PULL_JOBS, Paces};
+use crate::workload::events::{self, Teller};
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
+
+const NAME: &str = "imagelistpulljob-controller";
+const LISTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before a list is looked at again that had changed when it was to be written to.
+const SOON: Duration = Duration::from_secs(1);
+
+impl Kept for ImageListPullJob {
+    type Group = ();
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.metadata.namespace,
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
+    }
+}
+
+impl Readable for ImageListPullJob {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+struct Controller {
+    client: Client,
+    lists: Store<ImageListPullJob>,
+    images: Arc<Images>,
+    paces: Paces,
+    teller: Teller,
+}
+
+/// Reconciles ImageListPullJobs. Ends never.
+pub(crate) async fn run(context: Context, images: Arc<Images>) {
+    let (teller, told) = events::teller("Reconcile");
+    let controller = Arc::new(Controller {
+        client: context.client.clone(),
+        lists: Store::default(),
+        images: images.clone(),
+        paces: Paces::default(),
+        teller: teller.clone(),
+    });
+    context.metrics.caches.count(NAME, KIND, &controller, |all| all.lists.len());
+    let (sender, keys) = mpsc::unbounded_channel();
+    let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
+    let work = async {
+        tokio::join!(controller.lists.synced(), images.jobs.synced());
+        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
+    };
+    let everywhere = Api::<WatchedObject>::all_with(context.client.clone(), &LISTS.api_resource());
+    tokio::join!(
+        follow(everywhere, Config::default(), &controller.lists),
+        triggers::forward(controller.lists.subscribe(), sender.clone(), of_list),
+        triggers::forward(images.jobs.subscribe(), sender, of_job),
+        work,
+    );
+}
+
+/// A list that is new, is gone, or says something else.
+fn of_list(change: &Change<ImageListPullJob>) -> Option<(Key, Duration)> {
+    let said = |list: &Arc<ImageListPullJob>| {
+        let metadata = &list.metadata;
+        (
+            metadata.uid.clone(),
+            metadata.generation,
+            metadata.deletion_timestamp.clone(),
+            list.status.completion_time.clone(),
+        )
+    };
+    let news = change.old.as_ref().map(said) != change.new.as_ref().map(said);
+    news.then(|| change.states().next().map(|list| (list.key(), Duration::ZERO))).flatten()
+}
+
+/// The list whose job changed.
+fn of_job(change: &Change<Job>) -> Option<(Key, Duration)> {
+    let job = change.states().next()?;
+    let metadata = &job.object.metadata;
+    let owner =
+        metadata.controller().filter(|owner| owner.kind == KIND && owner.group() == api::APPS_GROUP)?;
+    Some(((metadata.namespace.clone(), owner.name.clone()), Duration::ZERO))
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let Some(list) = self.lists.get(key) else {
+            self.paces.forget(key);
+            return Ok(Next::Done);
+        };
+        let plan = self.plan(&list);
+        let path = LISTS.namespaced(&key.0).name(&key.1);
+        if plan.expired {
+            return self.remove(&path, &list).await;
+        }
+        if let Some(label) = plan.label {
+            let done = self.write(&path, label).await?;
+            // The new version of the list is what the rest has to be planned on.
+            return Ok(Next::After(if done { Duration::ZERO } else { SOON }));
+        }
+        self.create(&list, plan.create).await?;
+        self.delete(&list, plan.delete).await?;
+        for (name, patch) in plan.relabel {
+            let path = PULL_JOBS.namespaced(&key.0).name(&name);
+            match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
+                Ok(text) => self.take_in(&text)?,
+                Err(error) if error.retry() == Retry::Now => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(status) = plan.status else { return Ok(plan.again.map_or(Next::Done, Next::After)) };
+        let is_urgent = status.contains("completionTime");
+        if let Some(wait) = self.paces.wait(key, is_urgent) {
+            return Ok(Next::After(wait));
+        }
+        let done = self.write(&path.subresource("status"), status).await?;
+        Ok(if done { plan.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) })
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.lists.get(key).map(|list| reference(&list))
+    }
+}
+
+impl Controller {
+    fn plan(&self, list: &ImageListPullJob) -> Plan {
+        let owned = self.images.jobs.group(&JobGroup::Owner(list.uid().into()));
+        let owned: Vec<_> = owned.iter().map(|job| &job.object).collect();
+        plan(list, &owned, now().now)
+    }
+
+    async fn remove(&self, path: &Path, list: &ImageListPullJob) -> Result<Next, ReconcileError> {
+        match write::delete(&self.client, path, deletion(list.uid(), None)).await {
+            Err(error) if error.retry() != Retry::Now => Err(error.into()),
+            _ => Ok(Next::Done),
+        }
+    }
+
+    /// Patches the list; false where it was in another state.
+    async fn write(&self, path: &Path, patch: String) -> Result<bool, ReconcileError> {
+        match write::patch(&self.client, path, PatchKind::Merge, patch).await {
+            Ok(text) => {
+                self.lists.written(ImageListPullJob::read(&text).map_err(ReconcileError::of_object(KIND))?);
+                Ok(true)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn take_in(&self, text: &str) -> Result<(), ReconcileError> {
+        self.images.jobs.written(Job::read(text).map_err(ReconcileError::of_object(PULL_JOBS.kind))?);
+        Ok(())
+    }
+
+    /// Creates jobs in batches that grow, so that what is refused costs few requests; the first error ends it.
+    async fn create(&self, list: &ImageListPullJob, jobs: Vec<String>) -> Result<(), ReconcileError> {
+        let (count, path) = (jobs.len(), PULL_JOBS.namespaced(list.namespace()));
+        let (mut rest, mut size) = (jobs.as_slice(), 1_usize);
+        while !rest.is_empty() {
+            let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+            let created =
+                join_all(batch.iter().map(|job| write::create(&self.client, &path, job.clone()))).await;
+            let mut failed: Option<ApiError> = None;
+            for created in created {
+                match created {
+                    Ok(text) => self.take_in(&text)?,
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            if let Some(error) = failed {
+                if error.retry() != Retry::Never {
+                    let message = format!("Failed to create ImagePullJob: {error}");
+                    self.tell(list, Event { warning: true, reason: "FailedCreate", message });
+                }
+                return Err(error.into());
+            }
+            (rest, size) = (behind, size.saturating_mul(2));
+        }
+        self.tell_all(list, "Successful create ImagePullJob", "Create", count);
+        Ok(())
+    }
+
+    async fn delete(&self, list: &ImageListPullJob, jobs: Vec<Seen>) -> Result<(), ReconcileError> {
+        let count = jobs.len();
+        for seen in jobs {
+            let path = PULL_JOBS.namespaced(list.namespace()).name(&seen.name);
+            match write::delete(&self.client, &path, deletion(&seen.uid, None)).await {
+                // The answer is the job as it ends, where something holds it.
+                Ok(text) => {
+                    match Job::read(&text).ok().filter(|job| job.object.metadata.deletion_timestamp.is_some())
+                    {
+                        Some(job) => self.images.jobs.written(job),
+                        None => {
+                            let key = (list.namespace().to_owned(), seen.name);
+                            self.images.jobs.deleted(&key, &seen.resource_version);
+                        }
+                    }
+                }
+                Err(error) if error.retry() == Retry::Now => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.tell_all(list, "Successful delete ImagePullJob", "Delete", count);
+        Ok(())
+    }
+
+    /// Tells that a whole batch succeeded.
+    fn tell_all(&self, list: &ImageListPullJob, reason: &'static str, verb: &str, count: usize) {
+        if count > 0 {
+            self.tell(
+                list,
+                Event { warning: false, reason, message: format!("{verb} {count} ImagePullJob") },
+            );
+        }
+    }
+
+    fn tell(&self, list: &ImageListPullJob, event: Event) {
+        self.teller.tell(reference(list), event);
+    }
+}
+
+fn reference(list: &ImageListPullJob) -> ObjectReference {
+    about_in(list.namespace(), API_VERSION, KIND, list.name(), list.uid())
+}

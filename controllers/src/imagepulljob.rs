@@ -1,0 +1,416 @@
+//! Controller `imagepulljob-controller`: hands the tasks of ImagePullJobs to the NodeImages of their nodes, and counts
+//! what becomes of them (docs/behaviour/images.md#the-controller-of-imagepulljobs). It runs with feature gate
+//! `ImagePullJobGate`. What to do is decided by `planner::kinds::imagepulljob`.
+//!
+//! ```text
+//!   ImagePullJobs -------.
+//!   NodeImages -----------+--(old, new)--> triggers --keys--> queue
+//!   Pods, Secrets -------'
+//!   reconcile: copies of Secrets --> look at the nodes --> tasks, many at a time --> status, seldom
+//! ```
+//!
+//! To look at the nodes of a job takes time for each of them. After that a job rests for a multiple of the time, so that
+//! many NodeImages that change cost a small, constant share of the time and not their square.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::kinds::cloneset;
+use api::kinds::imagepulljob::{API_VERSION, KIND};
+use api::kinds::nodeimage::{NodeImage, PullSecret};
+use cluster::Retry;
+use cluster::events::about_in;
+use cluster::resource::{Path, Resource, SECRETS};
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, PatchKind, deletion};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::imagepulljob::progress::{
+    Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of,
+};
+use planner::kinds::imagepulljob::task::hand_out;
+use planner::kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
+use planner::pod::observed::ObservedPod;
+use planner::workload::event::Event;
+use planner::workload::update_order::UpdateOrder;
+use tokio::sync::mpsc;
+
+use crate::images::{Images, JobGroup, NODE_IMAGES, NodeGroup, PULL_JOBS, Paces};
+use crate::workload::course::{Courses, CpuTime};
+use crate::workload::events::{self, Teller};
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Kept};
+use crate::workload::stores::Stores;
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
+
+mod secrets;
+#[cfg(test)]
+mod tests;
+
+const NAME: &str = "imagepulljob-controller";
+/// NodeImages that are written to at a time.
+const AT_ONCE: usize = 16;
+/// How often a NodeImage is looked at that changes while it is written to.
+const ATTEMPTS: usize = 3;
+/// Pause before a job is looked at again that had changed when it was to be written to.
+const SOON: Duration = Duration::from_secs(1);
+/// Pause before nodes are looked at again that have too many images.
+const FULL: Duration = Duration::from_secs(60);
+
+struct Controller {
+    client: Client,
+    images: Arc<Images>,
+    stores: Arc<Stores>,
+    context: Context,
+    courses: Courses,
+    paces: Paces,
+    memories: Mutex<HashMap<Key, Memory>>,
+    /// Secrets are copied for one job at a time, so that others share the copies.
+    copying: tokio::sync::Mutex<()>,
+    teller: Teller,
+}
+
+/// What is remembered of a job. Losing it costs some requests.
+#[derive(Default)]
+struct Memory {
+    /// The references to its Secrets, once they are copied.
+    secrets: Option<Vec<PullSecret>>,
+    /// How often one of its Secrets has changed.
+    round: u64,
+    /// The Secrets of which it was told that they are not there.
+    missing: BTreeSet<String>,
+    /// In which order its workload updates Pods.
+    order: Option<UpdateOrder>,
+}
+
+/// Reconciles ImagePullJobs. Ends never.
+pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
+    let (teller, told) = events::teller("PullImage");
+    let controller =
+        Arc::new(Controller::new(context.clone(), images.clone(), stores.clone(), teller.clone()));
+    let (sender, keys) = mpsc::unbounded_channel();
+    let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
+    let work = async {
+        tokio::join!(images.nodes.synced(), images.jobs.synced(), images.copies.synced());
+        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
+    };
+    let light = cluster::client::metadata_only(context.client.clone());
+    let all_secrets = Api::<WatchedObject>::all_with(light, &SECRETS.api_resource());
+    let secrets = secrets::Changes { controller: controller.clone(), keys: sender.clone() };
+    tokio::join!(
+        triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
+        triggers::forward(images.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
+        triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
+        follow(all_secrets, Config::default(), &secrets),
+        work,
+    );
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let Some(job) = self.images.jobs.get(key) else {
+            self.forget(key);
+            return Ok(Next::Done);
+        };
+        let course = job.word();
+        if let Some(rest) = self.courses.rest(&course) {
+            return Ok(Next::After(rest));
+        }
+        let next = match stage(&job, now().now) {
+            Stage::Running => self.advance(key, &job).await,
+            Stage::Ending => self.finish(key, &job).await.map(|()| Next::Done),
+            Stage::Completed(left) => match self.finish(key, &job).await {
+                Ok(()) => self.expire(&job, left).await,
+                Err(error) => Err(error),
+            },
+        };
+        match &next {
+            Ok(_) => self.courses.succeeded(&course),
+            Err(_) => self.courses.failed(&course),
+        }
+        next
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.images.jobs.get(key).map(|job| reference(&job))
+    }
+
+    fn panicked(&self, key: &Key) {
+        self.courses.failed(&format!("{}/{}", key.0, key.1));
+    }
+}
+
+impl Controller {
+    fn new(context: Context, images: Arc<Images>, stores: Arc<Stores>, teller: Teller) -> Self {
+        Self {
+            client: context.client.clone(),
+            images,
+            stores,
+            context,
+            courses: Courses::default(),
+            paces: Paces::default(),
+            memories: Mutex::default(),
+            copying: tokio::sync::Mutex::default(),
+            teller,
+        }
+    }
+
+    /// A job that is new, is gone, or says something else.
+    fn of_job(&self, change: &Change<Job>) -> Option<(Key, Duration)> {
+        let said = |job: &Arc<Job>| (job.uid().to_owned(), job.object.metadata.generation, job.is_active());
+        let job = change.states().last()?;
+        if change.old.as_ref().map(said) == change.new.as_ref().map(said) {
+            return None;
+        }
+        self.courses.wake(&job.word());
+        Some((job.key(), Duration::ZERO))
+    }
+
+    /// The jobs to which the change of a NodeImage matters.
+    fn of_node(&self, change: &Change<NodeImage>) -> Vec<(Key, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let mut keys = BTreeSet::new();
+        if trigger::changes_sets(old, new) {
+            let active = self.images.jobs.group(&JobGroup::Active);
+            keys.extend(active.iter().filter(|job| trigger::concerns(job, old, new)).map(|job| job.key()));
+        }
+        if let (Some(old), Some(new)) = (old, new) {
+            for image in trigger::changed_images(old, new) {
+                let jobs = self.images.jobs.group(&JobGroup::Image(image.into()));
+                keys.extend(jobs.iter().filter(|job| trigger::is_about(job, old, new)).map(|job| job.key()));
+            }
+        }
+        keys.into_iter().map(|key| (key, Duration::ZERO)).collect()
+    }
+
+    /// The jobs to whose nodes a Pod leads, or led.
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
+        let Some(pod) = change.states().next() else { return Vec::new() };
+        let mut jobs = self.images.jobs.group(&JobGroup::Pods((*pod.metadata.namespace).into()));
+        jobs.retain(|job| trigger::concerns_by_pod(job, change.old.as_deref(), change.new.as_deref()));
+        jobs.iter().map(|job| (job.key(), Duration::ZERO)).collect()
+    }
+
+    /// Does something with what is remembered of a job.
+    fn memory<T>(&self, key: &Key, work: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        work(memories.entry(key.clone()).or_default())
+    }
+
+    fn forget(&self, key: &Key) {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.courses.forget(&format!("{}/{}", key.0, key.1));
+        self.paces.forget(key);
+        self.stores.pods.leave(KIND, key);
+    }
+
+    /// Releases what a job that is over holds.
+    async fn finish(&self, key: &Key, job: &Job) -> Result<(), ReconcileError> {
+        self.forget(key);
+        let Some(patch) = job.with_finalizer(false) else { return Ok(()) };
+        self.release_secrets(job).await?;
+        self.write(&path_of(job), patch).await.map(drop)
+    }
+
+    async fn expire(&self, job: &Job, left: Option<Duration>) -> Result<Next, ReconcileError> {
+        match left {
+            None => Ok(Next::Done),
+            Some(left) if !left.is_zero() => Ok(Next::After(left)),
+            Some(_) => match write::delete(&self.client, &path_of(job), deletion(job.uid(), None)).await {
+                Err(error) if error.retry() != Retry::Now => Err(error.into()),
+                _ => Ok(Next::Done),
+            },
+        }
+    }
+
+    /// Brings a running job on.
+    async fn advance(&self, key: &Key, job: &Job) -> Result<Next, ReconcileError> {
+        if let Some(patch) = job.with_finalizer(true)
+            && !self.write(&path_of(job), patch).await?
+        {
+            return Ok(Next::After(SOON));
+        }
+        self.find_pods(key, job).await?;
+        let secrets = self.secrets(key, job).await?;
+        let time = CpuTime::begin();
+        let nodes = self.nodes(key, job);
+        let look = Look::at(job, &nodes);
+        let is_overdue = is_overdue(job, &look, now().now);
+        let due = due(job, &look, &secrets);
+        self.courses.plan_took(&job.word(), time.taken());
+        let served = if is_overdue { Ok(()) } else { self.serve(job, &due, &secrets).await };
+        let next = self.write_status(key).await?;
+        served?;
+        let full = (due.full > 0).then_some(FULL);
+        Ok(next
+            .into_iter()
+            .chain(next_look(job, now().now))
+            .chain(full)
+            .min()
+            .map_or(Next::Done, Next::After))
+    }
+
+    /// Has the Pods kept that a job asks for, and finds out in which order they are updated.
+    async fn find_pods(&self, key: &Key, job: &Job) -> Result<(), ReconcileError> {
+        let Nodes::OfPods(_) = job.nodes else { return Ok(()) };
+        self.stores.pods.want(KIND, key);
+        self.stores.pods.complete(&self.client, &key.0).await?;
+        if self.memory(key, |memory| memory.order.is_some()) {
+            return Ok(());
+        }
+        let owner = job.object.metadata.controller();
+        let owner = owner.filter(|owner| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP);
+        let order = match owner {
+            None => UpdateOrder::default(),
+            Some(owner) => {
+                let sets = Resource::new(cloneset::API_VERSION, cloneset::PLURAL, cloneset::KIND);
+                let set = write::get(&self.client, &sets.namespaced(&key.0).name(&owner.name)).await?;
+                let order = set.map(|set| order_of_updates(&set)).transpose();
+                order.map_err(ReconcileError::of_object(cloneset::KIND))?.unwrap_or_default()
+            }
+        };
+        self.memory(key, |memory| memory.order = Some(order));
+        Ok(())
+    }
+
+    /// The NodeImages of a job, in the order in which they are served.
+    fn nodes(&self, key: &Key, job: &Job) -> Vec<Arc<NodeImage>> {
+        let named = |name: &String| self.images.nodes.get(&(String::new(), name.clone()));
+        let mut nodes: Vec<Arc<NodeImage>> = match &job.nodes {
+            Nodes::Named(names) => names.iter().filter_map(named).collect(),
+            Nodes::OfPods(_) => {
+                let pods = self.stores.pods.of_namespace(&key.0);
+                let order = self.memory(key, |memory| memory.order.clone()).unwrap_or_default();
+                job.nodes_of(&pods, &order).iter().filter_map(named).collect()
+            }
+            Nodes::All | Nodes::Labelled(_) => {
+                let mut all = self.images.nodes.group(&NodeGroup::All);
+                all.retain(|node| job.nodes.include(node).unwrap_or_default());
+                all.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+                all
+            }
+        };
+        nodes.retain(|node| node.metadata.deletion_timestamp.is_none());
+        nodes
+    }
+
+    /// Writes to the nodes that are due, many at a time. One that fails stops no other: the next one takes its turn.
+    async fn serve(&self, job: &Job, due: &Due<'_>, secrets: &[PullSecret]) -> Result<(), ReconcileError> {
+        if due.full > 0 {
+            let message = format!("{} nodes have as many images as they may have", due.full);
+            self.tell(job, Event { warning: true, reason: "TooManyImages", message });
+        }
+        let (mut free, mut failed) = (due.free, Vec::new());
+        let (mut lacking, mut waiting) = (due.lacking.as_slice(), due.waiting.as_slice());
+        loop {
+            let is_new = lacking.is_empty();
+            let (list, most) = if is_new { (&mut waiting, free) } else { (&mut lacking, AT_ONCE) };
+            let size = most.min(AT_ONCE).min(list.len());
+            let (batch, behind) = list.split_at_checked(size).unwrap_or_default();
+            *list = behind;
+            if batch.is_empty() {
+                break;
+            }
+            let done = join_all(batch.iter().map(|node| self.hand_out(job, node, secrets))).await;
+            for (node, done) in batch.iter().zip(done) {
+                match done {
+                    Ok(()) => free = free.saturating_sub(usize::from(is_new)),
+                    Err(error) if error.retry() == Retry::WhenHealthy => return Err(error),
+                    Err(error) => failed.push(format!("{}: {error}", node.name())),
+                }
+            }
+        }
+        match failed.first().cloned() {
+            Some(first) => Err(ReconcileError::Nodes { failed: failed.len(), first }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives one node its task, on the state that it has by now.
+    async fn hand_out(
+        &self,
+        job: &Job,
+        node: &NodeImage,
+        secrets: &[PullSecret],
+    ) -> Result<(), ReconcileError> {
+        let path = NODE_IMAGES.all().name(node.name());
+        let mut newer: Option<NodeImage> = None;
+        for _ in 0..ATTEMPTS {
+            let present = newer.as_ref().unwrap_or(node);
+            let ttl = self.context.settings.task_ttl_seconds;
+            // One that has become full meanwhile is told of the next time.
+            let Ok(Some(patch)) = hand_out(job, present, secrets, ttl, now()) else { return Ok(()) };
+            match write::patch(&self.client, &path, PatchKind::Json, patch).await {
+                Ok(text) => {
+                    self.images.nodes.written(read_node(&text)?);
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() => {
+                    let Some(text) = write::get(&self.client, &path).await? else { return Ok(()) };
+                    let found = read_node(&text)?;
+                    self.images.nodes.found(found.clone());
+                    newer = Some(found);
+                }
+                Err(error) if error.retry() == Retry::Now => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ReconcileError::Action(format!("NodeImage {} changes all the time", node.name())))
+    }
+
+    /// Writes the status, as it is after what was handed out; gives when to do so where it has to wait.
+    async fn write_status(&self, key: &Key) -> Result<Option<Duration>, ReconcileError> {
+        let Some(job) = self.images.jobs.get(key).filter(|job| job.is_active()) else { return Ok(None) };
+        let (status, patch) = {
+            let nodes = self.nodes(key, &job);
+            let status = status_of(&job, &Look::at(&job, &nodes), now().now);
+            let patch = patch(&job, &status);
+            (status, patch)
+        };
+        let Some(patch) = patch else { return Ok(None) };
+        if let Some(wait) = self.paces.wait(key, status.completion_time.is_some()) {
+            return Ok(Some(wait));
+        }
+        let done = self.write(&path_of(&job).subresource("status"), patch).await?;
+        Ok((!done).then_some(SOON))
+    }
+
+    /// Patches a job; false where it was in another state.
+    async fn write(&self, path: &Path, patch: String) -> Result<bool, ReconcileError> {
+        match write::patch(&self.client, path, PatchKind::Merge, patch).await {
+            Ok(text) => {
+                // The answer to the last finalizer's end is the job as it was.
+                let job = Job::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                if job.object.metadata.deletion_timestamp.is_none() {
+                    self.images.jobs.written(job);
+                }
+                Ok(true)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tell(&self, job: &Job, event: Event) {
+        self.teller.tell(reference(job), event);
+    }
+}
+
+fn read_node(text: &str) -> Result<NodeImage, ReconcileError> {
+    NodeImage::read(text).map_err(ReconcileError::of_object(NODE_IMAGES.kind))
+}
+
+fn path_of(job: &Job) -> Path {
+    PULL_JOBS.namespaced(job.namespace()).name(job.name())
+}
+
+fn reference(job: &Job) -> ObjectReference {
+    about_in(job.namespace(), API_VERSION, KIND, job.name(), job.uid())
+}

@@ -1,0 +1,152 @@
+//! Pull Secrets: copied to where the agents of the nodes may read them, and released in the end
+//! (docs/behaviour/images.md#pull-secrets). Of all Secrets only names are watched; contents are read when they are
+//! copied.
+
+use std::sync::Arc;
+
+use api::kinds::nodeimage::PullSecret;
+use cluster::resource::{Path, SECRETS};
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, PatchKind, deletion};
+use cluster::{ErrorReason, Retry};
+use planner::kinds::imagepulljob::Job;
+use planner::kinds::imagepulljob::copies::{self, Copy, Release, source};
+use planner::workload::event::Event;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Controller;
+use crate::images::{CopyGroup, JobGroup};
+use crate::workload::store::Kept;
+use crate::workload::store::follow::{Readable, Sink};
+use crate::{ReconcileError, now};
+
+/// Wakes the jobs whose Secrets are new or change.
+pub(super) struct Changes {
+    pub(super) controller: Arc<Controller>,
+    pub(super) keys: UnboundedSender<Key>,
+}
+
+impl Sink for Changes {
+    fn list_begins(&self) {}
+
+    fn see(&self, object: WatchedObject) {
+        let (namespace, name) = object.key();
+        for job in self.controller.images.jobs.group(&JobGroup::Secret(format!("{namespace}/{name}").into()))
+        {
+            self.controller.memory(&job.key(), |memory| {
+                memory.secrets = None;
+                memory.round += 1;
+            });
+            // The receiver ends with the controller.
+            drop(self.keys.send(job.key()));
+        }
+    }
+
+    fn gone(&self, _object: &WatchedObject) {}
+
+    fn list_ends(&self) {}
+}
+
+impl Controller {
+    /// References to the Secrets of a job. One that is not there is told of once, and left out.
+    pub(super) async fn secrets(&self, key: &Key, job: &Job) -> Result<Vec<PullSecret>, ReconcileError> {
+        let names = &job.object.spec.pull_secrets;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        if key.0 == self.context.settings.config_namespace {
+            return Ok(copies::own_references(job));
+        }
+        let (known, round) = self.memory(key, |memory| (memory.secrets.clone(), memory.round));
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.copying.lock().await;
+        let mut references = Vec::new();
+        for name in names {
+            match self.copy(job, name).await? {
+                Some(copy) => references.push(copy.reference()),
+                None if self.memory(key, |memory| memory.missing.insert(name.clone())) => {
+                    let message = format!("Secret {name} is not found: the image is pulled without it");
+                    self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
+                }
+                None => {}
+            }
+        }
+        self.memory(key, |memory| {
+            // A Secret that changed meanwhile is looked at again.
+            if memory.round == round {
+                memory.secrets = Some(references.clone());
+            }
+        });
+        Ok(references)
+    }
+
+    /// The copy of a Secret, made or brought up to date; `None` where there is no such Secret.
+    async fn copy(&self, job: &Job, name: &str) -> Result<Option<Copy>, ReconcileError> {
+        let from = SECRETS.namespaced(job.namespace()).name(name);
+        let Some(text) = write::get(&self.client, &from).await? else { return Ok(None) };
+        let secret = ReconcileError::of_object(SECRETS.kind);
+        let namespace = &self.context.settings.config_namespace;
+        let source = source(job, name);
+        let known = self.images.copies.group(&CopyGroup::Source(source.as_str().into()));
+        if let Some(known) = copies::choose(job, &source, &known) {
+            let path = self.path_of_copy(known);
+            match write::get(&self.client, &path).await? {
+                Some(stored) => {
+                    let stored = match copies::refresh(job, &stored, &text).map_err(&secret)? {
+                        None => stored,
+                        Some(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await?,
+                    };
+                    return self.take_in(&stored).map(Some);
+                }
+                None => self.images.copies.deleted(&known.key(), known.resource_version()),
+            }
+        }
+        let copy = copies::create(job, &text, namespace, now()).map_err(secret)?;
+        match write::create(&self.client, &SECRETS.namespaced(namespace), copy).await {
+            Ok(stored) => self.take_in(&stored).map(Some),
+            // It may be made anew: the job is not over.
+            Err(error) if error.reason() == ErrorReason::NamespaceTerminating => {
+                Err(ReconcileError::Action(format!("namespace({namespace}) is being deleted")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes a job that is over out of the users of its copies; those that nobody uses any more go.
+    pub(super) async fn release_secrets(&self, job: &Job) -> Result<(), ReconcileError> {
+        let _one_at_a_time = self.copying.lock().await;
+        for copy in self.images.copies.group(&CopyGroup::User(job.word().into())) {
+            let path = self.path_of_copy(&copy);
+            let released = match copies::release(&copy, job) {
+                Release::Delete => {
+                    let options = deletion(copy.uid(), Some(copy.resource_version()));
+                    let deleted = write::delete(&self.client, &path, options).await;
+                    deleted.map(|_| self.images.copies.deleted(&copy.key(), copy.resource_version()))
+                }
+                Release::Patch(patch) => {
+                    let patched = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
+                    patched.map(|text| drop(self.take_in(&text)))
+                }
+            };
+            match released {
+                // Nothing is left to release where the copy, or its whole namespace, is gone.
+                Err(error) if error.reason() == ErrorReason::NotFound => {}
+                Err(error) if error.retry() == Retry::Never => {}
+                released => released?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&self, text: &str) -> Result<Copy, ReconcileError> {
+        let copy = <Copy as Readable>::read(text).map_err(ReconcileError::of_object(SECRETS.kind))?;
+        self.images.copies.written(copy.clone());
+        Ok(copy)
+    }
+
+    fn path_of_copy(&self, copy: &Copy) -> Path {
+        SECRETS.namespaced(copy.namespace()).name(copy.name())
+    }
+}

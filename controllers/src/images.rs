@@ -1,0 +1,234 @@
+//! What the controllers of images share: the NodeImages, the ImagePullJobs and the copies of pull Secrets, each kind
+//! watched once (docs/behaviour/images.md).
+//!
+//! ```text
+//!   Nodes ------------> nodeimage        one NodeImage for each Node; what is over leaves it
+//!   ImagePullJobs ----> imagepulljob     hands tasks to NodeImages, counts, copies pull Secrets
+//!   ImageListPullJobs > imagelistpulljob one ImagePullJob for each image
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::kinds::imagepulljob;
+use api::kinds::nodeimage::{self, NodeImage};
+use cluster::client::metadata_only;
+use cluster::resource::{Resource, SECRETS};
+use cluster::watched::{Key, WatchedObject};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::imagepulljob::copies::{self, Copy};
+use planner::kinds::imagepulljob::{Job, Nodes};
+use planner::workload::image_task;
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Identity, Kept, Store};
+
+pub(crate) const NODE_IMAGES: Resource<'_> =
+    Resource::new(nodeimage::API_VERSION, nodeimage::PLURAL, nodeimage::KIND);
+pub(crate) const PULL_JOBS: Resource<'_> =
+    Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
+/// How often the status of one job is written at most.
+const PACE: Duration = Duration::from_secs(3);
+
+/// What NodeImages are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NodeGroup {
+    /// All of them.
+    All,
+    /// The UID of an owner of a task.
+    Owner(Box<str>),
+}
+
+impl Kept for NodeImage {
+    type Group = NodeGroup;
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: "",
+            name: &self.metadata.name,
+            uid: &self.metadata.uid,
+            resource_version: &self.metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<NodeGroup> {
+        let owners = image_task::owners(self).map(|owner| NodeGroup::Owner(owner.uid.as_str().into()));
+        std::iter::once(NodeGroup::All).chain(owners).collect()
+    }
+}
+
+impl Readable for NodeImage {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        let mut node: Self = serde_json::from_str(json)?;
+        // Thousands of them are kept, and nobody reads these.
+        node.metadata.annotations.clear();
+        Ok(node)
+    }
+}
+
+/// What ImagePullJobs are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum JobGroup {
+    /// Those that have still something to do.
+    Active,
+    /// Of those, the ones for images of this name.
+    Image(Box<str>),
+    /// Of those, the ones for the nodes of Pods of this namespace.
+    Pods(Box<str>),
+    /// Of those, the ones that pull with this Secret, by namespace and name in one word.
+    Secret(Box<str>),
+    /// The UID of the controller.
+    Owner(Box<str>),
+}
+
+impl Kept for Job {
+    type Group = JobGroup;
+
+    fn identity(&self) -> Identity<'_> {
+        let metadata = &self.object.metadata;
+        Identity {
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            resource_version: &metadata.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<JobGroup> {
+        let owner = self.object.metadata.controller();
+        let mut groups: Vec<JobGroup> =
+            owner.map(|owner| JobGroup::Owner(owner.uid.as_str().into())).into_iter().collect();
+        if self.is_active() {
+            groups.extend([JobGroup::Active, JobGroup::Image(self.image.name.as_str().into())]);
+            if let Nodes::OfPods(_) = self.nodes {
+                groups.push(JobGroup::Pods(self.object.metadata.namespace.as_str().into()));
+            }
+            let secrets = self.object.spec.pull_secrets.iter();
+            groups.extend(secrets.map(|name| JobGroup::Secret(copies::source(self, name).into())));
+        }
+        groups
+    }
+}
+
+impl Readable for Job {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
+    }
+}
+
+/// What Secrets of the agents are found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CopyGroup {
+    /// Namespace and name of the source.
+    Source(Box<str>),
+    /// Namespace and name of a job that uses it.
+    User(Box<str>),
+}
+
+impl Kept for Copy {
+    type Group = CopyGroup;
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            namespace: &self.namespace,
+            name: &self.seen.name,
+            uid: &self.seen.uid,
+            resource_version: &self.seen.resource_version,
+        }
+    }
+
+    fn groups(&self) -> Vec<CopyGroup> {
+        let users = self.users.iter().map(|user| CopyGroup::User(user.as_str().into()));
+        users.chain([CopyGroup::Source(self.source.as_str().into())]).collect()
+    }
+}
+
+impl Readable for Copy {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        Self::read(json)
+    }
+}
+
+/// What is watched for the controllers of images.
+#[derive(Default)]
+pub(crate) struct Images {
+    pub(crate) nodes: Store<NodeImage>,
+    pub(crate) jobs: Store<Job>,
+    /// The Secrets that agents may read, without their content.
+    pub(crate) copies: Store<Copy>,
+}
+
+impl Images {
+    /// Has what they hold counted.
+    pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
+        let caches = &metrics.caches;
+        caches.count("nodeimages", nodeimage::KIND, self, |all| all.nodes.len());
+        caches.count("imagepulljobs", imagepulljob::KIND, self, |all| all.jobs.len());
+        caches.count("pull-secrets", SECRETS.kind, self, |all| all.copies.len());
+    }
+}
+
+/// Keeps them current; the copies only where their namespace is given. Ends never.
+pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace: Option<String>) {
+    let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
+    let light = metadata_only(client.clone());
+    let copies = async {
+        if let Some(namespace) = &config_namespace {
+            let api = Api::<WatchedObject>::namespaced_with(light, namespace, &SECRETS.api_resource());
+            follow(api, Config::default(), &images.copies).await;
+        }
+    };
+    tokio::join!(
+        follow(all(NODE_IMAGES), Config::default(), &images.nodes),
+        follow(all(PULL_JOBS), Config::default(), &images.jobs),
+        copies,
+    );
+}
+
+/// When the status of each job was written, so that it is not written too often.
+#[derive(Default)]
+pub(crate) struct Paces(Mutex<HashMap<Key, Instant>>);
+
+impl Paces {
+    /// How long to wait before the status of a job may be written; `None` where it is written now. What is urgent does
+    /// not wait.
+    pub(crate) fn wait(&self, key: &Key, is_urgent: bool) -> Option<Duration> {
+        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = paces.get(key).map(|last| PACE.saturating_sub(last.elapsed()));
+        match last.filter(|left| !left.is_zero() && !is_urgent) {
+            Some(left) => Some(left),
+            None => {
+                paces.insert(key.clone(), Instant::now());
+                None
+            }
+        }
+    }
+
+    /// The job is over.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_is_written_at_most_once_in_three_seconds_unless_it_is_urgent() {
+        let paces = Paces::default();
+        let key = ("shop".to_owned(), "a".to_owned());
+        assert_eq!(paces.wait(&key, false), None);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(paces.wait(&key, false), Some(Duration::from_secs(2)));
+        assert_eq!(paces.wait(&key, true), None);
+        tokio::time::sleep(PACE).await;
+        assert_eq!(paces.wait(&key, false), None);
+        paces.forget(&key);
+        assert_eq!(paces.wait(&key, false), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! What the API server stores for an ImageListPullJob (docs/behaviour/images.md#defaults-of-imagelistpulljobs).
+
+use api::kinds::imagelistpulljob::KIND;
+
+use crate::text::json_patch::Patch;
+use crate::text::verdict::Denial;
+use crate::workload::image_pull;
+
+/// The operations that complete `object`. Whether the registry is asked is left to the job of each image.
+///
+/// # Errors
+/// Code 400 for what is no object.
+pub fn default(object: &str) -> Result<Patch, Denial> {
+    image_pull::default(object, KIND, |_, _| {})
+}

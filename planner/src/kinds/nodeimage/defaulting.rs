@@ -1,0 +1,111 @@
+//! What the API server stores for a NodeImage (docs/behaviour/images.md#defaults-of-nodeimages).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::pod::template::place::Place;
+use crate::text::json_patch::{self, Patch, Pointer};
+use crate::text::moment::rfc3339;
+use crate::text::verdict::Denial;
+use crate::workload::image_pull::{default_pull_policy, refused};
+
+/// The operations that complete `object`, a NodeImage in any version.
+///
+/// # Errors
+/// Code 400 for what is no object.
+pub fn default(object: &str, now: Timestamp) -> Result<Patch, Denial> {
+    let value: Value = serde_json::from_str(object).map_err(refused)?;
+    let mut patch = Patch::default();
+    let root = Place::new(&value, Pointer::root());
+    let Some(images) = root.child("spec").and_then(|spec| spec.child("images")) else { return Ok(patch) };
+    for name in images.value().as_object().into_iter().flat_map(|images| images.keys()) {
+        for tag in images.child(name).into_iter().flat_map(|image| image.list("tags")) {
+            tag.default_json("createdAt", &json_patch::string(&rfc3339(now)), &mut patch);
+            default_pull_policy(&tag, &mut patch);
+        }
+    }
+    sort(object, &mut patch)?;
+    Ok(patch)
+}
+
+/// Sorts the tags of each image, as they are after the patch.
+fn sort(object: &str, patch: &mut Patch) -> Result<(), Denial> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Lens<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        images: BTreeMap<String, Option<Image<'a>>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Image<'a> {
+        #[serde(borrow)]
+        tags: Option<Vec<&'a RawValue>>,
+    }
+    #[derive(Deserialize)]
+    struct Tag {
+        #[serde(default)]
+        tag: String,
+    }
+    let completed = json_patch::apply(object, patch).map_err(refused)?;
+    let lens: Lens<'_> = serde_json::from_str(&completed).map_err(refused)?;
+    for (name, image) in &lens.spec.images {
+        let key =
+            |raw: &&RawValue| serde_json::from_str::<Tag>(raw.get()).map(|tag| tag.tag).unwrap_or_default();
+        let tags = image.as_ref().and_then(|image| image.tags.as_deref()).unwrap_or_default();
+        if tags.is_sorted_by_key(key) {
+            continue;
+        }
+        let mut sorted = tags.to_vec();
+        sorted.sort_by_cached_key(key);
+        let texts: Vec<&str> = sorted.iter().map(|tag| tag.get()).collect();
+        let pointer = Pointer::from_escaped("/spec/images").key(name).key("tags");
+        patch.replace(pointer, format!("[{}]", texts.join(",")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn defaulted(object: &Value) -> Value {
+        let text = object.to_string();
+        let patch = default(&text, Timestamp::UNIX_EPOCH).unwrap();
+        serde_json::from_str(&json_patch::apply(&text, &patch).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn tags_are_completed_and_sorted() {
+        let object = json!({"spec": {"images": {"a/b": {"tags": [
+            {"tag": "b", "pullPolicy": {"timeoutSeconds": 5}},
+            {"tag": "a", "createdAt": "2026-01-01T00:00:00Z", "pullPolicy": {"backoffLimit": 0}},
+        ]}, "empty": {"tags": []}, "none": {}}}});
+        let after = defaulted(&object);
+        let tags = json!([
+            {"tag": "a", "createdAt": "2026-01-01T00:00:00Z", "pullPolicy": {"backoffLimit": 0, "timeoutSeconds": 600}},
+            {"tag": "b", "createdAt": "1970-01-01T00:00:00Z", "pullPolicy": {"timeoutSeconds": 5, "backoffLimit": 3}},
+        ]);
+        assert_eq!(after["spec"]["images"]["a/b"]["tags"], tags);
+        assert!(default(&after.to_string(), Timestamp::now()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_has_no_images_is_left_alone() {
+        for object in ["{}", r#"{"spec":null}"#, r#"{"spec":{}}"#, "[]"] {
+            assert!(default(object, Timestamp::UNIX_EPOCH).unwrap().is_empty(), "{object}");
+        }
+        assert_eq!(default("{", Timestamp::UNIX_EPOCH).unwrap_err().code, 400);
+    }
+}

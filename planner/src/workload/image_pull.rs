@@ -1,0 +1,177 @@
+//! What jobs that pull images ask for, one image or a list of them: defaults and checks of what both have
+//! (docs/behaviour/images.md#imagepulljob).
+
+use std::collections::BTreeSet;
+
+use api::kinds::imagepulljob::Spec;
+use api::kinds::shared::{CompletionPolicyType, IntOrString};
+use api::meta::LabelSelector;
+use serde_json::{Value, to_value};
+
+use crate::pod::template::metadata::validate_label_selector;
+use crate::pod::template::node::Node;
+use crate::pod::template::place::Place;
+use crate::text::field::{FieldPath, aggregate};
+use crate::text::image_reference::NamedImage;
+use crate::text::json_patch::{Patch, Pointer};
+use crate::text::selector::Selector;
+use crate::text::verdict::Denial;
+
+/// Seconds that one attempt may take, where nothing is said.
+pub const TIMEOUT_SECONDS: i32 = 600;
+/// How often a failed pull is tried again, where nothing is said.
+pub const BACKOFF_LIMIT: i32 = 3;
+/// Whether the registry is asked, where nothing is said.
+pub const IMAGE_PULL_POLICY: &str = "IfNotPresent";
+
+/// A refusal with code 400.
+pub fn refused(message: impl ToString) -> Denial {
+    Denial { code: 400, message: message.to_string() }
+}
+
+/// Defaults `object`, a job of kind `kind` in any version: `more` defaults what else is in its spec.
+///
+/// # Errors
+/// Code 400 for what is no object.
+pub(crate) fn default(
+    object: &str,
+    kind: &str,
+    more: impl FnOnce(&Place<'_>, &mut Patch),
+) -> Result<Patch, Denial> {
+    let value: Value = serde_json::from_str(object).map_err(refused)?;
+    if !value.is_object() {
+        return Err(refused(format!("{kind} must be a JSON object")));
+    }
+    let mut patch = Patch::default();
+    if let Some(spec) = Place::new(&value, Pointer::root()).child_or_new("spec", &mut patch) {
+        if let Some(policy) = spec.child_or_new("completionPolicy", &mut patch) {
+            policy.default_text("type", "Always", &mut patch);
+        }
+        default_pull_policy(&spec, &mut patch);
+        more(&spec, &mut patch);
+    }
+    Ok(patch)
+}
+
+/// Defaults the member `pullPolicy`.
+pub(crate) fn default_pull_policy(place: &Place<'_>, patch: &mut Patch) {
+    if let Some(policy) = place.child_or_new("pullPolicy", patch) {
+        policy.default_json("timeoutSeconds", &TIMEOUT_SECONDS.to_string(), patch);
+        policy.default_json("backoffLimit", &BACKOFF_LIMIT.to_string(), patch);
+    }
+}
+
+/// Fills in the defaults of a spec that was read.
+pub(crate) fn with_defaults(mut spec: Spec) -> Spec {
+    spec.completion_policy.kind.get_or_insert(CompletionPolicyType::Always);
+    spec.pull_policy.timeout_seconds.get_or_insert(TIMEOUT_SECONDS);
+    spec.pull_policy.backoff_limit.get_or_insert(BACKOFF_LIMIT);
+    if spec.image_pull_policy.is_empty() {
+        IMAGE_PULL_POLICY.clone_into(&mut spec.image_pull_policy);
+    }
+    spec
+}
+
+/// Whether the job never ends.
+pub fn is_endless(spec: &Spec) -> bool {
+    spec.completion_policy.kind == Some(CompletionPolicyType::Never)
+}
+
+/// Checks which nodes are meant.
+pub(crate) fn check_nodes(spec: &Spec) -> Result<(), Denial> {
+    if let Some(selector) = &spec.selector {
+        let labelled = !selector.match_labels.is_empty() || !selector.match_expressions.is_empty();
+        if labelled && !selector.names.is_empty() {
+            return Err(refused("can not set both names and labelSelector in this spec.selector"));
+        }
+        check_selector(&selector_of(selector))
+            .map_err(|error| refused(format!("invalid selector: {error}")))?;
+        let names: BTreeSet<&String> = selector.names.iter().collect();
+        if names.len() < selector.names.len() {
+            return Err(refused("duplicated name in selector names"));
+        }
+    }
+    if let Some(selector) = &spec.pod_selector {
+        if spec.selector.is_some() {
+            return Err(refused("can not set both selector and podSelector"));
+        }
+        check_selector(selector).map_err(|error| refused(format!("invalid podSelector: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The labels that nodes must have.
+pub(crate) fn selector_of(selector: &api::kinds::shared::ImagePullJobNodeSelector) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector.match_labels.clone()),
+        match_expressions: Some(selector.match_expressions.clone()),
+    }
+}
+
+fn check_selector(selector: &LabelSelector) -> Result<(), String> {
+    Selector::compile(selector).map_err(|error| error.to_string())?;
+    let value = to_value(selector).unwrap_or_default();
+    let mut errors = Vec::new();
+    validate_label_selector(&Node::new(&value, FieldPath::default()), true, &mut errors);
+    aggregate(&errors).map_or(Ok(()), Err)
+}
+
+/// Checks an image.
+pub(crate) fn check_image(image: &str) -> Result<(), Denial> {
+    let problem = NamedImage::parse(image).err();
+    problem.map_or(Ok(()), |error| Err(refused(format!("invalid image {image}: {error}"))))
+}
+
+/// Checks on how many nodes the job may pull at a time.
+pub(crate) fn check_parallelism(parallelism: Option<&IntOrString>) -> Result<(), Denial> {
+    let number = match parallelism {
+        None => return Ok(()),
+        Some(IntOrString::Int(number)) => i64::from(*number),
+        Some(IntOrString::String(text)) if text.ends_with('%') => {
+            return Err(refused("parallelism does not support percentage value"));
+        }
+        Some(IntOrString::String(text)) => text.parse::<i32>().map(i64::from).map_err(|_| {
+            let text = crate::text::json_patch::string(text);
+            let problem = format!("strconv.Atoi: parsing {text}: invalid syntax");
+            refused(format!("parallelism must be a valid integer: {problem}"))
+        })?,
+    };
+    if number < 0 { Err(refused("parallelism must be non-negative")) } else { Ok(()) }
+}
+
+/// Checks how often a pull is tried.
+pub(crate) fn check_pull_policy(spec: &Spec) -> Result<(), Denial> {
+    let policy = &spec.pull_policy;
+    let fields = [("timeoutSeconds", policy.timeout_seconds), ("backoffLimit", policy.backoff_limit)];
+    let negative = fields.into_iter().find(|(_, number)| number.is_some_and(|number| number < 0));
+    negative.map_or(Ok(()), |(field, _)| Err(refused(format!("pullPolicy.{field} must be non-negative"))))
+}
+
+/// Checks when the job is over. With `deadline`, the deadline must leave time for one attempt.
+pub(crate) fn check_completion(spec: &Spec, deadline: bool) -> Result<(), Denial> {
+    let policy = &spec.completion_policy;
+    match policy.kind.as_ref().unwrap_or(&CompletionPolicyType::Always) {
+        CompletionPolicyType::Always => {
+            let timeout = i64::from(spec.pull_policy.timeout_seconds.unwrap_or(TIMEOUT_SECONDS));
+            if deadline && policy.active_deadline_seconds.is_some_and(|deadline| timeout > deadline) {
+                return Err(refused(
+                    "completionPolicy.activeDeadlineSeconds must be greater than \
+                     pullPolicy.timeoutSeconds(default 600)",
+                ));
+            }
+            Ok(())
+        }
+        CompletionPolicyType::Never => {
+            if policy.active_deadline_seconds.is_some() || policy.ttl_seconds_after_finished.is_some() {
+                return Err(refused(
+                    "activeDeadlineSeconds and ttlSecondsAfterFinished can only work with Always \
+                     CompletionPolicyType",
+                ));
+            }
+            Ok(())
+        }
+        CompletionPolicyType::Other(kind) => {
+            Err(refused(format!("unknown type of completionPolicy: {kind}")))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! NodeImages, ImagePullJobs and ImageListPullJobs on one API server, whose nodes' agents the test plays
+//! (docs/behaviour/images.md#acceptance-scenarios).
+
+mod jobs;
+mod lists;
+mod nodes;
+mod page;
+mod secrets;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+use kit::builders::{Object, object};
+use kit::{ApiServer, wait_for};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::product::{self, Product};
+use crate::support::agents::Agents;
+use crate::support::{Site, Stored, call, create, in_use, message};
+
+const BETA: &str = "apps.kruise.io/v1beta1";
+const FINALIZER: &str = "apps.kruise.io/deletion-protection";
+const CONFIG: &str = "kruise-daemon-config";
+
+struct Place {
+    site: Site,
+    agents: Agents,
+}
+
+/// The API server with the program on it, once it reviews ImagePullJobs, and with agents.
+async fn place() -> &'static Place {
+    static PLACE: OnceCell<Place> = OnceCell::const_new();
+    PLACE
+        .get_or_init(async || {
+            let server = ApiServer::start(kit::Options::default()).await;
+            product::install(&server).await;
+            let options = product::Options::default()
+                .gates("ImagePullJobGate=true")
+                .argument("--nodeimage-creation-delay=0s")
+                .argument("--imagepulljob-workers=8");
+            let client = server.client();
+            // The chart makes it.
+            let (code, answer) = create(&client, object("v1", "Namespace", CONFIG), "").await;
+            assert!(matches!(code, 201 | 409), "{answer:#}");
+            let product = Product::serve(&server, options).await;
+            in_use(&server).await;
+            let wrong = object(BETA, "ImagePullJob", "probe").in_namespace("default");
+            let wrong = wrong.with("/spec", json!({"image": "A", "completionPolicy": {}})).build();
+            wait_for("ImagePullJobs to be reviewed", async || {
+                match create(&client, wrong.clone(), "?dryRun=All").await {
+                    (400, _) => Ok(()),
+                    (_, answer) => Err(answer),
+                }
+            })
+            .await;
+            let agents = Agents::start(client);
+            Place { site: Site { server, product }, agents }
+        })
+        .await
+}
+
+/// Nodes and a namespace that only one test uses.
+struct Town {
+    client: Client,
+    /// The namespace, and the label `town` of its nodes.
+    name: String,
+}
+
+impl Town {
+    /// A namespace and ready nodes that have NodeImages, with these ends of their names.
+    async fn open(prefix: &str, nodes: &[&str]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let server = &place().await.site.server;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let town =
+            Self { client: server.client(), name: server.namespace(&format!("{prefix}-{number}")).await };
+        for node in nodes {
+            town.add_node(node, json!({})).await;
+        }
+        for node in nodes {
+            town.node_image(node).await;
+        }
+        town
+    }
+
+    fn node(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+
+    /// A node that is ready, with more labels.
+    async fn add_node(&self, name: &str, labels: Value) -> Stored {
+        let mut all = labels;
+        all["town"] = json!(self.name);
+        let node = object("v1", "Node", &self.node(name)).with("/metadata/labels", all);
+        let node = Stored::create(&self.client, node).await;
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        node.patch_status(&json!({"conditions": [ready]})).await;
+        node
+    }
+
+    /// A NodeImage, once it is there.
+    async fn node_image(&self, node: &str) -> Stored {
+        let path = format!("/apis/{BETA}/nodeimages/{}", self.node(node));
+        let stored = Stored::existing(&self.client, path, Value::Null);
+        wait_for("the NodeImage", async || match stored.get().await {
+            (200, _) => Ok(()),
+            (_, answer) => Err(answer),
+        })
+        .await;
+        stored
+    }
+
+    /// A job for the nodes of this town, with more in its spec. Without a limit it serves many at a time.
+    fn job(&self, name: &str, spec: Value) -> Object {
+        self.of_kind("ImagePullJob", name, spec)
+    }
+
+    fn of_kind(&self, kind: &str, name: &str, spec: Value) -> Object {
+        let mut all = json!({"completionPolicy": {}, "parallelism": 100});
+        if spec.get("podSelector").is_none() {
+            all["selector"] = json!({"matchLabels": {"town": self.name}});
+        }
+        let Value::Object(members) = spec else { panic!("a spec is an object") };
+        all.as_object_mut().unwrap().extend(members);
+        object(BETA, kind, name).in_namespace(&self.name).with("/spec", all)
+    }
+
+    async fn create(&self, job: Object) -> Stored {
+        Stored::create(&self.client, job).await
+    }
+
+    /// The tasks of an image on a node.
+    async fn tasks(&self, node: &str, image: &str) -> Vec<Value> {
+        let node = self.node_image(node).await.get().await.1;
+        node["spec"]["images"][image]["tags"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// An image that only this test pulls.
+fn image(town: &Town) -> String {
+    format!("registry.example.com/{}", town.name)
+}
+
+/// Waits until the status holds this; gives the object.
+async fn shows(stored: &Stored, expected: &Value) -> Value {
+    wait_for(&format!("the status {expected}"), async || {
+        let now = stored.get().await.1;
+        let fits = expected.as_object().unwrap().iter().all(|(name, value)| now["status"][name] == *value);
+        if fits { Ok(now) } else { Err(now["status"].clone()) }
+    })
+    .await
+}
+
+fn ago(seconds: i64) -> String {
+    (Timestamp::now() - SignedDuration::from_secs(seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,199 @@
+//! ImagePullJobs.
+
+use super::*;
+
+#[tokio::test]
+async fn a_job_of_either_version_gets_its_defaults_and_its_finalizer() {
+    let town = Town::open("defaults", &[]).await;
+    for version in ["v1alpha1", "v1beta1"] {
+        let job = object(&format!("apps.kruise.io/{version}"), "ImagePullJob", version)
+            .in_namespace(&town.name)
+            .with(
+                "/spec",
+                json!({"image": "nginx", "completionPolicy": {}, "parallelism": "0",
+                "selector": {"names": ["none"]}}),
+            );
+        let job = town.create(job).await;
+        let spec = &job.object["spec"];
+        assert_eq!(spec["completionPolicy"], json!({"type": "Always"}));
+        assert_eq!(spec["pullPolicy"], json!({"timeoutSeconds": 600, "backoffLimit": 3}));
+        assert_eq!(spec["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(job.object["metadata"].get("finalizers").is_some(), version == "v1alpha1");
+    }
+    let waiting = town
+        .create(town.job("waiting", json!({"image": "nginx", "completionPolicy": {"type": "Never"}})))
+        .await;
+    wait_for("the finalizer", async || {
+        let finalizers = waiting.get().await.1["metadata"]["finalizers"].clone();
+        if finalizers == json!([FINALIZER]) { Ok(()) } else { Err(finalizers) }
+    })
+    .await;
+    waiting.deleted().await;
+    waiting.gone().await;
+}
+
+#[tokio::test]
+async fn what_a_job_may_not_say_is_refused() {
+    let town = Town::open("refused", &[]).await;
+    let deadline = |seconds: u32| {
+        json!({"image": "nginx", "pullPolicy": {"timeoutSeconds": 600},
+            "completionPolicy": {"activeDeadlineSeconds": seconds}})
+    };
+    for (spec, refusal) in [
+        (
+            json!({"image": "nginx", "parallelism": "50%"}),
+            Some("parallelism does not support percentage value"),
+        ),
+        (json!({"image": "nginx", "parallelism": "3"}), None),
+        (deadline(599), Some("completionPolicy.activeDeadlineSeconds must be greater than")),
+        (deadline(600), None),
+    ] {
+        let answer = create(&town.client, town.job("a", spec.clone()), "?dryRun=All").await;
+        match refusal {
+            None => assert_eq!(answer.0, 201, "{answer:?}"),
+            Some(refusal) => {
+                assert_eq!(answer.0, 400, "{answer:?}");
+                assert!(message(&answer).contains(refusal), "{answer:?}");
+            }
+        }
+    }
+    let job = town.job("kept", json!({"image": "nginx", "pullSecrets": ["a"], "parallelism": 0}));
+    let job = town.create(job).await;
+    let answer = job.try_patch(&json!({"spec": {"pullSecrets": ["b"]}})).await;
+    assert_eq!(answer.0, 403, "{answer:?}");
+    assert!(message(&answer).ends_with("spec.pullSecrets is immutable"), "{answer:?}");
+    job.deleted().await;
+}
+
+#[tokio::test]
+async fn no_more_nodes_pull_at_a_time_than_may_and_those_that_fail_are_named() {
+    let town = Town::open("five", &["a", "b", "c", "d", "bad"]).await;
+    place().await.agents.count(&image(&town));
+    let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 2}))).await;
+    let now = shows(&job, &json!({"message": "job has completed"})).await;
+    let status = &now["status"];
+    assert_eq!(
+        (&status["desired"], &status["succeeded"], &status["failed"]),
+        (&json!(5), &json!(4), &json!(1))
+    );
+    assert_eq!(status["failedNodes"], json!([town.node("bad")]));
+    assert!(status["startTime"].is_string() && status["completionTime"].is_string(), "{status:#}");
+    let peak = place().await.agents.peak();
+    assert!((1..=2).contains(&peak), "{peak}");
+    for node in ["a", "b", "c", "d", "bad"] {
+        let tasks = town.tasks(node, &image(&town)).await;
+        assert_eq!((tasks.len(), &tasks[0]["version"]), (1, &json!(0)), "{tasks:?}");
+    }
+    let kubeconfig = format!("--kubeconfig={}", place().await.site.server.kubeconfig().display());
+    let words = ["explain", "imagepulljob", "pull", "--namespace", &town.name, &kubeconfig];
+    let output = product::run(&words).await;
+    let expected = format!("  {}: failed: no such image\n", town.node("bad"));
+    assert!(output.stdout.contains(&expected), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_paused_job_waits_and_goes_on() {
+    let town = Town::open("paused", &["a"]).await;
+    let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 0}))).await;
+    shows(&job, &json!({"desired": 1, "message": "job is running, progress 0.0%"})).await;
+    assert_eq!(town.tasks("a", &image(&town)).await, Vec::<Value>::new());
+    job.patch(&json!({"spec": {"parallelism": 1}})).await;
+    shows(&job, &json!({"succeeded": 1, "message": "job has completed"})).await;
+}
+
+#[tokio::test]
+async fn nodes_that_do_not_exist_are_not_counted() {
+    let town = Town::open("named", &["a"]).await;
+    let named = |names: Value| json!({"image": image(&town), "selector": {"names": names}});
+    let one = town.create(town.job("one", named(json!([town.node("a"), "nowhere"])))).await;
+    shows(&one, &json!({"desired": 1, "succeeded": 1, "message": "job has completed"})).await;
+    let none = town.create(town.job("none", named(json!(["nowhere"])))).await;
+    shows(&none, &json!({"desired": 0, "message": "job has completed"})).await;
+}
+
+#[tokio::test]
+async fn nodes_of_pods_are_served_as_pods_come() {
+    let town = Town::open("pods", &["a", "b"]).await;
+    let pod = |name: &str| {
+        let pod = kit::builders::pod(name).in_namespace(&town.name).label("app", "web");
+        pod.container("main", "nginx:1.25").with("/spec/nodeName", json!(town.node(name)))
+    };
+    town.create(pod("a")).await;
+    let spec = json!({"image": image(&town), "completionPolicy": {"type": "Never"},
+        "podSelector": {"matchLabels": {"app": "web"}}});
+    let job = town.create(town.job("pull", spec)).await;
+    shows(&job, &json!({"desired": 1, "succeeded": 1})).await;
+    town.create(pod("b")).await;
+    let now = shows(&job, &json!({"desired": 2, "succeeded": 2})).await;
+    // A job without an end has none.
+    assert_eq!(now["status"].get("completionTime"), None);
+    assert_eq!(now["status"]["message"], "job is running, progress 100.0%");
+    let policy = town.tasks("b", &image(&town)).await[0]["pullPolicy"].clone();
+    let ttl = policy["ttlSecondsAfterFinished"].as_i64().unwrap();
+    assert!((85_800..=86_999).contains(&ttl), "{ttl}");
+    assert_eq!(policy["activeDeadlineSeconds"], 1800);
+    job.deleted().await;
+    job.gone().await;
+}
+
+#[tokio::test]
+async fn what_does_not_pull_in_time_has_failed() {
+    let town = Town::open("late", &["a", "slow-b", "silent-c"]).await;
+    let spec = json!({"image": image(&town), "pullPolicy": {"timeoutSeconds": 1},
+        "completionPolicy": {"activeDeadlineSeconds": 4}});
+    let job = town.create(town.job("pull", spec)).await;
+    let now = shows(&job, &json!({"message": "job exceeds activeDeadlineSeconds"})).await;
+    let status = &now["status"];
+    assert_eq!((&status["succeeded"], &status["failed"]), (&json!(1), &json!(2)));
+    assert_eq!(status["failedNodes"], json!([town.node("silent-c"), town.node("slow-b")]));
+    assert!(status["completionTime"].is_string());
+}
+
+#[tokio::test]
+async fn a_job_is_deleted_after_its_time_and_its_tasks_go_with_it() {
+    let town = Town::open("expired", &["a"]).await;
+    let spec = json!({"image": image(&town), "completionPolicy": {"ttlSecondsAfterFinished": 1}});
+    let job = town.create(town.job("pull", spec)).await;
+    job.gone().await;
+    wait_for("the task to leave", async || {
+        let tasks = town.tasks("a", &image(&town)).await;
+        if tasks.is_empty() { Ok(()) } else { Err(tasks) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_jobs_for_one_image_share_its_task() {
+    let town = Town::open("shared", &["silent-a"]).await;
+    let first = town.create(town.job("first", json!({"image": image(&town)}))).await;
+    shows(&first, &json!({"active": 1})).await;
+    let second = town.create(town.job("second", json!({"image": image(&town)}))).await;
+    shows(&second, &json!({"active": 1})).await;
+    let task = town.tasks("silent-a", &image(&town)).await.remove(0);
+    assert_eq!((&task["version"], task["ownerReferences"].as_array().unwrap().len()), (&json!(1), 2));
+    first.deleted().await;
+    let owners = wait_for("the owner to leave", async || {
+        let task = town.tasks("silent-a", &image(&town)).await.remove(0);
+        let owners = task["ownerReferences"].as_array().unwrap().clone();
+        if owners.len() == 1 { Ok(owners) } else { Err(owners) }
+    })
+    .await;
+    assert_eq!(owners[0]["name"], "second");
+    second.deleted().await;
+}
+
+#[tokio::test]
+async fn what_the_reference_has_handed_out_is_not_pulled_again() {
+    let town = Town::open("taken-over", &["a"]).await;
+    let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 0}))).await;
+    shows(&job, &json!({"desired": 1})).await;
+    let owner = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "namespace": town.name,
+        "name": "pull", "uid": job.object["metadata"]["uid"]});
+    let task = json!({"tag": "latest", "version": 4, "createdAt": ago(9), "ownerReferences": [owner],
+        "pullPolicy": {"ttlSecondsAfterFinished": 2000}});
+    let node = town.node_image("a").await;
+    node.patch(&json!({"spec": {"images": {(image(&town)): {"tags": [task]}}}})).await;
+    job.patch(&json!({"spec": {"parallelism": 1}})).await;
+    shows(&job, &json!({"succeeded": 1, "message": "job has completed"})).await;
+    assert_eq!(town.tasks("a", &image(&town)).await[0]["version"], 4);
+}

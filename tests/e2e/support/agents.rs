@@ -1,0 +1,121 @@
+//! The agents of nodes, played by the test: they write the status of NodeImages as agents do that pull.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::call;
+
+/// The agents of all nodes. Those of nodes with `bad` in their name fail, those with `slow` go on to pull, and those
+/// with `silent` never answer. They end when this is dropped.
+pub struct Agents {
+    watched: Arc<Watched>,
+    _task: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Watched {
+    unfinished: Mutex<HashSet<(String, String)>>,
+    peak: AtomicUsize,
+    counted: Mutex<String>,
+}
+
+impl Agents {
+    /// Agents that work from now on.
+    pub fn start(client: Client) -> Self {
+        let watched = Arc::new(Watched::default());
+        let mut task = JoinSet::new();
+        let seen = watched.clone();
+        task.spawn(async move {
+            let kind = kit::objects::kind("apps.kruise.io/v1beta1", "NodeImage");
+            let nodes: Api<kube::core::DynamicObject> = Api::all_with(client.clone(), &kind);
+            let mut events = watcher(nodes, watcher::Config::default()).boxed();
+            while let Some(event) = events.next().await {
+                if let Ok(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) = event {
+                    seen.look(&client, &serde_json::to_value(node).unwrap()).await;
+                }
+            }
+        });
+        Self { watched, _task: task }
+    }
+
+    /// Counts from now on how many nodes have an unfinished task for this image.
+    pub fn count(&self, image: &str) {
+        image.clone_into(&mut self.watched.counted.lock().unwrap());
+        self.watched.unfinished.lock().unwrap().clear();
+        self.watched.peak.store(0, Ordering::Relaxed);
+    }
+
+    /// The most there were at a time.
+    pub fn peak(&self) -> usize {
+        self.watched.peak.load(Ordering::Relaxed)
+    }
+}
+
+impl Watched {
+    async fn look(&self, client: &Client, node: &Value) {
+        let name = node["metadata"]["name"].as_str().unwrap();
+        let phase = match name {
+            name if name.contains("silent") => return,
+            name if name.contains("slow") => "Pulling",
+            name if name.contains("bad") => "Failed",
+            _ => "Succeeded",
+        };
+        let mut statuses = node["status"]["imageStatuses"].clone();
+        let (mut changed, mut succeeded) = (false, 0);
+        for (image, spec) in node["spec"]["images"].as_object().into_iter().flatten() {
+            for task in spec["tags"].as_array().into_iter().flatten() {
+                let known = statuses[image]["tags"].as_array().cloned().unwrap_or_default();
+                let of_tag = known.iter().find(|status| status["tag"] == task["tag"]);
+                let is_done = of_tag.is_some_and(|status| status["version"] == task["version"]);
+                self.note(name, image, is_done && phase != "Pulling");
+                if is_done {
+                    continue;
+                }
+                changed = true;
+                succeeded += 1;
+                let mut status = json!({"tag": task["tag"], "version": task["version"], "phase": phase,
+                    "startTime": Timestamp::now().to_string()});
+                if phase != "Pulling" {
+                    status["completionTime"] =
+                        json!(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+                }
+                if phase == "Failed" {
+                    status["message"] = json!("no such image");
+                }
+                let mut tags: Vec<Value> =
+                    known.into_iter().filter(|other| other["tag"] != task["tag"]).collect();
+                tags.push(status);
+                statuses[image] = json!({"tags": tags});
+            }
+        }
+        if changed {
+            let path = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{name}/status");
+            let status = json!({"status": {"desired": succeeded, "imageStatuses": statuses}});
+            // A NodeImage that goes meanwhile needs no status.
+            call(client, "PATCH", &path, &status).await;
+        }
+    }
+
+    /// Keeps count of unfinished tasks.
+    fn note(&self, node: &str, image: &str, is_done: bool) {
+        if *self.counted.lock().unwrap() != image {
+            return;
+        }
+        let mut unfinished = self.unfinished.lock().unwrap();
+        let task = (node.to_owned(), image.to_owned());
+        if is_done {
+            unfinished.remove(&task);
+        } else {
+            unfinished.insert(task);
+        }
+        self.peak.fetch_max(unfinished.len(), Ordering::Relaxed);
+    }
+}
