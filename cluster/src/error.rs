@@ -7,7 +7,7 @@
 //! | 409 otherwise | `Conflict` | now |
 //! | 403 with the cause `NamespaceTerminating` | `NamespaceTerminating` | never |
 //! | 401, 408, 429 | `Unavailable` | when the API server is well |
-//! | other 4xx | `Refused` | later |
+//! | other 4xx, a kind that is not served | `Refused` | later |
 //! | 500 | `Failed` | later |
 //! | other 5xx, none | `Unanswered` | when the API server is well |
 
@@ -30,7 +30,7 @@ pub struct ApiError {
 /// What is wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorReason {
-    /// There is no such object, or no such kind.
+    /// There is no such object, or none at such a path.
     NotFound,
     /// Another object has this name.
     AlreadyExists,
@@ -39,7 +39,7 @@ pub enum ErrorReason {
     Conflict,
     /// The namespace is being deleted: nothing can be created in it any more.
     NamespaceTerminating,
-    /// A rule or a webhook refuses this request, and would go on to do so.
+    /// A rule or a webhook refuses this request, or there is no such kind, and that would go on.
     Refused,
     /// The API server takes no requests of ours now.
     Unavailable,
@@ -111,7 +111,11 @@ impl From<kube::Error> for ApiError {
 
 impl ErrorReason {
     fn of(error: &kube::Error) -> Self {
-        let kube::Error::Api(status) = error else { return Self::Unanswered };
+        let status = match error {
+            kube::Error::Api(status) => status,
+            kube::Error::Discovery(_) => return Self::Refused,
+            _ => return Self::Unanswered,
+        };
         match status.code {
             404 => Self::NotFound,
             409 if status.reason == "AlreadyExists" => Self::AlreadyExists,

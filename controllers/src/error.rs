@@ -1,5 +1,7 @@
 //! Why a reconcile failed.
 
+use std::sync::Arc;
+
 use cluster::{ApiError, ErrorReason, Retry};
 
 /// Why a reconcile failed, and at which object; it is tried again.
@@ -16,6 +18,9 @@ pub enum ReconcileError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A workload may not be read, or is of a kind that is not served: it is not known whether it exists.
+    #[error("a workload can't be read: {0}")]
+    Unreadable(Arc<str>),
     /// What the object asks for can't be recorded.
     #[error("no ControllerRevision can be made: {0}")]
     Record(#[from] planner::text::canonical::CanonicalError),
@@ -80,6 +85,7 @@ impl ReconcileError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::Api(error) => error.retry(),
+            Self::Unreadable(_) => Retry::Later,
             _ => Retry::WhenHealthy,
         }
     }

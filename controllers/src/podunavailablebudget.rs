@@ -20,6 +20,7 @@ use planner::kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
 use planner::kinds::podunavailablebudget::trigger;
 use planner::pod::observed::ObservedPod;
 use planner::pod::write::PodWrite;
+use planner::workload::event::Event;
 use planner::workload::found::{FoundWorkload, Reference};
 use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
@@ -140,7 +141,16 @@ impl Reconciler for Controller {
         pods.want(KIND, key);
         pods.complete(&self.client, &key.0).await?;
         let Some(budget) = self.budgets.get(key).filter(alive) else { return Ok(Next::Done) };
-        let mut members = self.members(&budget).await?;
+        let mut members = match self.members(&budget).await {
+            // Nobody knows how many Pods there are to be: what was written stays.
+            Err(error @ ReconcileError::Unreadable(_)) => {
+                let message = format!("Failed to calculate the number of expected pods: {}", error.message());
+                let event = Event { warning: true, reason: "CalculateExpectedPodCountFailed", message };
+                self.teller.tell(reference(&budget), event);
+                return Err(error);
+            }
+            members => members?,
+        };
         let mut others = self.of_namespace(&key.0);
         others.retain(|other| other.metadata.name != budget.metadata.name);
         let now = now().now;
@@ -228,6 +238,9 @@ impl Controller {
                 };
                 match finder.find(&self.client, namespace, reference).await? {
                     Some(workload) => {
+                        if let Some(problem) = &workload.hidden {
+                            return Err(ReconcileError::Unreadable(problem.clone()));
+                        }
                         let pods = finder.pods(&self.stores.pods, &workload).await?;
                         found.push(workload);
                         pods

@@ -2,7 +2,7 @@
 //! sets deletion costs and replaces Pods that find no node (docs/behaviour/workloadspread.md#the-controller). What to
 //! do is decided by `planner::kinds::workloadspread`. Runs with the gate `WorkloadSpread`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,12 +19,14 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
+use planner::kinds::workloadspread::custom::{self, CustomWorkloads};
 use planner::kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
 use planner::kinds::workloadspread::spread::Spread;
 use planner::kinds::workloadspread::version::VersionedKinds;
-use planner::kinds::workloadspread::{Candidate, custom, trigger, version};
+use planner::kinds::workloadspread::{Candidate, trigger, version};
 use planner::pod::node_fit::Node;
 use planner::pod::observed::ObservedPod;
+use planner::workload::event::Event;
 use planner::workload::found::{FoundWorkload, Reference};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -40,10 +42,13 @@ use crate::{Context, ReconcileError, now};
 
 const NAME: &str = "workloadspread-controller";
 const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written.
+/// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
+/// some are still to be read.
 const SOON: Duration = Duration::from_millis(100);
 /// How often targets are looked at whose changes are not watched.
 const UNWATCHED: Duration = Duration::from_secs(10);
+/// Pods that are read in one look, to be adopted.
+const CANDIDATES: usize = 200;
 /// How long it is believed that no subset suits a Pod.
 const UNSUITED: Duration = Duration::from_secs(60);
 /// Requests under way at a time for one WorkloadSpread.
@@ -89,6 +94,16 @@ type Unsuited = HashMap<Box<str>, (Option<i64>, Instant)>;
 
 /// A Pod, and its whole text.
 type Whole = (Arc<ObservedPod>, String);
+
+/// What is known of Pods that may be adopted.
+#[derive(Default)]
+struct Candidates {
+    /// The Pods as a whole.
+    texts: Vec<Whole>,
+    nodes: Facts,
+    /// Those that the next look reads, by UID.
+    later: HashSet<Box<str>>,
+}
 
 /// The target of a WorkloadSpread, as far as it is known.
 struct Target {
@@ -167,9 +182,11 @@ impl Controller {
     }
 
     async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
-        let target = self.target(spread).await?;
+        let mut target = self.target(spread).await.inspect_err(|error| self.tell_of_target(spread, error))?;
         let now = now().now;
-        let (texts, nodes) = self.candidates(spread, &target.pods, now).await?;
+        let Candidates { texts, nodes, later } = self.candidates(spread, &target.pods, now).await?;
+        // Nobody knows yet whether a subset takes them: they are left alone until then.
+        target.pods.retain(|pod| !later.contains(&pod.metadata.uid));
         let candidates = texts.iter().filter_map(|(pod, text)| {
             let (labels, taints) = nodes.get(&pod.spec.node_name)?;
             let node = Node { name: &pod.spec.node_name, labels: labels.clone(), taints };
@@ -196,7 +213,8 @@ impl Controller {
         self.delete(spread, &plan.stuck).await?;
         let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
             .then_some(UNWATCHED);
-        let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).min();
+        let more = (!later.is_empty()).then_some(SOON);
+        let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).chain(more).min();
         Ok(next.map_or(Next::Done, Next::After))
     }
 
@@ -205,33 +223,51 @@ impl Controller {
         let (finder, target) = (&self.stores.finder, spread.target());
         let api_version = custom::api_version(spread);
         let reference = Reference { api_version, kind: &target.kind, name: &target.name, uid: None };
+        let world = self.context.index.world();
         let Some(found) = finder.find(&self.client, spread.namespace(), reference).await? else {
             return Ok(Target { pods: Vec::new(), replicas: 0, latest: None });
         };
-        let pods = finder.pods(&self.stores.pods, &found).await?;
-        let sets = finder.replica_sets(&found).await?;
-        let latest = version::latest(&found, &sets, self.versioned());
-        let replicas = match self.given_replicas(spread, api_version).await? {
-            Some(replicas) => replicas,
-            None => found.replicas.or(found.parallelism).unwrap_or(0),
-        };
-        Ok(Target { pods, replicas, latest })
-    }
-
-    /// The replicas of a target that says so at paths which the user gives.
-    async fn given_replicas(
-        &self,
-        spread: &Spread,
-        api_version: &str,
-    ) -> Result<Option<i32>, ReconcileError> {
-        let world = self.context.index.world();
-        let target = spread.target();
         let listed = match world.spreads().custom() {
             Err(problem) if !custom::is_built_in(target) && spread.replicas_paths().is_empty() => {
                 return Err(ReconcileError::Action(format!("{}: {problem}", custom::WHITE_LIST)));
             }
             listed => listed.unwrap_or(&custom::NONE),
         };
+        let mut pods = finder.pods(&self.stores.pods, &found).await?;
+        if !custom::is_built_in(target) {
+            let known: HashSet<_> = pods.iter().map(|pod| pod.metadata.uid.clone()).collect();
+            let of_namespace = self.stores.pods.of_namespace(spread.namespace());
+            let others = of_namespace.iter().filter(|pod| !known.contains(&pod.metadata.uid));
+            pods.extend(custom::behind_parts(spread, listed, others));
+        }
+        let sets = finder.replica_sets(&found).await?;
+        let latest = version::latest(&found, &sets, self.versioned());
+        let replicas = match self.given_replicas(spread, listed, api_version).await? {
+            Some(replicas) => replicas,
+            None => match &found.hidden {
+                Some(problem) => return Err(ReconcileError::Unreadable(problem.clone())),
+                None => found.replicas.or(found.parallelism).unwrap_or(0),
+            },
+        };
+        Ok(Target { pods, replicas, latest })
+    }
+
+    /// Tells where users look why nothing is counted.
+    fn tell_of_target(&self, spread: &Spread, error: &ReconcileError) {
+        if let ReconcileError::Unreadable(_) = error {
+            let event = Event { warning: true, reason: "ReadTargetFailed", message: error.message() };
+            self.teller.tell(reference(spread), event);
+        }
+    }
+
+    /// The replicas of a target that says so at paths which the user gives.
+    async fn given_replicas(
+        &self,
+        spread: &Spread,
+        listed: &CustomWorkloads,
+        api_version: &str,
+    ) -> Result<Option<i32>, ReconcileError> {
+        let target = spread.target();
         if custom::given_paths(spread, listed).is_empty() {
             return Ok(None);
         }
@@ -239,31 +275,33 @@ impl Controller {
         let text = self.discovery.get(&self.client, spread.namespace(), place).await?;
         let Some(text) = text else { return Ok(None) };
         let workload = serde_json::from_str(&text).map_err(ReconcileError::of_object("workload"))?;
-        custom::replicas(spread, listed, &workload).map(Some).map_err(ReconcileError::Action)
+        custom::replicas(spread, listed, &workload).map_err(ReconcileError::Action)
     }
 
-    /// The Pods that may be adopted, as a whole, and the Nodes.
+    /// The Pods that may be adopted, as a whole, and the Nodes. A look reads a limited number of them, so that no number of Pods fills the memory or keeps a worker for long.
     async fn candidates(
         &self,
         spread: &Spread,
         pods: &[Arc<ObservedPod>],
         now: jiff::Timestamp,
-    ) -> Result<(Vec<Whole>, Facts), ReconcileError> {
+    ) -> Result<Candidates, ReconcileError> {
         let generation = spread.object().metadata.generation;
         let is_unsuited = |pod: &ObservedPod| {
             let known = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
             let known = known.get(&pod.metadata.uid).copied();
             known.is_some_and(|(of, since)| of == generation && since.elapsed() < UNSUITED)
         };
-        let wanted: Vec<_> = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod)).cloned().collect();
-        if wanted.is_empty() {
-            return Ok(Default::default());
+        let mut wanted = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod));
+        let first: Vec<_> = wanted.by_ref().take(CANDIDATES).cloned().collect();
+        if first.is_empty() {
+            return Ok(Candidates::default());
         }
+        let later = wanted.map(|pod| pod.metadata.uid.clone()).collect();
         let nodes = self.stores.nodes.facts().await?;
-        let reads: Vec<_> = wanted.into_iter().map(|pod| self.read(pod)).collect();
+        let reads: Vec<_> = first.into_iter().map(|pod| self.read(pod)).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
         let texts = read.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok((texts, nodes))
+        Ok(Candidates { texts, nodes, later })
     }
 
     /// A Pod as a whole.
@@ -364,3 +402,6 @@ fn reference(spread: &Spread) -> ObjectReference {
     let namespace = Some(spread.namespace().to_owned());
     ObjectReference { namespace, ..about(API_VERSION, KIND, spread.name(), spread.uid()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,7 @@ const CLONESET: (&str, &str) = ("apps.kruise.io/v1beta1", "CloneSet");
 
 /// Custom workloads and what lies between them and their Pods.
 const WHITE_LIST: &str = r#"{"workloads":[{"Group":"kubeflow.org","Version":"v1","Kind":"TFJob",
-    "subResources":[{"Group":"kubeflow.org","Version":"v1","Kind":"TFGroup"}]}]}"#;
+    "subResources":[{"Group":"kubeflow.org","Version":"v1","Kind":"TFGroup"}]},{"Group":"kubeflow.org","Kind":"TFScaled"}]}"#;
 
 /// The API server of these tests.
 struct Site {
@@ -41,7 +41,7 @@ async fn site() -> &'static Site {
         let server = ApiServer::start(options).await;
         product::install(&server).await;
         let client = server.client();
-        for kind in ["TFJob", "TFGroup"] {
+        for kind in ["TFJob", "TFGroup", "TFScaled"] {
             define(&server, kind).await;
         }
         let list = json!({"WorkloadSpread_Watch_Custom_Workload_WhiteList": WHITE_LIST});
@@ -55,11 +55,16 @@ async fn site() -> &'static Site {
     .await
 }
 
-/// A kind of `kubeflow.org` with any spec.
+/// A kind of `kubeflow.org` with any spec, whose `scale` is at `spec.size`.
 async fn define(server: &ApiServer, kind: &str) {
     let plural = format!("{}s", kind.to_lowercase());
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
+    let mut version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
+    if kind == "TFScaled" {
+        version["subresources"] =
+            json!({"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
+    }
     let definition =
         object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &format!("{plural}.kubeflow.org"))
             .with(

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::{Lookup, LookupError, Source};
+use crate::ApiError;
 
 /// Longest time for an object.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,10 +27,12 @@ struct Object {
 }
 
 impl Lookup {
-    /// An object of `namespace` by API version, kind and name; `None` where there is none, or no such kind.
+    /// An object of `namespace` by API version, kind and name; `None` where there is none. Of the version only the group
+    /// matters.
     ///
     /// # Errors
-    /// The API server did not answer in time, or refuses: whether the object exists is not known.
+    /// The API server does not serve the kind, did not answer in time, or refuses: whether the object exists is not
+    /// known.
     pub async fn object(
         &self,
         namespace: &str,
@@ -37,11 +40,7 @@ impl Lookup {
     ) -> Result<Option<String>, LookupError> {
         match &*self.0 {
             Source::Cluster(live) => {
-                let get = live.discovery.get(&live.client, namespace, (api_version, kind, name));
-                let answer = timeout(PATIENCE, get).await;
-                answer
-                    .map_err(|_| LookupError(format!("no answer from the API server within {PATIENCE:?}")))?
-                    .map_err(|error| LookupError(error.to_string()))
+                in_time(live.discovery.get(&live.client, namespace, (api_version, kind, name))).await
             }
             Source::Files(objects) => {
                 let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -54,6 +53,19 @@ impl Lookup {
                 Ok(found.map(|object| object.json.clone()))
             }
         }
+    }
+
+    /// The `scale` of an object; `None` where there is none, and in files.
+    ///
+    /// # Errors
+    /// As those of [`Self::object`].
+    pub async fn scale(
+        &self,
+        namespace: &str,
+        reference: (&str, &str, &str),
+    ) -> Result<Option<String>, LookupError> {
+        let Source::Cluster(live) = &*self.0 else { return Ok(None) };
+        in_time(live.discovery.scale(&live.client, namespace, reference)).await
     }
 
     /// Who manages the object of a reference; the outer `None` where there is no such object.
@@ -89,4 +101,13 @@ impl Lookup {
         }
         Ok(Some(owner))
     }
+}
+
+async fn in_time(
+    get: impl Future<Output = Result<Option<String>, ApiError>>,
+) -> Result<Option<String>, LookupError> {
+    timeout(PATIENCE, get)
+        .await
+        .map_err(|_| LookupError(format!("no answer from the API server within {PATIENCE:?}")))?
+        .map_err(|error| LookupError(error.to_string()))
 }

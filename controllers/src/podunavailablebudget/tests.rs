@@ -194,3 +194,36 @@ async fn a_budget_that_is_gone_asks_for_no_pods() {
     site.pod(7, true);
     assert!(site.controller.stores.pods.of_namespace("shop").iter().all(|pod| pod.controller().is_some()));
 }
+
+/// The kind is not served, may not be read, or hides how many Pods there are to be.
+#[tokio::test]
+async fn a_target_that_cant_be_read_leaves_the_budget_as_it_is() {
+    let list = |resource: &str| {
+        json!({"resources": [{"name": resource, "kind": "Fleet", "namespaced": true},
+        {"name": format!("{resource}/scale"), "kind": "Scale", "namespaced": true}]})
+    };
+    let fleet = json!({"metadata": {"namespace": "shop", "name": "web", "uid": "f"}, "spec": {"size": 3}});
+    for (version, answers) in
+        [("v1", None), ("v2", Some((403, fake::status(403)))), ("v3", Some((200, fleet.to_string())))]
+    {
+        let mut site = Site::open(0);
+        let api_version = format!("example.com/{version}");
+        let (served, list) = (format!("/apis/{api_version}"), list("fleets").to_string());
+        let server = site.server.clone();
+        let (client, requests) = fake::api_server(move |request| match request.path {
+            path if path == served && answers.is_some() => (200, list.clone()),
+            path if path.ends_with("/fleets/web/scale") => (403, fake::status(403)),
+            path if path.ends_with("/fleets/web") => answers.clone().unwrap(),
+            _ => server.answer(&request),
+        });
+        (site.controller.client, site.requests) = (client, requests);
+        let mut budget = site.server.get(BUDGET).unwrap();
+        budget["spec"]["targetRef"] = json!({"apiVersion": api_version, "kind": "Fleet", "name": "web"});
+        budget["status"] = json!({"unavailableAllowed": 0, "desiredAvailable": 2, "currentAvailable": 2, "totalReplicas": 3});
+        site.budget(budget.clone());
+        let outcome = site.controller.reconcile(&key()).await;
+        assert!(matches!(outcome, Err(ReconcileError::Unreadable(_))), "{version}: {outcome:?}");
+        assert_eq!((site.status(), site.writes()), (budget["status"].clone(), Vec::new()), "{version}");
+        assert_eq!(site.told.try_recv().unwrap().event.reason, "CalculateExpectedPodCountFailed");
+    }
+}

@@ -1,8 +1,10 @@
 //! Finds the workload behind Pods and the Pods of a workload, for what does not manage them: budgets and spreads.
 //!
 //! The usual kinds are watched, each from the first time that somebody asks for it; of their objects little is kept.
-//! Objects of other kinds are read, with their `scale`, and remembered for a while. What is not served, or may not be
-//! read, is logged and counts as unknown: it stops nothing else.
+//! Objects of other kinds are read, with their `scale`, and remembered for a while.
+//!
+//! A workload of a kind that is not served, or that may not be read, is not one that is gone. Who names it as the target
+//! gets an error, and leaves everything as it is; among the owners of Pods it is passed over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +12,10 @@ use std::time::Duration;
 
 use api::kinds::{cloneset, statefulset};
 use api::meta::OwnerReference;
-use cluster::discovery::Discovery;
+use cluster::discovery::{Discovery, path};
 use cluster::resource::Resource;
 use cluster::watched::WatchedObject;
-use cluster::{ErrorReason, write};
+use cluster::{ApiError, ErrorReason, write};
 use futures::future::join_all;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
@@ -25,7 +27,7 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::pods::Pods;
-use super::store::follow::{Sink, follow, readable};
+use super::store::follow::{self, Sink};
 use super::store::{Change, Identity, Kept, Store};
 use crate::ReconcileError;
 
@@ -44,6 +46,8 @@ const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deplo
 const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
 /// How long what was read of other kinds is believed.
 pub(crate) const MEMORY: Duration = Duration::from_secs(30);
+/// The same for targets: their replicas are to be seen by who looks at them every few seconds.
+const MEMORY_OF_TARGETS: Duration = Duration::from_secs(5);
 /// Longest time for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Workloads above one another that are followed.
@@ -64,7 +68,10 @@ struct Kind {
 }
 
 /// What was read of kinds that are not watched.
-type Others = HashMap<Other, (Instant, Option<Arc<FoundWorkload>>)>;
+type Others = HashMap<Other, (Instant, Readable<Option<Arc<FoundWorkload>>>)>;
+
+/// What was read, or why it can't be read.
+type Readable<T> = Result<T, Arc<str>>;
 
 /// Namespace, group and version, kind and name.
 type Other = (String, String, String, String);
@@ -116,24 +123,39 @@ impl Finder {
         self.kinds.iter().map(|kind| kind.stored.len()).sum()
     }
 
-    /// The workload that a reference means; `None` where there is none, or where it can't be known.
+    /// The target that a reference means; `None` where there is none.
     ///
     /// # Errors
-    /// The API server did not answer.
+    /// The API server did not answer, or it can't be known whether there is one.
     pub(crate) async fn find(
         &self,
         client: &Client,
         namespace: &str,
         reference: Reference<'_>,
     ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
-        let found = match self.kind(reference.group(), reference.kind) {
-            Some(kind) => kind.find(client, namespace, reference.name).await?,
-            None => self.find_other(client, namespace, reference).await?,
-        };
-        Ok(found.filter(|found| reference.uid.is_none_or(|uid| *found.metadata.uid == *uid)))
+        let found = self.look(client, namespace, reference, MEMORY_OF_TARGETS).await?;
+        found.map_err(ReconcileError::Unreadable)
     }
 
-    /// The workload behind what controls a Pod: that itself, or what it is a part of.
+    /// The workload of a reference, if it can be read.
+    async fn look(
+        &self,
+        client: &Client,
+        namespace: &str,
+        reference: Reference<'_>,
+        memory: Duration,
+    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+        let found = match self.kind(reference.group(), reference.kind) {
+            Some(kind) => kind.find(client, namespace, reference.name).await?,
+            None => self.find_other(client, namespace, reference, memory).await?,
+        };
+        let is_meant =
+            |found: &Arc<FoundWorkload>| reference.uid.is_none_or(|uid| *found.metadata.uid == *uid);
+        Ok(found.map(|found| found.filter(is_meant)))
+    }
+
+    /// The workload behind what controls a Pod: that itself, or what it is a part of; `None` where there is none, or
+    /// where it can't be read.
     ///
     /// # Errors
     /// The API server did not answer.
@@ -143,12 +165,13 @@ impl Finder {
         namespace: &str,
         controller: &OwnerReference,
     ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
-        let mut found = self.find(client, namespace, controller.into()).await?;
+        let mut found = self.look(client, namespace, controller.into(), MEMORY).await?;
         for _ in 0..LEVELS {
-            let Some(above) = found.as_deref().and_then(FoundWorkload::above) else { break };
-            found = self.find(client, namespace, above.into()).await?;
+            let above = found.as_ref().ok().and_then(|found| found.as_deref()?.above());
+            let Some(above) = above.map(Reference::from) else { break };
+            found = self.look(client, namespace, above, MEMORY).await?;
         }
-        Ok(found)
+        Ok(found.unwrap_or_default())
     }
 
     /// The Pods of a workload, in a namespace that is wanted: those that it or its ReplicaSets own, or else those
@@ -204,34 +227,24 @@ impl Finder {
         client: &Client,
         namespace: &str,
         reference: Reference<'_>,
-    ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
+        memory: Duration,
+    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
         let Reference { api_version, kind, name, .. } = reference;
         let other: Other = (namespace.to_owned(), api_version.to_owned(), kind.to_owned(), name.to_owned());
-        if let Some((_, found)) = self.others().get(&other).filter(|(since, _)| since.elapsed() < MEMORY) {
+        if let Some((_, found)) = self.others().get(&other).filter(|(since, _)| since.elapsed() < memory) {
             return Ok(found.clone());
         }
-        let found = match self.served(client, api_version, kind).await? {
-            None => None,
-            Some(served) => read(client, namespace, reference, &served).await?.map(Arc::new),
+        let found = match readable(self.discovery.served(client, api_version, kind).await)? {
+            Err(problem) => Err(problem),
+            Ok(served) => read(client, namespace, reference, &served).await?,
         };
+        if let Err(problem) = &found {
+            warn!(kind, namespace, name, %problem, "a workload can't be read");
+        }
         let mut others = self.others();
         others.retain(|_, (since, _)| since.elapsed() < MEMORY);
         others.insert(other, (Instant::now(), found.clone()));
         Ok(found)
-    }
-
-    /// How the API server serves a kind.
-    async fn served(
-        &self,
-        client: &Client,
-        api_version: &str,
-        kind: &str,
-    ) -> Result<Option<Served>, ReconcileError> {
-        let served = known(self.discovery.served(client, api_version, kind).await, api_version, kind)?;
-        if served.is_none() {
-            warn!(api_version, kind, "the API server does not serve this kind: its objects are not counted");
-        }
-        Ok(served)
     }
 
     // Held for single operations only, never over an await.
@@ -246,39 +259,41 @@ async fn read(
     namespace: &str,
     reference: Reference<'_>,
     served: &Served,
-) -> Result<Option<FoundWorkload>, ReconcileError> {
-    let Reference { api_version, kind, name, .. } = reference;
-    let namespace = if served.namespaced { namespace } else { "" };
-    let path = Resource::new(api_version, &served.plural, kind).namespaced(namespace).name(name);
-    let object = known(write::get(client, &path).await, api_version, kind)?;
+) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
+    let Reference { kind, name, .. } = reference;
+    let path = path(served, kind, namespace, name);
+    let object = readable(write::get(client, &path).await)?;
     let scale = match served.has_scale {
-        true => known(write::get(client, &path.subresource("scale")).await, api_version, kind)?,
-        false => None,
+        true => readable(write::get(client, &path.subresource("scale")).await)?,
+        false => Ok(None),
     };
-    // Where only the scale may be read, it names the object.
-    let Some(text) = object.as_ref().or(scale.as_ref()) else { return Ok(None) };
-    let unreadable = ReconcileError::of_object("workload");
-    let mut found = FoundWorkload::read(reference.group(), kind, text).map_err(&unreadable)?;
-    if let Some(scale) = &scale
-        && let Err(error) = found.take_in_scale(scale).map_err(&unreadable)?
-    {
-        warn!(kind, namespace, name, %error, "the selector of a scale is passed over");
+    let text = match (&object, &scale) {
+        (Ok(None), _) => return Ok(Ok(None)),
+        (Ok(Some(text)), _) => text,
+        // Where only the scale may be read, it names the object.
+        (Err(_), Ok(Some(text))) => text,
+        (Err(_), Ok(None)) if served.has_scale => return Ok(Ok(None)),
+        (Err(problem), _) => return Ok(Err(problem.clone())),
+    };
+    let not_understood = ReconcileError::of_object("workload");
+    let mut found = FoundWorkload::read(reference.group(), kind, text).map_err(&not_understood)?;
+    match scale {
+        Ok(Some(scale)) => {
+            if let Err(error) = found.take_in_scale(&scale).map_err(&not_understood)? {
+                warn!(kind, namespace, name, %error, "the selector of a scale is passed over");
+            }
+        }
+        Err(problem) if found.replicas.is_none() => found.hidden = Some(problem),
+        Ok(None) | Err(_) => {}
     }
-    Ok(Some(found))
+    Ok(Ok(Some(Arc::new(found))))
 }
 
-/// What was read, where it may be read.
-fn known<T>(
-    answer: Result<Option<T>, cluster::ApiError>,
-    api_version: &str,
-    kind: &str,
-) -> Result<Option<T>, ReconcileError> {
+/// What the API server has answered, or why it refuses to.
+fn readable<T>(answer: Result<T, ApiError>) -> Result<Readable<T>, ReconcileError> {
     match answer {
-        Err(error) if error.reason() == ErrorReason::Refused => {
-            warn!(api_version, kind, %error, "a workload may not be read: its replicas are not counted");
-            Ok(None)
-        }
-        answer => Ok(answer?),
+        Err(error) if error.reason() == ErrorReason::Refused => Ok(Err(error.to_string().into())),
+        answer => Ok(Ok(answer?)),
     }
 }
 
@@ -298,7 +313,8 @@ impl Kind {
     async fn follow(&self, client: &Client) {
         // The sender lives as long as this does.
         drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
-        follow(Api::all_with(client.clone(), &self.resource.api_resource()), Config::default(), self).await;
+        let objects = Api::all_with(client.clone(), &self.resource.api_resource());
+        follow::follow(objects, Config::default(), self).await;
     }
 
     /// The object of this name. It is read where the kind is not listed yet, or can't be.
@@ -307,16 +323,18 @@ impl Kind {
         client: &Client,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Arc<FoundWorkload>>, ReconcileError> {
+    ) -> Result<Readable<Option<Arc<FoundWorkload>>>, ReconcileError> {
         self.wanted.send_replace(true);
         if self.stored.is_synced() {
-            return Ok(self.stored.get(&(namespace.to_owned(), name.to_owned())));
+            return Ok(Ok(self.stored.get(&(namespace.to_owned(), name.to_owned()))));
         }
-        let Resource { api_version, kind, .. } = self.resource;
         let path = self.resource.namespaced(namespace).name(name);
-        let object = known(write::get(client, &path).await, api_version, kind)?;
+        let object = match readable(write::get(client, &path).await)? {
+            Ok(object) => object,
+            Err(problem) => return Ok(Err(problem)),
+        };
         let found = object.map(|object| self.read(&object)).transpose();
-        Ok(found.map_err(ReconcileError::of_object("workload"))?.map(Arc::new))
+        Ok(Ok(found.map_err(ReconcileError::of_object("workload"))?.map(Arc::new)))
     }
 
     /// An object; one of these kinds without `replicas` has one, but for Jobs, which have none at all.
@@ -335,7 +353,7 @@ impl Sink for Kind {
     }
 
     fn see(&self, object: WatchedObject) {
-        match readable(&object, |json| self.read(json)) {
+        match follow::readable(&object, |json| self.read(json)) {
             Some(found) => self.stored.apply(found),
             None => self.gone(&object),
         }

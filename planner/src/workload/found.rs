@@ -4,6 +4,8 @@
 //! It may be of any kind. Of kinds that Kubernetes does not know, `scale` says what there is to say, and where there
 //! is none `spec.replicas` of the object (docs/behaviour/podunavailablebudget.md#the-workload-behind-a-pod).
 
+use std::sync::Arc;
+
 use api::meta::OwnerReference;
 use serde::Deserialize;
 
@@ -30,6 +32,8 @@ pub struct FoundWorkload {
     pub template_labels: Pairs,
     /// What its `scale` says that its Pods are found by.
     pub selector: Option<Selector>,
+    /// Why its `scale` can't be read, where nothing else says how many Pods it is to have.
+    pub hidden: Option<Arc<str>>,
 }
 
 /// A reference to a workload: from a Pod that it owns, or from an object that names it as its target.
@@ -80,6 +84,12 @@ struct Scale {
     status: Option<ScaleStatus>,
 }
 
+impl Scale {
+    fn replicas(&self) -> Option<i32> {
+        self.spec.as_ref().map(|spec| spec.replicas.unwrap_or_default())
+    }
+}
+
 #[derive(Deserialize)]
 struct ScaleSpec {
     replicas: Option<i32>,
@@ -110,6 +120,7 @@ impl FoundWorkload {
             parallelism: number(spec.parallelism),
             template_labels: labels.and_then(|labels| Pairs::deserialize(labels).ok()).unwrap_or_default(),
             selector: None,
+            hidden: None,
         })
     }
 
@@ -118,13 +129,22 @@ impl FoundWorkload {
     /// # Errors
     /// A text that is no Scale.
     pub fn take_in_scale(&mut self, json: &str) -> Result<Result<(), SelectorError>, serde_json::Error> {
-        let Scale { spec, status } = serde_json::from_str(json)?;
-        self.replicas = spec.map(|spec| spec.replicas.unwrap_or_default());
+        let scale: Scale = serde_json::from_str(json)?;
+        self.replicas = scale.replicas();
+        let Scale { status, .. } = scale;
         let selector = status.and_then(|status| status.selector).filter(|selector| !selector.is_empty());
         Ok(selector
             .map(|selector| Selector::parse(&selector))
             .transpose()
             .map(|selector| self.selector = selector))
+    }
+
+    /// How many Pods a workload is to have by its `scale`; `None` where that does not tell.
+    ///
+    /// # Errors
+    /// A text that is no Scale.
+    pub fn replicas_of_scale(json: &str) -> Result<Option<i32>, serde_json::Error> {
+        Ok(serde_json::from_str::<Scale>(json)?.replicas())
     }
 
     /// The workload above that has to be asked: a ReplicaSet is a part of its Deployment, and what does not know
@@ -139,6 +159,8 @@ impl FoundWorkload {
 /// How the API server serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
+    /// The group, and the version in which the kind is to be asked for.
+    pub api_version: String,
     /// The name in paths.
     pub plural: String,
     /// Objects are in namespaces.
@@ -152,7 +174,7 @@ impl Served {
     ///
     /// # Errors
     /// The text is no such list.
-    pub fn find(json: &str, kind: &str) -> Result<Option<Self>, serde_json::Error> {
+    pub fn find(json: &str, api_version: &str, kind: &str) -> Result<Option<Self>, serde_json::Error> {
         #[derive(Deserialize)]
         struct List {
             resources: Vec<Entry>,
@@ -166,10 +188,33 @@ impl Served {
         let List { resources } = serde_json::from_str(json)?;
         let entry = resources.iter().find(|entry| entry.kind == kind && !entry.name.contains('/'));
         Ok(entry.map(|entry| Self {
+            api_version: api_version.to_owned(),
             plural: entry.name.clone(),
             namespaced: entry.namespaced,
             has_scale: resources.iter().any(|other| other.name.strip_suffix("/scale") == Some(&entry.name)),
         }))
+    }
+
+    /// The versions of a group that the API server names (in an `APIGroup`), each with its group; the preferred one
+    /// goes first.
+    ///
+    /// # Errors
+    /// The text is no such group.
+    pub fn versions(json: &str) -> Result<Vec<String>, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Group {
+            versions: Vec<Version>,
+            preferred_version: Option<Version>,
+        }
+        #[derive(Deserialize, PartialEq)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            group_version: String,
+        }
+        let Group { mut versions, preferred_version } = serde_json::from_str(json)?;
+        versions.sort_by_key(|version| preferred_version.as_ref() != Some(version));
+        Ok(versions.into_iter().map(|version| version.group_version).collect())
     }
 }
 
@@ -245,11 +290,26 @@ mod tests {
             {"name": "plans", "kind": "Plan", "namespaced": false},
         ]})
         .to_string();
-        let served = |kind: &str| Served::find(&list, kind).unwrap();
-        let rollouts = Served { plural: "rollouts".to_owned(), namespaced: true, has_scale: true };
+        let served = |kind: &str| Served::find(&list, "example.com/v1", kind).unwrap();
+        let rollouts = Served {
+            api_version: "example.com/v1".to_owned(),
+            plural: "rollouts".to_owned(),
+            namespaced: true,
+            has_scale: true,
+        };
         assert_eq!(served("Rollout"), Some(rollouts));
         assert_eq!(served("Plan").map(|plan| (plan.namespaced, plan.has_scale)), Some((false, false)));
         assert!(served("Scale").is_none());
-        assert!(served("Other").is_none() && Served::find("[]", "Plan").is_err());
+        assert!(served("Other").is_none() && Served::find("[]", "example.com/v1", "Plan").is_err());
+    }
+
+    #[test]
+    fn the_preferred_version_of_a_group_goes_first() {
+        let version = |name: &str| json!({"groupVersion": format!("example.com/{name}"), "version": name});
+        let group = json!({"name": "example.com", "versions": [version("v1beta1"), version("v1"), version("v2")],
+            "preferredVersion": version("v2")});
+        let versions = Served::versions(&group.to_string()).unwrap();
+        assert_eq!(versions, ["example.com/v2", "example.com/v1beta1", "example.com/v1"]);
+        assert!(Served::versions("[]").is_err());
     }
 }

@@ -22,16 +22,20 @@ async fn scenario_28_pods_that_find_no_node_are_replaced_in_the_next_subset() {
     let spread = field.divide(unreachable(&field, strategy)).await;
     let status = spread.get().await.1["status"].clone();
     assert_eq!(schedulable(&status, 0), (&json!("True"), &json!("Sufficient")));
-    set.patch(&json!({"spec": {"replicas": 3}})).await;
-    field.placed(&[("a", 2), ("b", 1)]).await;
-    field.placed(&[("b", 3)]).await;
+    set.patch(&json!({"spec": {"replicas": 2}})).await;
+    field.placed(&[("a", 2)]).await;
+    field.placed(&[("b", 2)]).await;
     let status = spread.get().await.1["status"].clone();
     assert_eq!(schedulable(&status, 0), (&json!("False"), &json!("PodUnschedulable")));
     assert_eq!(schedulable(&status, 1), (&json!("True"), &json!("Sufficient")));
-    field.ready(3).await;
-    // While the subset is left out, new Pods pass it by.
-    set.patch(&json!({"spec": {"replicas": 4}})).await;
-    field.placed(&[("b", 4)]).await;
+    field.ready(2).await;
+    // While the subset is left out, new Pods pass it by, though none was left in between.
+    set.patch(&json!({"spec": {"replicas": 0}})).await;
+    field.placed(&[]).await;
+    field.totals(&spread, &[("a", 0, 2), ("b", 0, -1)]).await;
+    set.patch(&json!({"spec": {"replicas": 2}})).await;
+    field.placed(&[("b", 2)]).await;
+    field.ready(2).await;
 }
 
 #[tokio::test]

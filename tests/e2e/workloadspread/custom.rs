@@ -42,9 +42,34 @@ async fn scenario_35_pods_are_found_through_what_lies_between() {
     let job = field.create(job(&field, json!({}))).await;
     let group = object("kubeflow.org/v1", "TFGroup", "web-workers").in_namespace(&field.shop.namespace);
     let group = field.create(group.controlled_by(&job.object)).await;
-    field.divide(field.spread(JOB, first(1))).await;
+    let spread = field.divide(field.spread(JOB, first(1))).await;
     for number in 0..2 {
         field.create(field.pod_of(&group.object, &format!("worker-{number}"))).await;
     }
     field.placed(&[("a", 1), ("b", 1)]).await;
+    // They are counted: no record has to hold the place.
+    field.totals(&spread, &[("a", 1, 0), ("b", 1, -1)]).await;
+    let status = spread.get().await.1["status"].clone();
+    assert!(versioned(&status, IGNORED)[0]["creatingPods"].is_null(), "{status:#}");
+    field.create(field.pod_of(&group.object, "worker-2")).await;
+    field.placed(&[("a", 1), ("b", 2)]).await;
+    field.totals(&spread, &[("a", 1, 0), ("b", 2, -1)]).await;
+}
+
+#[tokio::test]
+async fn scenarios_7_and_33_a_share_of_a_custom_workload_follows_its_scale() {
+    let field = Field::open("ws-scaled").await;
+    let kind = ("kubeflow.org/v1", "TFScaled");
+    let job = object(kind.0, kind.1, "web").in_namespace(&field.shop.namespace);
+    let job = field.create(job.with("/spec", json!({"size": 0}))).await;
+    // Of the version only the group counts.
+    let spread = field.divide(field.spread(("kubeflow.org/v9", kind.1), first("30%"))).await;
+    field.totals(&spread, &[("a", 0, 0), ("b", 0, -1)]).await;
+    // Places are there before the controller has seen the number, and then it sees it.
+    job.patch(&json!({"spec": {"size": 10}})).await;
+    for number in 0..5 {
+        field.create(field.pod_of(&job.object, &format!("worker-{number}"))).await;
+    }
+    field.placed(&[("a", 3), ("b", 2)]).await;
+    field.totals(&spread, &[("a", 3, 0), ("b", 2, -1)]).await;
 }

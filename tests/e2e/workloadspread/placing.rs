@@ -181,6 +181,18 @@ async fn scenario_31_a_pod_without_a_place_is_left_alone() {
     let third = pods.iter().find(|pod| subset(pod).is_empty()).unwrap();
     assert_eq!(cost(third), "");
     field.totals(&spread, &[("a", 1, 0), ("b", 1, 0)]).await;
+    // With the next edit of the WorkloadSpread a subset takes it, which has too many then.
+    let mut edits = 0;
+    wait_for("the third Pod to be adopted", async || {
+        edits += 1;
+        spread.patch(&json!({"metadata": {"annotations": {"edits": edits.to_string()}}})).await;
+        let pod = field.pod(name(third)).get().await.1;
+        if subset(&pod) == "a" { Ok(()) } else { Err(field.summary().await) }
+    })
+    .await;
+    field.costs("a", &["200", "-100"]).await;
+    field.totals(&spread, &[("a", 2, 0), ("b", 1, 0)]).await;
+    assert_eq!(cost(&field.pod(name(third)).get().await.1), "-100", "the youngest is the worst");
     set.patch(&json!({"spec": {"replicas": 2}})).await;
     field.pod(name(third)).gone().await;
     field.placed(&[("a", 1), ("b", 1)]).await;

@@ -11,6 +11,7 @@ use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
 use planner::kinds::workloadspread::validation::{Context, review, target};
 use planner::server::world::Watched;
 use planner::text::verdict::Verdict;
+use planner::workload::found::FoundWorkload;
 use serde_json::Value;
 use tracing::warn;
 
@@ -130,9 +131,9 @@ async fn take_place(
     let path = SPREADS.namespaced(namespace).name(spread.name());
     let claim = wanted.claim(replicas);
     match admission.spreads.claim(&path, Some(spread.text().clone()), claim, deadline.moment()).await {
-        Ok(Some(Answer::Subset(subset))) => Ok(Some(subset)),
+        Ok(Some(Answer::Subset(subset) | Answer::Unlimited(subset))) => Ok(Some(subset)),
         // One that is gone divides nothing.
-        Ok(Some(Answer::Full | Answer::Noted) | None) => Ok(None),
+        Ok(Some(Answer::Full | Answer::Noted | Answer::Nothing) | None) => Ok(None),
         Err(ReservationError::Late) => Err(Verdict::deny(504, ReservationError::Late.to_string())),
         Err(error) => {
             let name = spread.name();
@@ -144,22 +145,35 @@ async fn take_place(
 /// The replicas of the target, which are 0 where there is none; `None` where they can't be known, and the status
 /// has to do.
 async fn replicas(admission: &Admission, namespace: &str, spread: &Spread) -> Option<i32> {
-    let target = spread.target();
-    let reference = (custom::api_version(spread), &*target.kind, &*target.name);
-    let read = match admission.lookup.object(namespace, reference).await {
-        Ok(None) => return Some(0),
-        Ok(Some(text)) => serde_json::from_str::<Value>(&text).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
+    let replicas = read_replicas(admission, namespace, spread).await;
+    let not_known = |problem: &String| {
+        warn!(namespace, spread = spread.name(), problem, "the replicas of the target are not known");
     };
-    let world = admission.index.world();
-    let replicas = read.and_then(|workload| {
-        custom::replicas(spread, world.spreads().custom().unwrap_or(&custom::NONE), &workload)
-    });
-    replicas
-        .inspect_err(|problem| {
-            warn!(namespace, spread = spread.name(), problem, "the replicas of the target are not known");
-        })
-        .ok()
+    replicas.inspect_err(not_known).ok().flatten()
+}
+
+async fn read_replicas(
+    admission: &Admission,
+    namespace: &str,
+    spread: &Spread,
+) -> Result<Option<i32>, String> {
+    let (world, target) = (admission.index.world(), spread.target());
+    let custom = world.spreads().custom().unwrap_or(&custom::NONE);
+    let reference = (custom::api_version(spread), &*target.kind, &*target.name);
+    if custom::goes_by_scale(spread, custom) {
+        // Where the scale may not be read, the object may say something.
+        let scale = admission.lookup.scale(namespace, reference).await.unwrap_or_default();
+        if let Some(scale) = scale {
+            return FoundWorkload::replicas_of_scale(&scale).map_err(|error| error.to_string());
+        }
+    }
+    match admission.lookup.object(namespace, reference).await.map_err(|error| error.to_string())? {
+        None => Ok(Some(0)),
+        Some(text) => {
+            let workload: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+            custom::replicas(spread, custom, &workload)
+        }
+    }
 }
 
 /// Notes that a Pod is to be deleted. What can't be noted is found by the controller when the Pod is gone: no Pod

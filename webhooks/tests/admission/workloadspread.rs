@@ -1,12 +1,14 @@
 //! WorkloadSpreads in admission over files (docs/behaviour/workloadspread.md).
 
-use cluster::files::Objects;
-use cluster::{Index, Lookup};
+use cluster::reservation::Reservations;
+use cluster::{Index, Lookup, files};
+use kit::double::{Objects, Requests, api_server};
+use planner::kinds::workloadspread::places::Places;
 use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 use webhooks::Admission;
 
-use crate::support::{admission, ask, with_index};
+use crate::support::{admission, ask, delete, with_index};
 
 const PATHS: [&str; 2] =
     ["/validate-apps-kruise-io-workloadspread", "/validate-apps-kruise-io-v1alpha1-workloadspread"];
@@ -21,7 +23,7 @@ fn spread(subsets: Value) -> Value {
 
 /// Admission that knows this WorkloadSpread; `manifests` are on the API server.
 fn dividing(subsets: Value, manifests: &str) -> Admission {
-    let mut objects = Objects::default();
+    let mut objects = files::Objects::default();
     if !manifests.is_empty() {
         objects.parse("test", manifests).unwrap();
     }
@@ -96,6 +98,88 @@ async fn a_share_is_one_of_the_replicas_of_the_target() {
             dividing(json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]), &deployment(replicas));
         assert_eq!(subset(&created(&shared, &pod("5d4f")).await).as_deref(), Some(expected), "{replicas}");
     }
+}
+
+const LIST: &str = r#"{"workloads":[{"Group":"kubeflow.org","Kind":"TFJob"}]}"#;
+
+/// Admission of a namespace with a WorkloadSpread of a TFJob on an API server.
+fn dividing_a_job(server: &Objects, subsets: Value, status: Value) -> (Admission, Requests) {
+    let stored = server.clone();
+    let served = json!({"resources": [{"name": "tfjobs", "kind": "TFJob", "namespaced": true},
+        {"name": "tfjobs/scale", "kind": "Scale", "namespaced": true}]});
+    let group = json!({"versions": [{"groupVersion": "kubeflow.org/v1"}]});
+    let (client, requests) = api_server(move |request| match request.path {
+        "/apis/kubeflow.org" => (200, group.to_string()),
+        "/apis/kubeflow.org/v1" => (200, served.to_string()),
+        _ => stored.answer(&request),
+    });
+    let mut object = spread(subsets);
+    object["spec"]["targetRef"] = json!({"apiVersion": "kubeflow.org/v9", "kind": "TFJob", "name": "web"});
+    object["status"] = status;
+    let object = server.put(SPREAD, object);
+    let mut world = World::new(api::DEFAULT_NAMESPACE);
+    world.apply(Watched::WorkloadSpread, &object.to_string()).unwrap();
+    let map = json!({"metadata": {"name": "kruise-configuration", "namespace": api::DEFAULT_NAMESPACE},
+        "data": {"WorkloadSpread_Watch_Custom_Workload_WhiteList": LIST}});
+    world.apply(Watched::ConfigMap, &map.to_string()).unwrap();
+    let mut admission = with_index("", Index::fixed(world), Lookup::cluster(client.clone()));
+    admission.spreads = Reservations::new(Some(client), Places);
+    (admission, requests)
+}
+
+const SPREAD: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/workloadspreads/ws";
+const JOB: &str = "/apis/kubeflow.org/v1/namespaces/shop/tfjobs/web";
+
+fn pod_of_job(name: &str) -> Value {
+    let owner = json!({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "web", "uid": "j", "controller": true});
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]}, "status": {"phase": "Running"}})
+}
+
+#[tokio::test]
+async fn scenario_7_a_share_of_a_custom_workload_is_one_of_its_scale() {
+    let server = Objects::default();
+    server.put(JOB, json!({"metadata": {"name": "web", "uid": "j"}, "spec": {"size": 3}}));
+    server.put(&format!("{JOB}/scale"), json!({"spec": {"replicas": 3}}));
+    let half = json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b"}]);
+    let placed = async |admission: &Admission| {
+        let mut placed = Vec::new();
+        for name in ["p1", "p2", "p3"] {
+            placed.push(subset(&created(admission, &pod_of_job(name)).await).unwrap());
+        }
+        placed
+    };
+    let (admission, _) = dividing_a_job(&server, half.clone(), json!({}));
+    assert_eq!(placed(&admission).await, ["a", "a", "b"]);
+    // Where nothing tells the number, the status does.
+    server.remove(&format!("{JOB}/scale"));
+    let counted = json!({"subsetStatuses": [{"name": "a", "replicas": 0, "missingReplicas": 1}, {"name": "b", "replicas": 0, "missingReplicas": -1}]});
+    let (admission, _) = dividing_a_job(&server, half, counted);
+    assert_eq!(placed(&admission).await, ["a", "b", "b"]);
+}
+
+#[tokio::test]
+async fn scenario_21_a_deletion_is_noted_with_the_place_that_it_frees() {
+    let server = Objects::default();
+    let full = json!({"versionedSubsetStatuses": {"versionIgnored": [
+        {"name": "a", "replicas": 1, "missingReplicas": 0}, {"name": "b", "replicas": 0, "missingReplicas": -1}]}});
+    let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b"}]);
+    let (admission, requests) = dividing_a_job(&server, subsets, full);
+    let mut pod = pod_of_job("p1");
+    pod["metadata"]["annotations"] =
+        json!({"apps.kruise.io/matched-workloadspread": r#"{"name":"ws","subset":"a"}"#});
+    let mut request = delete("pods", "v1", &pod);
+    request["namespace"] = json!("shop");
+    for _ in 0..2 {
+        assert_eq!(ask(&admission, "/validate-pod", &request).await["allowed"], true);
+        let noted =
+            server.get(SPREAD).unwrap()["status"]["versionedSubsetStatuses"]["versionIgnored"][0].clone();
+        assert!(noted["deletingPods"]["p1"].is_string(), "{noted:#}");
+        assert_eq!((&noted["missingReplicas"], &noted["replicas"]), (&json!(1), &json!(1)));
+    }
+    assert_eq!(requests.lock().unwrap().len(), 1, "once, and without a read");
+    assert_eq!(subset(&created(&admission, &pod_of_job("p2")).await).as_deref(), Some("a"));
 }
 
 #[tokio::test]

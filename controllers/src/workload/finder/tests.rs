@@ -31,7 +31,7 @@ fn cluster(objects: &[(&str, Value)]) -> (Client, Requests) {
     ]});
     api_server(move |request| match request.path {
         "/apis/example.com/v1" => (200, served.to_string()),
-        path if path.contains("/secrets/") => (403, status(403)),
+        path if path.contains("/secrets/") || path.ends_with("/shy/scale") => (403, status(403)),
         _ => stored.answer(&request),
     })
 }
@@ -141,19 +141,64 @@ async fn other_kinds_are_known_by_their_scale_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_read_or_is_not_served_stops_nothing() {
+async fn a_target_that_may_not_be_read_or_is_not_served_is_not_one_that_is_gone() {
     let finder = Finder::default();
-    let (client, _) = cluster(&[]);
+    let (client, requests) = cluster(&[]);
     for (api_version, kind) in
         [("example.com/v1", "Secret"), ("example.com/v1", "Unknown"), ("gone.io/v1", "Gone")]
     {
-        assert_eq!(
-            finder.find(&client, "shop", reference(api_version, kind, "x")).await.unwrap(),
-            None,
-            "{kind}"
-        );
+        // Among the owners of Pods it stops nothing, whoever asks first.
+        let owner = serde_json::from_value(owner(api_version, kind, "x")).unwrap();
+        assert_eq!(finder.behind(&client, "shop", &owner).await.unwrap(), None);
+        requests.lock().unwrap().clear();
+        let target = finder.find(&client, "shop", reference(api_version, kind, "x")).await;
+        assert!(matches!(target, Err(ReconcileError::Unreadable(_))), "{kind}: {target:?}");
+        assert!(requests.lock().unwrap().is_empty(), "that is remembered");
     }
+    let gone = finder.find(&client, "shop", reference("example.com/v1", "Part", "x")).await;
+    assert_eq!(gone.unwrap(), None);
+    let (forbidding, _) = api_server(|_| (403, status(403)));
+    let set = reference("apps/v1", "StatefulSet", "x");
+    assert!(matches!(finder.find(&forbidding, "shop", set).await, Err(ReconcileError::Unreadable(_))));
     let (silent, _) = api_server(|_| (503, status(503)));
     assert!(finder.find(&silent, "shop", reference("example.com/v1", "Part", "x")).await.is_err());
     assert!(finder.find(&silent, "shop", reference("apps/v1", "Deployment", "x")).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_is_read_again_after_seconds_in_any_version_of_its_group() {
+    let finder = Finder::default();
+    let (served, objects) = (json!({"groupVersion": "example.com/v1"}), Objects::default());
+    let group = json!({"versions": [served], "preferredVersion": served});
+    let resources = json!([{"name": "rollouts", "kind": "Rollout", "namespaced": true}]);
+    let stored = objects.clone();
+    let (client, _) = api_server(move |request| match request.path {
+        "/apis/example.com" => (200, group.to_string()),
+        "/apis/example.com/v1" => (200, json!({"resources": resources}).to_string()),
+        _ => stored.answer(&request),
+    });
+    let web = reference("example.com/v9", "Rollout", "web");
+    for replicas in [3, 4] {
+        objects.put(ROLLOUT, object("web", &[], replicas));
+        let found = finder.find(&client, "shop", web).await.unwrap().unwrap();
+        assert_eq!(found.replicas, Some(replicas));
+        tokio::time::sleep(MEMORY_OF_TARGETS).await;
+    }
+}
+
+#[tokio::test]
+async fn replicas_that_are_hidden_are_not_unknown_ones() {
+    let finder = Finder::default();
+    let path = |name: &str| format!("/apis/example.com/v1/namespaces/shop/rollouts/{name}");
+    let (client, _) = cluster(&[
+        (&path("shy"), object("shy", &[], Value::Null)),
+        (&path("open"), object("open", &[], Value::Null)),
+    ]);
+    let find = async |name: &str| {
+        let found = finder.find(&client, "shop", reference("example.com/v1", "Rollout", name)).await;
+        let found = found.unwrap().unwrap();
+        (found.replicas, found.hidden.is_some())
+    };
+    assert_eq!(find("shy").await, (None, true), "its scale may not be read");
+    assert_eq!(find("open").await, (None, false), "it has no scale");
 }

@@ -1,10 +1,13 @@
 //! Which workloads can be divided: those of known kinds, and those that the administrator lists in the ConfigMap
 //! `kruise-configuration` (docs/behaviour/workloadspread.md#custom-workloads).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use super::record::member;
+use super::record::{Matched, member};
 use super::spread::Spread;
+use crate::pod::observed::ObservedPod;
 use crate::workload::target::Workload;
 
 /// The key of the list in the ConfigMap.
@@ -116,7 +119,7 @@ fn text_of(members: &Map<String, Value>, name: &str) -> Result<String, String> {
 }
 
 /// The API version in which to read the target of a WorkloadSpread. That of a known kind is the present one, whatever
-/// the object says.
+/// the object says; that of another kind is the one in the object if it is served, or else any other of its group.
 pub fn api_version(spread: &Spread) -> &str {
     let target = spread.target();
     match (&*target.group, is_built_in(target)) {
@@ -141,18 +144,41 @@ pub fn given_paths<'a>(spread: &'a Spread, custom: &'a CustomWorkloads) -> Vec<&
         .collect()
 }
 
-/// The replicas of a target that was read; one of a known kind without the field wants one Pod, and of one that says
-/// nothing anywhere nothing is known, which counts as 0.
+/// Whether the subresource `scale` of a target tells how many Pods it wants, if there is one.
+pub fn goes_by_scale(spread: &Spread, custom: &CustomWorkloads) -> bool {
+    !is_built_in(spread.target()) && given_paths(spread, custom).is_empty()
+}
+
+/// The replicas of a target that was read; one of a known kind without the field wants one Pod. `None` where a target
+/// of another kind does not tell them.
 ///
 /// # Errors
 /// The path that leads to no integer.
-pub fn replicas(spread: &Spread, custom: &CustomWorkloads, workload: &Value) -> Result<i32, String> {
+pub fn replicas(spread: &Spread, custom: &CustomWorkloads, workload: &Value) -> Result<Option<i32>, String> {
     let given = given_paths(spread, custom);
     if !given.is_empty() {
-        return replicas_at(workload, given);
+        return replicas_at(workload, given).map(Some);
     }
     let target = spread.target();
-    Ok(replicas_at(workload, [built_in_path(&target.kind)]).unwrap_or(i32::from(is_built_in(target))))
+    let told = replicas_at(workload, [built_in_path(&target.kind)]).ok();
+    Ok(told.or(is_built_in(target).then_some(1)))
+}
+
+/// The Pods of the target that belong to something between it and them. Admission has followed their owners, and its
+/// mark says so: nobody follows them again.
+pub fn behind_parts<'p>(
+    spread: &Spread,
+    custom: &CustomWorkloads,
+    pods: impl IntoIterator<Item = &'p Arc<ObservedPod>>,
+) -> Vec<Arc<ObservedPod>> {
+    let target = spread.target();
+    let between = custom.get(&target.group, &target.kind).map_or(&[][..], |listed| &listed.between);
+    let belongs = |pod: &&Arc<ObservedPod>| {
+        let owner = pod.controller().map(Workload::from);
+        owner.is_some_and(|owner| between.iter().any(|(group, kind)| owner.is(group, kind)))
+            && Matched::of(pod).is_some_and(|matched| matched.name == spread.name())
+    };
+    pods.into_iter().filter(belongs).cloned().collect()
 }
 
 /// The sum of the integers at dotted paths of a workload; a step into a list is a position. An empty path counts
@@ -200,6 +226,24 @@ mod tests {
         {
             assert!(CustomWorkloads::parse(broken).is_err(), "{broken}");
         }
+    }
+
+    #[test]
+    fn a_target_of_another_kind_may_not_tell_its_replicas() {
+        let spread = |api_version: &str, kind: &str| {
+            let target = json!({"apiVersion": api_version, "kind": kind, "name": "web"});
+            Spread::read(&json!({"metadata": {"name": "ws"}, "spec": {"targetRef": target}}).to_string())
+                .unwrap()
+        };
+        let (job, set) = (spread("kubeflow.org/v1", "TFJob"), spread("apps/v1", "ReplicaSet"));
+        let replicas = |spread: &Spread, spec: Value| replicas(spread, &NONE, &json!({"spec": spec}));
+        assert_eq!(replicas(&job, json!({"size": 5})), Ok(None), "none is not 0");
+        assert_eq!(replicas(&job, json!({"replicas": 5})), Ok(Some(5)));
+        assert_eq!(replicas(&set, json!({})), Ok(Some(1)));
+        let listed = r#"{"workloads":[{"group":"kubeflow.org","kind":"TFJob","replicasPath":"spec.size"}]}"#;
+        let listed = CustomWorkloads::parse(listed).unwrap();
+        let asked = [goes_by_scale(&job, &NONE), goes_by_scale(&job, &listed), goes_by_scale(&set, &NONE)];
+        assert_eq!(asked, [true, false, false]);
     }
 
     #[test]

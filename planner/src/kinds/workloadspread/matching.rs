@@ -57,17 +57,16 @@ pub(crate) fn find<'s>(
         if let Some(found) = meant.iter().find(|spread| *spread.target() == workload) {
             return Found::Spread(found);
         }
-        if !meant.iter().any(|spread| may_be_above(spread, &workload)) {
-            return Found::Nothing;
+        // The name tells which Deployment this is, if any: it is compared, and never asked for, since it need not exist.
+        let deployment = workload.deployment(labels);
+        if let Some(deployment) = &deployment
+            && let Some(found) = meant.iter().find(|spread| spread.target() == deployment)
+        {
+            return Found::Spread(found);
         }
-        if let Some(deployment) = workload.deployment(labels) {
-            owner = OwnerReference {
-                api_version: "apps/v1".to_owned(),
-                kind: deployment.kind.into_owned(),
-                name: deployment.name.into_owned(),
-                ..OwnerReference::default()
-            };
-            continue;
+        let is_ruled_out = |spread: &Spread| deployment.is_some() && is_built_in(spread.target());
+        if !meant.iter().any(|spread| may_be_above(spread, &workload) && !is_ruled_out(spread)) {
+            return Found::Nothing;
         }
         match owners.above(&owner) {
             None => return Found::NeedsOwner(owner),
@@ -156,6 +155,25 @@ mod tests {
         let mut alone = Owners::default();
         alone.add(other.clone(), None);
         assert_eq!(found(&other, &hashed("4f"), &spreads, &alone), "");
+    }
+
+    #[test]
+    fn a_deployment_that_a_name_suggests_is_never_asked_for() {
+        let set = owner("apps/v1", "ReplicaSet", "web-5d4f");
+        let hash = labels(&[("pod-template-hash", "5d4f")]);
+        let other = spread("a-deployment", "apps/v1", "Deployment", "other", Value::Null);
+        let job = spread("job", "kubeflow.org/v1", "TFJob", "train", Value::Null);
+        assert_eq!(
+            found(&set, &hash, std::slice::from_ref(&other), &Owners::default()),
+            "",
+            "nothing is read"
+        );
+        let spreads = [other, job];
+        assert_eq!(found(&set, &hash, &spreads, &Owners::default()), "? ReplicaSet web-5d4f");
+        // Nobody owns it: its Deployment was deleted, and left it behind.
+        let mut orphaned = Owners::default();
+        orphaned.add(set.clone(), None);
+        assert_eq!(found(&set, &hash, &spreads, &orphaned), "");
     }
 
     #[test]

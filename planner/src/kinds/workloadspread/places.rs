@@ -48,12 +48,16 @@ pub enum PodEvent {
 /// What becomes of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The Pod comes into this subset.
+    /// The Pod has a place in this subset.
     Subset(String),
+    /// The Pod comes into this subset, which takes any number.
+    Unlimited(String),
     /// No subset takes it.
     Full,
-    /// The deletion is noted, or there is nothing to note.
+    /// The deletion is noted.
     Noted,
+    /// There is nothing to note.
+    Nothing,
 }
 
 /// How claims on WorkloadSpreads are decided.
@@ -91,13 +95,17 @@ impl Reservable for Places {
     fn is_refusal(answer: &Answer) -> bool {
         *answer == Answer::Full
     }
+
+    fn holds_on_any_state(answer: &Answer) -> bool {
+        matches!(answer, Answer::Unlimited(_) | Answer::Nothing)
+    }
 }
 
 impl Answer {
     fn without_spread(claim: &Claim) -> Self {
         match claim.event {
             PodEvent::Creation { .. } => Self::Full,
-            PodEvent::Deletion { .. } => Self::Noted,
+            PodEvent::Deletion { .. } => Self::Nothing,
         }
     }
 }
@@ -113,13 +121,23 @@ struct List<'s> {
 /// The list of `version` as the spec wants it: a subset that is new has an item, one that is gone has none.
 pub(crate) fn items(spread: &WorkloadSpread, version: &str) -> Vec<SubsetStatus> {
     let known = spread.status.versioned_subset_statuses.get(version).map_or(&[][..], Vec::as_slice);
+    let named = |items: &[SubsetStatus], name: &str| items.iter().find(|item| item.name == name).cloned();
     let item = |subset: &Subset| {
-        let found = known.iter().find(|item| item.name == subset.name);
-        found
-            .cloned()
-            .unwrap_or_else(|| SubsetStatus { name: subset.name.clone(), ..SubsetStatus::default() })
+        named(known, &subset.name).unwrap_or_else(|| {
+            let total = named(&spread.status.subset_statuses, &subset.name).unwrap_or_default();
+            let missing_replicas = whole(&total);
+            SubsetStatus { name: subset.name.clone(), missing_replicas, ..SubsetStatus::default() }
+        })
     };
     spread.spec.subsets.iter().map(item).collect()
+}
+
+/// The places of a version without Pods, as far as the total over all versions tells them.
+fn whole(total: &SubsetStatus) -> i32 {
+    match total.missing_replicas {
+        missing if missing > 0 => missing.saturating_add(total.replicas),
+        missing => missing,
+    }
 }
 
 /// How many Pods more a subset takes; `None` where any number.
@@ -141,10 +159,7 @@ impl<'s> List<'s> {
     fn decide(&mut self, claim: &Claim, now: Timestamp) -> Answer {
         match &claim.event {
             PodEvent::Creation { id } => self.admit(id, claim.replicas, now),
-            PodEvent::Deletion { pod, subset } => {
-                self.release(pod, subset, claim.replicas, now);
-                Answer::Noted
-            }
+            PodEvent::Deletion { pod, subset } => self.release(pod, subset, claim.replicas, now),
         }
     }
 
@@ -165,7 +180,7 @@ impl<'s> List<'s> {
             match free(subset, item, replicas) {
                 _ if is_noted => {}
                 _ if !is_schedulable(item) => continue,
-                None => {}
+                None => return Answer::Unlimited(subset.name.clone()),
                 Some(places) if places > 0 => {
                     item.creating_pods.insert(id.to_owned(), Time::from(now));
                     item.missing_replicas = places - 1;
@@ -178,19 +193,25 @@ impl<'s> List<'s> {
         Answer::Full
     }
 
-    fn release(&mut self, pod: &str, subset: &str, replicas: Option<i32>, now: Timestamp) {
-        if self.noted(pod).is_some() {
-            return;
+    fn release(&mut self, pod: &str, subset: &str, replicas: Option<i32>, now: Timestamp) -> Answer {
+        match self.noted(pod).and_then(|position| self.items.get(position)) {
+            Some(item) if item.deleting_pods.contains_key(pod) => return Answer::Nothing,
+            // A Pod on its way is noted when the controller has seen it: whether it has is not for an old state to say.
+            Some(_) => return Answer::Noted,
+            None => {}
         }
         let mut all = self.subsets.iter().zip(&mut self.items);
-        let Some((subset, item)) = all.find(|(known, _)| known.name == subset) else { return };
-        let Some(before) = free(subset, item, replicas) else { return };
+        let Some((subset, item)) = all.find(|(known, _)| known.name == subset) else {
+            return Answer::Nothing;
+        };
+        let Some(before) = free(subset, item, replicas) else { return Answer::Nothing };
         item.deleting_pods.insert(pod.to_owned(), Time::from(now));
         item.missing_replicas = match maximum(subset, replicas) {
             Maximum::Unknown => before.saturating_add(1),
             Maximum::Unlimited | Maximum::Pods(_) => free(subset, item, replicas).unwrap_or(before),
         };
         self.is_changed = true;
+        Answer::Noted
     }
 }
 

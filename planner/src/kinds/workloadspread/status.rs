@@ -52,7 +52,9 @@ pub(super) fn count<'a>(
         let known = old.versioned_subset_statuses.get(version).map_or(&[][..], Vec::as_slice);
         let has_pods = !members.is_empty();
         let items = counter.list(members, known, Some(version));
-        if has_pods || items.iter().any(|item| !item.creating_pods.is_empty()) {
+        // Where Pods found no node is known until it has run out, though all of them are gone.
+        let is_needed = |item: &SubsetStatus| !item.creating_pods.is_empty() || !is_schedulable(item);
+        if has_pods || items.iter().any(is_needed) {
             versioned.insert(version.to_owned(), items);
         }
     }

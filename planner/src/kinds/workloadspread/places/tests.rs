@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::workload::reservation::{Desk, Step};
 
 const NOW: &str = "2026-07-02T09:00:00Z";
 
@@ -53,9 +54,10 @@ fn reserve(object: &Value, claims: &[Claim]) -> (Value, Vec<String>) {
         json_patch::merge(&mut after, &patch);
     }
     let subsets = answers.into_iter().map(|answer| match answer {
-        Answer::Subset(subset) => subset,
+        Answer::Subset(subset) | Answer::Unlimited(subset) => subset,
         Answer::Full => "full".to_owned(),
         Answer::Noted => "noted".to_owned(),
+        Answer::Nothing => "nothing".to_owned(),
     });
     (after, subsets.collect())
 }
@@ -87,7 +89,7 @@ fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
     let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 1, -1, json!({}))]}));
     let (after, subsets) =
         reserve(&full, &[delete("p1", "a"), delete("p1", "a"), delete("p9", "b"), delete("p8", "x")]);
-    assert_eq!(subsets, ["noted"; 4]);
+    assert_eq!(subsets, ["noted", "nothing", "nothing", "nothing"]);
     assert_eq!(list(&after, "v")[0], item("a", 3, 1, json!({"deletingPods": {"p1": NOW}})));
     assert_eq!(list(&after, "v")[1], item("b", 1, -1, json!({})), "without a limit nothing is noted");
     let (after, subsets) = reserve(&after, &[create("p4"), create("p5")]);
@@ -131,6 +133,37 @@ fn a_share_follows_the_workload_before_the_controller_does() {
 }
 
 #[test]
+fn a_share_is_what_was_counted_where_the_workload_is_not_known() {
+    let subsets = json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b", "maxReplicas": "50%"}]);
+    let mut counted = spread(subsets, json!({}));
+    counted["status"]["subsetStatuses"] = json!([item("a", 1, 1, json!({})), item("b", 3, 0, json!({}))]);
+    let pods: Vec<Claim> = ["p1", "p2", "p3"].map(create).to_vec();
+    let (after, subsets) = reserve(&counted, &pods);
+    assert_eq!(
+        subsets,
+        ["a", "a", "full"],
+        "a version without Pods has the whole quota, as far as it is known"
+    );
+    assert_eq!(list(&after, "v")[0]["missingReplicas"], 0);
+}
+
+#[test]
+fn what_takes_no_place_costs_no_request() {
+    let creating = json!({"creatingPods": {"p1": NOW}, "deletingPods": {"p2": NOW}});
+    let known = spread(limited(), json!({"v": [item("a", 3, 0, creating), item("b", 1, -1, json!({}))]}));
+    let mut desk = Desk::default();
+    desk.watched(&api::Raw::parse(known.to_string()).unwrap());
+    desk.open();
+    let decide = |claims: &[Claim]| desk.decide(&Places, claims, now());
+    assert_eq!(decide(&[create("p9")]), Step::Answer(vec![Answer::Unlimited("b".to_owned())]));
+    assert_eq!(decide(&[delete("p2", "a"), delete("p8", "b")]), Step::Answer(vec![Answer::Nothing; 2]));
+    for old in [create("p1"), delete("p1", "a")] {
+        assert_eq!(decide(std::slice::from_ref(&old)), Step::Read, "{old:?} may be noted no more");
+        assert_eq!(decide(&[create("p9"), old]), Step::Read);
+    }
+}
+
+#[test]
 fn versions_have_quotas_of_their_own() {
     let first = |number: i32| versioned("one", None, PodEvent::Creation { id: format!("p{number}") });
     let second = |number: i32| versioned("two", None, PodEvent::Creation { id: format!("q{number}") });
@@ -163,7 +196,7 @@ fn subsets_are_those_of_the_spec() {
 #[test]
 fn what_is_no_spread_has_no_places() {
     let reserved = Places.reserve("[]", &[create("p"), delete("p", "a")], now());
-    assert_eq!(reserved, Reserved { patch: None, answers: vec![Answer::Full, Answer::Noted] });
+    assert_eq!(reserved, Reserved { patch: None, answers: vec![Answer::Full, Answer::Nothing] });
 }
 
 /// Pods and their subsets as a plain model counts them.

@@ -386,14 +386,35 @@ fn scenario_28_pods_without_a_node_are_replaced_in_the_next_subset() {
     assert_eq!(late.plan().stuck[0].on_failure, warning("DeletePodFailed", words.to_owned()));
 }
 
+/// A subset `a` without Pods, whose Pods found no node so many seconds ago.
+fn unschedulable(seconds: i64) -> Scene {
+    let condition = json!([{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable", "message": "", "lastTransitionTime": ago(seconds)}]);
+    let mut a = item("a", 0, 2);
+    a["conditions"] = condition;
+    adaptive(json!({"subsetStatuses": [a.clone()], "versionedSubsetStatuses": {"versionIgnored": [a]}}))
+}
+
+#[test]
+fn scenario_28_a_subset_is_left_out_though_all_of_its_pods_are_gone() {
+    let of_version = |scene: Scene| scene.counted()["versionedSubsetStatuses"]["versionIgnored"].clone();
+    let kept = of_version(unschedulable(10));
+    assert_eq!(kept[0]["conditions"][0]["status"], "False", "the next Pod passes it by: {kept:#}");
+    assert_eq!(of_version(unschedulable(301)), Value::Null, "in the end nothing is left of the version");
+    let mut fixed = unschedulable(10);
+    fixed.object["spec"]["scheduleStrategy"] = json!({"type": "Fixed"});
+    assert_eq!(of_version(fixed), Value::Null);
+}
+
 #[test]
 fn scenario_29_a_subset_recovers_after_five_minutes() {
-    let since = |seconds: i64| {
-        let condition = json!([{"type": "Schedulable", "status": "False", "reason": "PodUnschedulable", "message": "", "lastTransitionTime": ago(seconds)}]);
-        let mut a = item("a", 0, 2);
-        a["conditions"] = condition;
-        adaptive(json!({"subsetStatuses": [a]}))
+    let since = |seconds: i64| unschedulable(seconds).pod("p1", "b", as_is);
+    let of_version = |seconds: i64| {
+        let condition =
+            since(seconds).counted()["versionedSubsetStatuses"]["versionIgnored"][0]["conditions"][0].clone();
+        (condition["status"].clone(), condition["lastTransitionTime"].clone())
     };
+    assert_eq!(of_version(290), (json!("False"), json!(ago(290))), "which admission reads");
+    assert_eq!(of_version(301), (json!("True"), json!(NOW)));
     assert_eq!(condition(&since(290).counted(), 0), ("False".into(), "PodUnschedulable".into(), ago(290)));
     assert_eq!(since(290).plan().next, Some(SignedDuration::from_secs(10)));
     assert_eq!(condition(&since(301).counted(), 0), ("True".into(), "Sufficient".into(), NOW.into()));
