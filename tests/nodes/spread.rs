@@ -85,7 +85,7 @@ impl<'s> Divided<'s> {
             let pods = pods["items"].as_array().unwrap();
             let mut counts = [0, 0];
             for pod in pods.iter().filter(|pod| is_ready(pod)) {
-                let position = if subset(pod) == "a" { 0 } else { 1 };
+                let position = usize::from(subset(pod) == "b");
                 assert_eq!(pod["spec"]["nodeName"], json!(self.nodes[position]), "{pod:#}");
                 counts[position] += 1;
             }
@@ -99,11 +99,11 @@ impl<'s> Divided<'s> {
     }
 
     /// Waits until subset `a` has a condition with this status, or none.
-    async fn schedulable(&self, expected: Value) {
+    async fn schedulable(&self, expected: &Value) {
         wait_within(PATIENCE, "the condition of subset a", async || {
             let spread = self.site.get(&format!("workloadspread web -n {}", self.namespace)).await;
             let subset = &spread["status"]["subsetStatuses"][0];
-            if subset["conditions"][0]["status"] == expected { Ok(()) } else { Err(subset.clone()) }
+            if subset["conditions"][0]["status"] == *expected { Ok(()) } else { Err(subset.clone()) }
         })
         .await;
     }
@@ -140,23 +140,23 @@ async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
     let Some(site) = Site::installed().await else { return };
     let divided = Divided::open(&site).await;
     divided.placed([2, 1]).await;
-    divided.schedulable(json!("True")).await;
+    divided.schedulable(&json!("True")).await;
 
     // The replacements have their places in `a`, where no node takes them.
     let node = &divided.nodes[0];
     let drain = format!("drain {node} --pod-selector=app=web --ignore-daemonsets --timeout=60s");
     site.kubectl(&drain).await.success();
     divided.placed([0, 3]).await;
-    divided.schedulable(json!("False")).await;
+    divided.schedulable(&json!("False")).await;
 
     // A subset that was left out stays so for five minutes, unless somebody who knows better begins anew.
     site.kubectl(&format!("uncordon {node}")).await.success();
     divided
         .patch("workloadspread", &json!({"spec": {"scheduleStrategy": {"type": "Fixed", "adaptive": null}}}))
         .await;
-    divided.schedulable(Value::Null).await;
+    divided.schedulable(&Value::Null).await;
     divided.patch("workloadspread", &json!({"spec": {"scheduleStrategy": adaptive()}})).await;
-    divided.schedulable(json!("True")).await;
+    divided.schedulable(&json!("True")).await;
     divided.patch("cloneset", &json!({"spec": {"replicas": 5}})).await;
     divided.placed([2, 3]).await;
     divided.close().await;
