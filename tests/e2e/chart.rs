@@ -74,8 +74,9 @@ fn no_webhook_entry_is_in_the_chart() {
 fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
     for (values, level) in [(&[][..], "restricted"), (&["manager.hostNetwork=true"], "privileged")] {
         let objects = render(values);
-        let labels = &one(&objects, "Namespace")["metadata"]["labels"];
-        assert_eq!(labels["pod-security.kubernetes.io/enforce"], level);
+        let mut namespaces = of_kind(&objects, "Namespace").into_iter();
+        let ours = namespaces.find(|namespace| namespace["metadata"]["name"] == "kruise-system").unwrap();
+        assert_eq!(ours["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], level);
     }
 }
 

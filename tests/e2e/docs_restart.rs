@@ -1,5 +1,4 @@
-//! The pages about restarts and EphemeralJobs. Nodes are fake ones: what the node agent writes, and the kubelet of
-//! ephemeral containers, is written here.
+//! The pages about restarts and EphemeralJobs. Nodes are fake ones: what the node agent writes is written here.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ impl Drop for Player {
     }
 }
 
-/// Plays the node agent and the kubelet in a namespace, until it is dropped.
+/// Plays the node agent in a namespace, until it is dropped.
 fn play(client: Client, namespace: String) -> Player {
     Player(tokio::spawn(async move {
         let mut looks = tokio::time::interval(Duration::from_millis(50));
@@ -66,18 +65,13 @@ async fn restart(client: &Client, namespace: &str) {
     }
 }
 
-/// Ends ephemeral containers.
+/// Has the fake kubelets end the ephemeral containers of the page.
 async fn end(client: &Client, namespace: &str) {
     for pod in list(client, &format!("/api/v1/namespaces/{namespace}/pods")).await {
-        let containers = pod.object["spec"]["ephemeralContainers"].as_array().cloned().unwrap_or_default();
-        let reported = pod.object["status"]["ephemeralContainerStatuses"].as_array().map_or(0, Vec::len);
-        if containers.len() > reported {
-            let status = |container: &Value| {
-                json!({"name": container["name"], "image": container["image"], "imageID": "", "ready": false,
-                    "restartCount": 0, "state": {"terminated": {"exitCode": 0}}})
-            };
-            let statuses: Vec<Value> = containers.iter().map(status).collect();
-            change_status(&pod, &json!({"ephemeralContainerStatuses": statuses})).await;
+        if pod.object["metadata"]["annotations"][fake_nodes::EXIT].is_null() {
+            let ends = json!({"metadata": {"annotations": {fake_nodes::EXIT: "look=0,one=0"}}});
+            let (code, answer) = pod.try_patch(&ends).await;
+            assert!(matches!(code, 200 | 404), "{answer:#}");
         }
     }
 }

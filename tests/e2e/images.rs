@@ -55,7 +55,7 @@ async fn place() -> &'static Place {
                 }
             })
             .await;
-            let agents = Agents::start(client);
+            let agents = Agents::start(server.config());
             Place { site: Site { server, product }, agents }
         })
         .await

@@ -25,8 +25,8 @@ pub const BACKOFF_LIMIT: i32 = 3;
 pub const IMAGE_PULL_POLICY: &str = "IfNotPresent";
 
 /// A refusal with code 400.
-pub fn refused(message: impl ToString) -> Denial {
-    Denial { code: 400, message: message.to_string() }
+pub fn refused(message: impl Into<String>) -> Denial {
+    Denial { code: 400, message: message.into() }
 }
 
 /// Defaults `object`, a job of kind `kind` in any version: `more` defaults what else is in its spec.
@@ -38,7 +38,7 @@ pub(crate) fn default(
     kind: &str,
     more: impl FnOnce(&Place<'_>, &mut Patch),
 ) -> Result<Patch, Denial> {
-    let value: Value = serde_json::from_str(object).map_err(refused)?;
+    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
     if !value.is_object() {
         return Err(refused(format!("{kind} must be a JSON object")));
     }

@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use jiff::Timestamp;
+use kube::core::DynamicObject;
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
 
 use super::call;
 
 /// The agents of all nodes. Those of nodes with `bad` in their name fail, those with `slow` go on to pull, and those
-/// with `silent` never answer. They end when this is dropped.
+/// with `silent` never answer.
 pub struct Agents {
     watched: Arc<Watched>,
-    _task: JoinSet<()>,
 }
 
 #[derive(Default)]
@@ -28,22 +28,16 @@ struct Watched {
 }
 
 impl Agents {
-    /// Agents that work from now on.
-    pub fn start(client: Client) -> Self {
+    /// Agents that work from now on, in a thread of their own: the runtime of a test ends with it, and others need the
+    /// agents too.
+    pub fn start(config: Config) -> Self {
         let watched = Arc::new(Watched::default());
-        let mut task = JoinSet::new();
         let seen = watched.clone();
-        task.spawn(async move {
-            let kind = kit::objects::kind("apps.kruise.io/v1beta1", "NodeImage");
-            let nodes: Api<kube::core::DynamicObject> = Api::all_with(client.clone(), &kind);
-            let mut events = watcher(nodes, watcher::Config::default()).boxed();
-            while let Some(event) = events.next().await {
-                if let Ok(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) = event {
-                    seen.look(&client, &serde_json::to_value(node).unwrap()).await;
-                }
-            }
+        std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(seen.work(config));
         });
-        Self { watched, _task: task }
+        Self { watched }
     }
 
     /// Counts from now on how many nodes have an unfinished task for this image.
@@ -60,6 +54,18 @@ impl Agents {
 }
 
 impl Watched {
+    async fn work(&self, config: Config) {
+        let client = Client::try_from(config).unwrap();
+        let kind = kit::objects::kind("apps.kruise.io/v1beta1", "NodeImage");
+        let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+        let mut events = watcher(nodes, watcher::Config::default()).boxed();
+        while let Some(event) = events.next().await {
+            if let Ok(watcher::Event::Apply(node) | watcher::Event::InitApply(node)) = event {
+                self.look(&client, &serde_json::to_value(node).unwrap()).await;
+            }
+        }
+    }
+
     async fn look(&self, client: &Client, node: &Value) {
         let name = node["metadata"]["name"].as_str().unwrap();
         let phase = match name {

@@ -19,8 +19,8 @@ pub fn review(object: &str) -> Verdict {
 }
 
 fn check(object: &str) -> Result<(), Denial> {
-    let list: ImageListPullJob =
-        serde_json::from_str(&in_hub_version(object, API_VERSION)?).map_err(refused)?;
+    let list: ImageListPullJob = serde_json::from_str(&in_hub_version(object, API_VERSION)?)
+        .map_err(|error| refused(error.to_string()))?;
     let (images, spec) = (&list.spec.images, spec_of(&list.spec, ""));
     check_nodes(&spec)?;
     check_parallelism(spec.parallelism.as_ref())?;

@@ -19,7 +19,7 @@ pub fn default(object: &str, version: &str, is_new: bool) -> Result<Patch, Denia
         spec.default_text("imagePullPolicy", IMAGE_PULL_POLICY, patch);
     })?;
     if is_new && version == "v1alpha1" {
-        let value: Value = from_str(object).map_err(refused)?;
+        let value: Value = from_str(object).map_err(|error| refused(error.to_string()))?;
         let root = Place::new(&value, Pointer::root());
         if let Some(metadata) = root.child_or_new("metadata", &mut patch) {
             let known = metadata.get("finalizers").and_then(Value::as_array);

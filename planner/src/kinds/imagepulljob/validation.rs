@@ -15,7 +15,8 @@ pub fn review(new: &str, old: Option<&str>) -> Verdict {
 
 fn check(new: &str, old: Option<&str>) -> Result<(), Denial> {
     let read = |object: &str| -> Result<ImagePullJob, Denial> {
-        serde_json::from_str(&in_hub_version(object, API_VERSION)?).map_err(refused)
+        serde_json::from_str(&in_hub_version(object, API_VERSION)?)
+            .map_err(|error| refused(error.to_string()))
     };
     let ImagePullJob { spec, .. } = read(new)?;
     if let Some(old) = old

@@ -198,7 +198,7 @@ fn kept(node: &NodeImage, image: &str, tag: &Tag, context: Context<'_>, waits: &
     let mut after = tag.clone();
     let (mut holds, mut ended) = (false, Timestamp::MIN);
     after.owner_references.retain(|reference| match state(reference, context) {
-        Owner::Gone => return false,
+        Owner::Gone => false,
         Owner::Alive => true,
         Owner::Holds => {
             holds = true;

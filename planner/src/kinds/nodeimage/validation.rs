@@ -50,7 +50,7 @@ pub fn review(object: &str) -> Verdict {
 
 fn check(object: &str) -> Result<(), Denial> {
     let object = in_hub_version(object, API_VERSION)?;
-    let Submitted { spec } = serde_json::from_str(&object).map_err(refused)?;
+    let Submitted { spec } = serde_json::from_str(&object).map_err(|error| refused(error.to_string()))?;
     let images = spec.and_then(|spec| spec.images).unwrap_or_default();
     if images.len() > MOST_IMAGES {
         let count = images.len();
