@@ -187,6 +187,12 @@ async fn odd_objects_of_all_kinds_stop_nobody_else() {
     in_use(&server).await;
     crate::cloneset::asks(&server).await;
     sidecars_are_injected_and_updated(&server).await;
+    // NodeImages whose Node does not exist go.
+    let (gone, poisoned): (Vec<_>, Vec<_>) =
+        poisoned.into_iter().partition(|stored| stored.path.contains("/nodeimages/"));
+    for stored in &gone {
+        stored.gone().await;
+    }
     for stored in &poisoned {
         let (code, now) = stored.get().await;
         let generation = |object: &Value| object["metadata"]["generation"].clone();

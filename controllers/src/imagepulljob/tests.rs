@@ -60,7 +60,7 @@ impl Site {
         });
         let context = Context {
             evicting: client.clone(),
-            client: client.clone(),
+            client,
             metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
             index: Arc::new(Index::fixed(World::new("kruise-system"))),
             settings: Arc::new(crate::Settings::of_one_worker()),

@@ -117,8 +117,17 @@ async fn status_conditions_are_seen_in_the_terms_of_each_version() {
     let acquired = &alpha["metadata"]["annotations"]["crr.apps.kruise.io/unready-acquired"];
     assert_eq!(acquired, "2024-05-06T07:08:09Z");
 
-    let spread = sample(&shop, "v1alpha1", "WorkloadSpread").create(&shop.client).await;
-    let (_, beta) = spread.in_version("v1beta1").get().await;
+    // The controller would write its own status into one that is stored.
+    let (server, product) = shared().await;
+    let direct = direct_of(server, product.port).await;
+    let mut spread = sample(&shop, "v1alpha1", "WorkloadSpread");
+    spread.object["status"] = spread.status.take();
+    let review = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "u-1", "desiredAPIVersion": BETA, "objects": [spread.object]},
+    });
+    let (_, answer) = crate::support::call(&direct, "POST", "/convert", &review).await;
+    let beta = &answer["response"]["convertedObjects"][0];
     let subset = &beta["spec"]["subsets"][0];
     assert_eq!(subset["requiredNodeSelector"]["matchExpressions"][0]["key"], "zone");
     assert!(subset.get("requiredNodeSelectorTerm").is_none(), "{subset:#}");

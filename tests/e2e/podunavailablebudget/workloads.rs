@@ -231,7 +231,11 @@ async fn a_scale_down_is_completed() {
     counted(&budget, [1, 10, 9, 10]).await;
     set.patch(&json!({"spec": {"replicas": 2}})).await;
     counted(&budget, [1, 2, 1, 2]).await;
-    assert_eq!(list(&shop).await.len(), 2);
+    wait_for("two Pods to be left", async || match list(&shop).await.len() {
+        2 => Ok(()),
+        left => Err(left),
+    })
+    .await;
 }
 
 /// Scenario 30.

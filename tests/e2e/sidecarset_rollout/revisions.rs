@@ -52,10 +52,10 @@ async fn the_chart_grants_what_owner_references_need() {
     let manifests = product::run(&["manifests"]).await.success();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
     let shop = Shop::open_on(&server, "owner").await;
-    for role in
-        objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.contains("Role")))
-    {
-        Stored::create(&shop.client, role.clone()).await;
+    let of_kind = |word| objects.iter().filter(move |object| object["kind"].as_str().unwrap().contains(word));
+    let others = of_kind("Namespace").filter(|namespace| namespace["metadata"]["name"] != NAMESPACE);
+    for object in others.chain(of_kind("Role")) {
+        Stored::create(&shop.client, object.clone()).await;
     }
     let user = format!("system:serviceaccount:{NAMESPACE}:kruise-manager");
     let manager = server.client_as(&user, &["system:serviceaccounts", "system:authenticated"]);

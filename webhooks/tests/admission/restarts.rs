@@ -8,14 +8,21 @@ const REQUESTS: &str = "/mutate-apps-kruise-io-containerrecreaterequest";
 const JOBS: &str = "/validate-apps-kruise-io-v1alpha1-ephemeraljob";
 
 const CLUSTER: &str = r#"
-{apiVersion: v1, kind: Node, metadata: {name: n}}
+apiVersion: v1
+kind: Node
+metadata: {name: n}
 ---
-{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, uid: u},
-  spec: {nodeName: n, containers: [{name: main}]},
-  status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}}
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: u}
+spec: {nodeName: n, containers: [{name: main}]}
+status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}
 ---
-{apiVersion: v1, kind: Pod, metadata: {name: lost, namespace: shop, uid: u},
-  spec: {nodeName: gone, containers: [{name: main}]}, status: {phase: Running}}
+apiVersion: v1
+kind: Pod
+metadata: {name: lost, namespace: shop, uid: u}
+spec: {nodeName: gone, containers: [{name: main}]}
+status: {phase: Running}
 "#;
 
 fn request(pod: &str) -> Value {

@@ -161,7 +161,7 @@ async fn a_target_that_may_not_be_read_or_is_not_served_is_not_one_that_is_gone(
     let set = reference("apps/v1", "StatefulSet", "x");
     assert!(matches!(finder.find(&forbidding, "shop", set).await, Err(ReconcileError::Unreadable(_))));
     let (silent, _) = api_server(|_| (503, status(503)));
-    assert!(finder.find(&silent, "shop", reference("example.com/v1", "Part", "x")).await.is_err());
+    assert!(finder.find(&silent, "shop", reference("example.com/v1", "Part", "y")).await.is_err());
     assert!(finder.find(&silent, "shop", reference("apps/v1", "Deployment", "x")).await.is_err());
 }
 
