@@ -10,12 +10,12 @@ const JOBS: &str = "/validate-apps-kruise-io-v1alpha1-ephemeraljob";
 const CLUSTER: &str = r#"
 apiVersion: v1
 kind: Node
-metadata: {name: n}
+metadata: {name: node-1}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: shop, uid: u}
-spec: {nodeName: n, containers: [{name: main}]}
+spec: {nodeName: node-1, containers: [{name: main}]}
 status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}
 ---
 apiVersion: v1
