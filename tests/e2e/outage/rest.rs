@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::audit::Audit;
 use super::start;
 use crate::product;
-use crate::support::{Shop, Stored, in_use};
+use crate::support::{Shop, Stored, call, in_use};
 
 /// A little more than a minute: what is done once a minute shows.
 const MEASURED: Duration = Duration::from_secs(65);
@@ -62,6 +62,14 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
         } else {
             Err(account)
         }
+    })
+    .await;
+
+    // They come half a minute after their Nodes.
+    wait_for("the NodeImages of both nodes", async || {
+        let path = "/apis/apps.kruise.io/v1beta1/nodeimages";
+        let (_, list) = call(&shop.client, "GET", path, &Value::Null).await;
+        if list["items"].as_array().is_some_and(|items| items.len() == 2) { Ok(()) } else { Err(list) }
     })
     .await;
 
