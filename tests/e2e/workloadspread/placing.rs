@@ -192,9 +192,11 @@ async fn scenario_31_a_pod_without_a_place_is_left_alone() {
     .await;
     field.costs("a", &["200", "-100"]).await;
     field.totals(&spread, &[("a", 2, 0), ("b", 1, 0)]).await;
-    assert_eq!(cost(&field.pod(name(third)).get().await.1), "-100", "the youngest is the worst");
+    // Of Pods that were created within one second either may be the worse one.
+    let pods = field.pods().await;
+    let worst = pods.iter().find(|pod| cost(pod) == "-100").unwrap();
     set.patch(&json!({"spec": {"replicas": 2}})).await;
-    field.pod(name(third)).gone().await;
+    field.pod(name(worst)).gone().await;
     field.placed(&[("a", 1), ("b", 1)]).await;
 }
 
