@@ -125,9 +125,12 @@ impl Reconciler for Controller {
         }
         let next = match stage(&job, now().now) {
             Stage::Running => self.advance(key, &job).await,
-            Stage::Ending => self.finish(key, &job).await.map(|()| Next::Done),
+            Stage::Ending => {
+                self.finish(key, &job).await.map(|done| if done { Next::Done } else { Next::After(SOON) })
+            }
             Stage::Completed(left) => match self.finish(key, &job).await {
-                Ok(()) => self.expire(&job, left).await,
+                Ok(true) => self.expire(&job, left).await,
+                Ok(false) => Ok(Next::After(SOON)),
                 Err(error) => Err(error),
             },
         };
@@ -211,12 +214,12 @@ impl Controller {
         self.stores.pods.leave(KIND, key);
     }
 
-    /// Releases what a job that is over holds.
-    async fn finish(&self, key: &Key, job: &Job) -> Result<(), ReconcileError> {
+    /// Releases what a job that is over holds; false where it was in another state.
+    async fn finish(&self, key: &Key, job: &Job) -> Result<bool, ReconcileError> {
         self.forget(key);
-        let Some(patch) = job.with_finalizer(false) else { return Ok(()) };
+        let Some(patch) = job.with_finalizer(false) else { return Ok(true) };
         self.release_secrets(job).await?;
-        self.write(&path_of(job), patch).await.map(drop)
+        self.write(&path_of(job), patch).await
     }
 
     async fn expire(&self, job: &Job, left: Option<Duration>) -> Result<Next, ReconcileError> {

@@ -7,6 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::time::{DelayQueue, delay_queue};
 
+/// The longest pause: the queue panics where one ends in some years. A key that is due too early is only looked at once
+/// more.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Keys, and when they are due.
 pub(crate) struct Delays<K> {
     queue: DelayQueue<K>,
@@ -26,6 +30,7 @@ impl<K: Clone + Ord> Delays<K> {
 
     /// Makes `key` due after `pause`, whenever it was due before.
     pub(crate) fn put(&mut self, key: K, pause: Duration) {
+        let pause = pause.min(LONGEST);
         match self.places.get(&key) {
             Some(place) => self.queue.reset(place, pause),
             None => drop(self.places.insert(key.clone(), self.queue.insert(key, pause))),
@@ -34,6 +39,7 @@ impl<K: Clone + Ord> Delays<K> {
 
     /// Makes `key` due after `pause` at the latest.
     pub(crate) fn put_no_later(&mut self, key: K, pause: Duration) {
+        let pause = pause.min(LONGEST);
         let known = self.places.get(&key).map(|place| self.queue.deadline(place));
         if known.is_none_or(|known| Instant::now() + pause < known) {
             self.put(key, pause);
@@ -58,6 +64,18 @@ impl<K: Clone + Ord> Delays<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_of_the_far_future_is_due_after_a_day() {
+        let begun = Instant::now();
+        let mut delays = Delays::default();
+        delays.put("a", Duration::MAX);
+        delays.put_no_later("b", Duration::MAX);
+        for _ in 0..2 {
+            assert!(delays.next().await.is_some());
+            assert_eq!(begun.elapsed().as_secs(), LONGEST.as_secs());
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn each_key_is_due_once() {
