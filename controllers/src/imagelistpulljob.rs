@@ -38,12 +38,7 @@ impl Kept for ImageListPullJob {
     type Group = ();
 
     fn identity(&self) -> Identity<'_> {
-        Identity {
-            namespace: &self.metadata.namespace,
-            name: &self.metadata.name,
-            uid: &self.metadata.uid,
-            resource_version: &self.metadata.resource_version,
-        }
+        Identity::from(&self.metadata)
     }
 }
 

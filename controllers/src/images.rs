@@ -47,12 +47,7 @@ impl Kept for NodeImage {
     type Group = NodeGroup;
 
     fn identity(&self) -> Identity<'_> {
-        Identity {
-            namespace: "",
-            name: &self.metadata.name,
-            uid: &self.metadata.uid,
-            resource_version: &self.metadata.resource_version,
-        }
+        Identity::from(&self.metadata)
     }
 
     fn groups(&self) -> Vec<NodeGroup> {
@@ -90,12 +85,7 @@ impl Kept for Job {
 
     fn identity(&self) -> Identity<'_> {
         let metadata = &self.object.metadata;
-        Identity {
-            namespace: &metadata.namespace,
-            name: &metadata.name,
-            uid: &metadata.uid,
-            resource_version: &metadata.resource_version,
-        }
+        Identity::from(metadata)
     }
 
     fn groups(&self) -> Vec<JobGroup> {

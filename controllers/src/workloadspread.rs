@@ -60,12 +60,7 @@ impl Kept for Spread {
 
     fn identity(&self) -> Identity<'_> {
         let metadata = &self.object().metadata;
-        Identity {
-            namespace: &metadata.namespace,
-            name: &metadata.name,
-            uid: &metadata.uid,
-            resource_version: &metadata.resource_version,
-        }
+        Identity::from(metadata)
     }
 
     fn groups(&self) -> Vec<Box<str>> {

@@ -150,6 +150,17 @@ impl Field {
         stored
     }
 
+    /// Waits until what is created now was created in a later second than `stored`.
+    async fn second_after(&self, stored: &Stored) {
+        let before = stored.get().await.1["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
+        wait_for("the next second", async || {
+            let (_, answer) = create(&self.shop.client, self.shop.pod("clock"), "?dryRun=All").await;
+            let now = answer["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
+            if *now > *before { Ok(()) } else { Err(answer.clone()) }
+        })
+        .await;
+    }
+
     /// Waits until the controller has looked at the newest spec.
     async fn observed(&self, spread: &Stored) -> Value {
         self.status(spread, "the spec to be looked at", |_| true).await

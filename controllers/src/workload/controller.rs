@@ -71,12 +71,7 @@ impl<W: Workload> Kept for Stored<W> {
     type Group = ();
 
     fn identity(&self) -> Identity<'_> {
-        Identity {
-            namespace: &self.0.metadata().namespace,
-            name: &self.0.metadata().name,
-            uid: &self.0.metadata().uid,
-            resource_version: &self.0.metadata().resource_version,
-        }
+        Identity::from(self.0.metadata())
     }
 }
 

@@ -70,12 +70,7 @@ impl Kept for ObservedPod {
     type Group = Group;
 
     fn identity(&self) -> Identity<'_> {
-        Identity {
-            namespace: &self.metadata.namespace,
-            name: &self.metadata.name,
-            uid: &self.metadata.uid,
-            resource_version: &self.metadata.resource_version,
-        }
+        Identity::from(&self.metadata)
     }
 
     fn groups(&self) -> Vec<Group> {

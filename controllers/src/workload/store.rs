@@ -21,10 +21,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::kinds::ObjectMeta;
 use cluster::watched::{Key, WatchedObject};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use kube::Resource;
+use planner::pod::observed::PodMetadata;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) mod follow;
@@ -40,6 +42,28 @@ pub struct Identity<'a> {
     pub uid: &'a str,
     /// The version of this state.
     pub resource_version: &'a str,
+}
+
+impl<'a> From<&'a ObjectMeta> for Identity<'a> {
+    fn from(metadata: &'a ObjectMeta) -> Self {
+        Self {
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            resource_version: &metadata.resource_version,
+        }
+    }
+}
+
+impl<'a> From<&'a PodMetadata> for Identity<'a> {
+    fn from(metadata: &'a PodMetadata) -> Self {
+        Self {
+            namespace: &metadata.namespace,
+            name: &metadata.name,
+            uid: &metadata.uid,
+            resource_version: &metadata.resource_version,
+        }
+    }
 }
 
 /// What can be kept in a [`Store`].

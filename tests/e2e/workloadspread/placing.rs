@@ -174,13 +174,18 @@ async fn scenario_31_a_pod_without_a_place_is_left_alone() {
     let full = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
     let spread = field.divide(field.spread(CLONESET, full)).await;
     set.patch(&json!({"spec": {"replicas": 2}})).await;
-    field.ready(2).await;
+    let placed = field.ready(2).await;
     field.totals(&spread, &[("a", 1, 0), ("b", 1, 0)]).await;
+    field.second_after(&spread).await;
     set.patch(&json!({"spec": {"replicas": 3}})).await;
-    let pods = field.ready(3).await;
-    let third = pods.iter().find(|pod| subset(pod).is_empty()).unwrap();
-    assert_eq!(cost(third), "");
-    field.totals(&spread, &[("a", 1, 0), ("b", 1, 0)]).await;
+    // As it was created: the controller leaves it alone for some seconds only.
+    let third = &wait_for("the third Pod", async || {
+        let is_new = |pod: &Value| placed.iter().all(|other| name(other) != name(pod));
+        field.pods().await.into_iter().find(is_new).ok_or("there are two")
+    })
+    .await;
+    assert_eq!((&*subset(third), cost(third)), ("", ""));
+    field.ready(3).await;
     // With the next edit of the WorkloadSpread a subset takes it, which has too many then.
     let mut edits = 0;
     wait_for("the third Pod to be adopted", async || {
