@@ -111,6 +111,20 @@ pub struct Settings {
 }
 
 #[cfg(test)]
+impl Context {
+    /// That of tests: nothing changes in what admission knows, and each controller has one worker.
+    pub(crate) fn fixed(client: Client, known: planner::server::world::World) -> Self {
+        Self {
+            evicting: client.clone(),
+            client,
+            metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
+            index: Arc::new(Index::fixed(known)),
+            settings: Arc::new(Settings::of_one_worker()),
+        }
+    }
+}
+
+#[cfg(test)]
 impl Settings {
     /// Those of tests: each controller has one worker.
     pub(crate) fn of_one_worker() -> Self {
@@ -328,13 +342,7 @@ mod tests {
     #[tokio::test]
     async fn controllers_without_an_election_lead() {
         let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
-        let context = Context {
-            evicting: client.clone(),
-            client,
-            metrics: Arc::new(metrics()),
-            index: Arc::new(Index::fixed(planner::server::world::World::new("kruise-system"))),
-            settings: Arc::new(Settings::of_one_worker()),
-        };
+        let context = Context::fixed(client, planner::server::world::World::new("kruise-system"));
         let running = tokio::spawn(run_unelected(context.clone()));
         while !context.metrics.leads() {
             assert!(!running.is_finished());

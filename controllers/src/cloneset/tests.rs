@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api::kinds::cloneset::{API_VERSION, KIND};
-use cluster::Index;
 use cluster::watched::Key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double::Objects;
@@ -127,14 +126,8 @@ impl Site {
         let answering = server.clone();
         let (client, requests) =
             fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
-        let metrics = Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap());
-        let context = Context {
-            evicting: client.clone(),
-            client,
-            metrics: metrics.clone(),
-            index: Arc::new(Index::fixed(World::new("kruise-system"))),
-            settings: Arc::new(crate::Settings::of_one_worker()),
-        };
+        let context = Context::fixed(client, World::new("kruise-system"));
+        let metrics = context.metrics.clone();
         let (teller, told) = events::teller("Reconcile");
         let pods = Pods::new(false);
         pods.list_begins();

@@ -1,4 +1,3 @@
-use cluster::Index;
 use jiff::Timestamp;
 use kit::double::Objects;
 use planner::server::world::World;
@@ -7,7 +6,6 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::fake;
-use crate::metrics::Metrics;
 use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 
@@ -58,13 +56,7 @@ impl Site {
             }
             answering.answer(&request)
         });
-        let context = Context {
-            evicting: client.clone(),
-            client,
-            metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
-            index: Arc::new(Index::fixed(World::new("kruise-system"))),
-            settings: Arc::new(crate::Settings::of_one_worker()),
-        };
+        let context = Context::fixed(client, World::new("kruise-system"));
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
         let (teller, told) = events::teller("PullImage");

@@ -1,11 +1,9 @@
-use cluster::Index;
 use kit::double::Objects;
 use planner::server::world::World;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fake;
-use crate::metrics::Metrics;
 use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
@@ -27,13 +25,7 @@ impl Site {
         let server = Objects::default();
         let answering = server.clone();
         let (client, requests) = fake::api_server(move |request| answering.answer(&request));
-        let context = Context {
-            evicting: client.clone(),
-            client: client.clone(),
-            metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
-            index: Arc::new(Index::fixed(World::new("kruise-system"))),
-            settings: Arc::new(crate::Settings::of_one_worker()),
-        };
+        let context = Context::fixed(client.clone(), World::new("kruise-system"));
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
         stores.pods.want(KIND, &key());

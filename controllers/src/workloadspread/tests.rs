@@ -1,11 +1,9 @@
-use cluster::Index;
 use kit::double::Objects;
 use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fake;
-use crate::metrics::Metrics;
 use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
@@ -41,13 +39,7 @@ impl Site {
         let map = json!({"metadata": {"name": "kruise-configuration", "namespace": "kruise-system"},
             "data": {"WorkloadSpread_Watch_Custom_Workload_WhiteList": WHITE_LIST}});
         world.apply(Watched::ConfigMap, &map.to_string()).unwrap();
-        let context = Context {
-            evicting: client.clone(),
-            client: client.clone(),
-            metrics: Arc::new(Metrics::register(&prometheus::Registry::new(), "test").unwrap()),
-            index: Arc::new(Index::fixed(world)),
-            settings: Arc::new(crate::Settings::of_one_worker()),
-        };
+        let context = Context::fixed(client.clone(), world);
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
         stores
