@@ -8,6 +8,7 @@ mod leaving;
 mod objects;
 mod parallel;
 mod placing;
+mod restart;
 
 use std::collections::BTreeMap;
 
@@ -92,7 +93,11 @@ struct Field {
 
 impl Field {
     async fn open(prefix: &str) -> Self {
-        let server = &site().await.server;
+        Self::open_on(&site().await.server, prefix).await
+    }
+
+    /// On an API server of the test's own.
+    async fn open_on(server: &ApiServer, prefix: &str) -> Self {
         let shop = Shop::open_on(server, prefix).await;
         // Nodes of this test alone: Pods choose them by a label of its namespace.
         let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace);
