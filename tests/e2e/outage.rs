@@ -51,7 +51,7 @@ async fn calls_are_answered_through_restarts_and_outages() {
 }
 
 async fn start(server: &ApiServer) -> Replica {
-    let product = Product::start(server, Options::default().drain("3s")).await;
+    let product = Product::start(server, Options::default().drain("8s")).await;
     let endpoint = service::join(server, &product).await;
     (product, endpoint)
 }
@@ -120,7 +120,7 @@ async fn a_replica_leaves_without_a_failed_call(shop: &Shop, replicas: [Replica;
     let gained = [reviews(&a.0).await - before[0], reviews(&b.0).await - before[1]];
     let (leaving, staying) = if gained[0] >= gained[1] { (a, b) } else { (b, a) };
     leaving.0.terminate();
-    wait_within(Duration::from_secs(2), "it to turn unready", async || match leaving.0.readiness().await {
+    wait_within(Duration::from_secs(7), "it to turn unready", async || match leaving.0.readiness().await {
         Ok((500, reason)) if reason.contains("stopping") => Ok(()),
         answer => Err(answer),
     })
