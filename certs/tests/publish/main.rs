@@ -380,7 +380,8 @@ async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
     // Somebody disagrees as fast as possible.
     let begun = tokio::time::Instant::now();
     let mut repairs = 0;
-    while begun.elapsed() < Duration::from_secs(5) || repairs < 3 && begun.elapsed() < Duration::from_secs(60) {
+    while begun.elapsed() < Duration::from_secs(5) || repairs < 3 && begun.elapsed() < Duration::from_secs(60)
+    {
         if bed.webhooks().await[0]["failurePolicy"] == "Fail" {
             repairs += 1;
             bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "failurePolicy": "Ignore"}]}))

@@ -79,7 +79,8 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
     tokio::time::sleep(MEASURED).await;
     let calls = audit.since(mark);
     // A machine that stalls measures for longer.
-    let at_most = |count: u64| count + count * begun.elapsed().as_secs().saturating_sub(MEASURED.as_secs()) / 60;
+    let at_most =
+        |count: u64| count + count * begun.elapsed().as_secs().saturating_sub(MEASURED.as_secs()) / 60;
     let mut counts = BTreeMap::new();
     for call in calls {
         *counts.entry((call.verb, call.resource)).or_insert(0_u64) += 1;
