@@ -29,7 +29,8 @@ async fn a_holder_whose_clock_is_behind_is_left_in_office_until_it_stops_renewin
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let spec = || {
         let behind = Timestamp::now() - Duration::from_secs(60);
-        json!({"holderIdentity": "other", "leaseDurationSeconds": LEASE.as_secs(), "renewTime": format!("{behind:.6}")})
+        json!({"holderIdentity": "other", "leaseDurationSeconds": LEASE.as_secs(),
+            "renewTime": format!("{behind:.6}")})
     };
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "election", "namespace": namespace}, "spec": spec()});
