@@ -36,7 +36,7 @@ impl Installation {
         let words =
             ["upgrade", "--install", "kutter", CHART, "--namespace=default", "--take-ownership", GATES];
         self.server.helm(words.iter().chain(values)).await.success();
-        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=120s"];
         self.server.kubectl(established).await.success();
     }
 
