@@ -126,6 +126,7 @@ impl Reconciler for Controller {
         }
         let next = match stage(&job, now().now) {
             Stage::Running => self.advance(key, &job).await,
+            Stage::Unusable => Ok(Next::Done),
             Stage::Ending => {
                 self.finish(key, &job).await.map(|done| if done { Next::Done } else { Next::After(SOON) })
             }

@@ -237,3 +237,23 @@ async fn a_job_beside_the_agents_secrets_refers_to_those_that_are_there() {
     assert!(controller.secrets(&key(), &job).await.unwrap().is_empty());
     assert!(site.requests.lock().unwrap().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_used_waits_for_its_deletion_and_goes() {
+    for spec in [
+        json!({"image": "A"}),
+        json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
+    ] {
+        let site = Site::open_with(1, &spec);
+        assert!(matches!(site.controller.reconcile(&key()).await.unwrap(), Next::Done));
+        assert!(site.requests.lock().unwrap().is_empty());
+        let mut job = site.server.get(JOB).unwrap();
+        job["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        job["metadata"]["finalizers"] = json!([api::finalizers::DELETION_PROTECTION]);
+        let job = site.server.put(JOB, job);
+        site.controller.images.jobs.apply(Job::read(&job.to_string()).unwrap());
+        assert!(matches!(site.controller.reconcile(&key()).await.unwrap(), Next::Done));
+        let requests = site.requests.lock().unwrap();
+        assert!(matches!(&requests[..], [one] if one.contains(r#""finalizers":[]"#)), "{requests:?}");
+    }
+}
