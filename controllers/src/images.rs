@@ -22,6 +22,7 @@ use planner::kinds::imagepulljob::copies::{self, Copy};
 use planner::kinds::imagepulljob::{Job, Nodes};
 use planner::workload::image_task;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::metrics::Metrics;
 use crate::workload::store::follow::{Readable, follow};
@@ -106,7 +107,11 @@ impl Kept for Job {
 
 impl Readable for Job {
     fn read(json: &str) -> Result<Self, serde_json::Error> {
-        Self::read(json)
+        let job = Self::read(json)?;
+        if let Some(fault) = &job.fault {
+            warn!(namespace = job.namespace(), name = job.name(), fault, "an ImagePullJob can't be used");
+        }
+        Ok(job)
     }
 }
 
