@@ -59,11 +59,14 @@ async fn place() -> &'static Place {
 
 /// The program with the controllers of images.
 async fn serve(server: &ApiServer) -> Product {
-    let options = product::Options::default()
+    Product::serve(server, options()).await
+}
+
+fn options() -> product::Options {
+    product::Options::default()
         .gates("ImagePullJobGate=true")
         .argument("--nodeimage-creation-delay=0s")
-        .argument("--imagepulljob-workers=8");
-    Product::serve(server, options).await
+        .argument("--imagepulljob-workers=8")
 }
 
 /// Nodes and a namespace that only one test uses.

@@ -239,7 +239,7 @@ async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
     shows(&job, &json!({"active": 2, "succeeded": 1})).await;
     assert!(program.stop().await.success());
     succeed("2").await;
-    let _program = serve(&server).await;
+    let _program = Product::join(&server, options()).await;
     shows(&job, &json!({"active": 2, "succeeded": 2})).await;
     succeed("3").await;
     succeed("4").await;
