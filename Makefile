@@ -4,7 +4,8 @@ SHELL := /bin/bash
 
 host := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 target := $(or $(CARGO_TARGET_DIR),target)/$(host)
-demo_directory ?= $(CURDIR)/target/demo
+# Not target/demo, where Cargo puts what it builds by the profile of that name.
+demo_directory ?= $(CURDIR)/target/demo-cluster
 
 .PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-budget fuzz
 
