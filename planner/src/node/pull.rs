@@ -27,8 +27,6 @@ pub fn reference(image: &str, tag: &str) -> String {
 /// An image that is on the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Present<'a> {
-    /// Its ID.
-    pub id: &'a str,
     /// Its names with tags.
     pub tags: &'a [String],
     /// Its names with digests.
@@ -167,7 +165,7 @@ mod tests {
         let digest = format!("sha256:{}", "0a".repeat(32));
         let tags = ["docker.io/library/busybox:1.36".to_owned()];
         let digests = [format!("docker.io/library/busybox@{digest}")];
-        let present = Present { id: "sha256:1", tags: &tags, digests: &digests };
+        let present = Present { tags: &tags, digests: &digests };
         assert!(present.is(&reference("busybox", "1.36")) && present.is(&reference("busybox", &digest)));
         assert!(!present.is("busybox:1.37") && !present.is("team/busybox:1.36"));
         assert_eq!(reference("a", &digest), format!("a@{digest}"));
