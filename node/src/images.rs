@@ -44,6 +44,8 @@ const NODE_IMAGES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 const WRITES: (u32, Duration) = (5, Duration::from_secs(2));
 /// The first pause and the longest after writes that failed.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(50));
+/// So many writes in a row may fail before it is trouble.
+const TOLERATED: u32 = 3;
 /// So many words of workers, and Events, may wait.
 const WAITING: usize = 256;
 
@@ -102,7 +104,13 @@ pub async fn run(images: Images) {
     let recorder = Recorder::new(client.clone(), "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
     let mut agent = Agent {
-        tools: Tools { runtime, secrets: Secrets::new(client.clone()), metrics, turns },
+        tools: Tools {
+            runtime,
+            secrets: Secrets::new(client.clone()),
+            metrics,
+            turns,
+            looks: Arc::new(Semaphore::new(1)),
+        },
         client,
         synced,
         node: None,
@@ -148,10 +156,12 @@ impl Agent {
         }
         match event {
             Ok(Event::Init) => self.listed = false,
-            Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                self.listed = true;
+            Ok(Event::InitApply(object)) => {
+                // A list shows what there is, also where a restored API server has gone back in time.
+                (self.listed, self.node) = (true, None);
                 self.learn(object.json());
             }
+            Ok(Event::Apply(object)) => self.learn(object.json()),
             Ok(Event::InitDone) => {
                 if !self.listed {
                     self.node = None;
@@ -251,7 +261,12 @@ impl Agent {
                 let pause = doubled(PAUSES, self.failed);
                 self.failed = self.failed.saturating_add(1);
                 self.rest = Some(Instant::now() + pause);
-                debug!(%error, ?pause, "the status of the NodeImage was not written, it will be tried again");
+                // A conflict, or an API server that is away for a moment, is no trouble.
+                if self.failed > TOLERATED {
+                    warn!(%error, ?pause, "the status of the NodeImage is not written again and again");
+                } else {
+                    debug!(%error, ?pause, "the status of the NodeImage was not written, it will be tried again");
+                }
             }
         }
     }

@@ -76,6 +76,10 @@ impl Secrets {
             }
         }
         let PullSecret { namespace, name, .. } = secret;
+        if !is_name(namespace) || !is_name(name) {
+            warn!(namespace, name, "a pull Secret can't have this name and is passed over");
+            return None;
+        }
         // What a cache of the API server knows is good enough, and cheap.
         let path = SECRETS.namespaced(namespace).name(name).query("resourceVersion=0");
         let keyring = match get(&self.client, &path).await {
@@ -103,4 +107,10 @@ impl Secrets {
 
 fn name_of(secret: &PullSecret) -> Name {
     (secret.namespace.clone(), secret.name.clone())
+}
+
+/// Whether an object can have this name: anything else would lead to another path of the API server.
+fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric()) && name.bytes().all(is_letter)
 }

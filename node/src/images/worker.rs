@@ -29,6 +29,8 @@ pub(super) struct Tools {
     pub metrics: Metrics,
     /// So many pulls may go on at a time; all of them where it is absent.
     pub turns: Option<Arc<Semaphore>>,
+    /// One list of images is read at a time: it is the largest thing that the agent holds.
+    pub looks: Arc<Semaphore>,
 }
 
 /// What a worker tells.
@@ -139,7 +141,7 @@ async fn attempt(tools: &Tools, work: &Work, name: &str) -> Result<Option<String
 /// Asks the runtime, as each of those whose credentials fit, or as nobody where none do.
 async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, Failure> {
     if is_satisfied_by_present(&work.task)
-        && let Some(id) = present(&tools.runtime, name).await?
+        && let Some(id) = present(tools, name).await?
     {
         return Ok(Some(id));
     }
@@ -157,7 +159,7 @@ async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, F
         let Credentials { username, password } = (*candidate).clone();
         let auth = AuthConfig { username, password };
         match tools.runtime.pull_image(name, Some(auth), sandbox.clone()).await {
-            Ok(_) => return Ok(present(&tools.runtime, name).await?),
+            Ok(_) => return Ok(present(tools, name).await?),
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => {
                 if error.is_authentication() {
@@ -170,7 +172,7 @@ async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, F
     }
     if candidates.is_empty() {
         match tools.runtime.pull_image(name, None, sandbox).await {
-            Ok(_) => return Ok(present(&tools.runtime, name).await?),
+            Ok(_) => return Ok(present(tools, name).await?),
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => errors.push(format!("Failed to pull image reference {name:?}: {error}")),
         }
@@ -179,8 +181,10 @@ async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, F
 }
 
 /// The ID of an image that is on the node.
-async fn present(runtime: &Runtime, name: &str) -> Result<Option<String>, CriError> {
-    let images = runtime.list_images(None).await?;
+async fn present(tools: &Tools, name: &str) -> Result<Option<String>, CriError> {
+    // Nobody closes the semaphore.
+    let _look = tools.looks.acquire().await.ok();
+    let images = tools.runtime.list_images(None).await?;
     let found = images
         .into_iter()
         .find(|image| Present { tags: &image.repo_tags, digests: &image.repo_digests }.is(name));
