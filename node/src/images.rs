@@ -157,11 +157,11 @@ impl Agent {
         match event {
             Ok(Event::Init) => self.listed = false,
             Ok(Event::InitApply(object)) => {
+                self.listed = true;
                 // A list shows what there is, also where a restored API server has gone back in time.
-                (self.listed, self.node) = (true, None);
-                self.learn(object.json());
+                self.learn(object.json(), true);
             }
-            Ok(Event::Apply(object)) => self.learn(object.json()),
+            Ok(Event::Apply(object)) => self.learn(object.json(), false),
             Ok(Event::InitDone) => {
                 if !self.listed {
                     self.node = None;
@@ -173,10 +173,11 @@ impl Agent {
         }
     }
 
-    /// Takes a state of the NodeImage in, unless a later one is known from the answer to a write.
-    fn learn(&mut self, json: &str) {
+    /// Takes a state of the NodeImage in, unless it is not `certain` and a later one is known from the answer to a
+    /// write.
+    fn learn(&mut self, json: &str, certain: bool) {
         match serde_json::from_str::<NodeImage>(json) {
-            Ok(node) if self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}
+            Ok(node) if !certain && self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}
             Ok(node) => self.node = Some(node),
             Err(error) => warn!(%error, "the NodeImage is not understood and passed over"),
         }
@@ -255,7 +256,7 @@ impl Agent {
         match answer {
             Ok(json) => {
                 (self.failed, self.rest) = (0, None);
-                self.learn(&json);
+                self.learn(&json, false);
             }
             Err(error) => {
                 let pause = doubled(PAUSES, self.failed);

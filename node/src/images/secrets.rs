@@ -10,7 +10,7 @@ use api::kinds::nodeimage::PullSecret;
 use cluster::resource::SECRETS;
 use cluster::write::get;
 use kube::Client;
-use planner::node::keyring::{Keyring, SecretError};
+use planner::node::keyring::{Keyring, SecretError, may_exist};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -76,7 +76,7 @@ impl Secrets {
             }
         }
         let PullSecret { namespace, name, .. } = secret;
-        if !is_name(namespace) || !is_name(name) {
+        if !may_exist(secret) {
             warn!(namespace, name, "a pull Secret can't have this name and is passed over");
             return None;
         }
@@ -107,10 +107,4 @@ impl Secrets {
 
 fn name_of(secret: &PullSecret) -> Name {
     (secret.namespace.clone(), secret.name.clone())
-}
-
-/// Whether an object can have this name: anything else would lead to another path of the API server.
-fn is_name(name: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric()) && name.bytes().all(is_letter)
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use api::kinds::nodeimage::PullSecret;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::pod::template::names;
 use crate::text::image_reference::ImageReference;
 
 #[cfg(test)]
@@ -77,6 +79,11 @@ struct Entry {
     password: Option<String>,
     #[serde(default)]
     auth: Option<String>,
+}
+
+/// Whether there can be such a Secret. Other names would lead to other paths of the API server.
+pub fn may_exist(secret: &PullSecret) -> bool {
+    names::dns_label(&secret.namespace).is_empty() && names::dns_subdomain(&secret.name).is_empty()
 }
 
 impl Keyring {

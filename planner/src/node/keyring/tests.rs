@@ -80,6 +80,19 @@ fn the_older_form_has_no_auths_and_what_is_odd_is_useless_or_an_error() {
     assert_eq!(Keyring::of_secret(r#"{"type":"kubernetes.io/dockercfg"}"#), Ok(Keyring::default()));
 }
 
+#[test]
+fn no_name_of_a_secret_leads_to_another_path() {
+    let secret = |namespace: &str, name: &str| PullSecret {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..PullSecret::default()
+    };
+    assert!(may_exist(&secret("kruise-daemon-config", "pull.secret-1")));
+    for (namespace, name) in [("", "a"), ("a", ""), ("a", "../b"), ("a/b", "c"), ("a", "b?c"), ("a.b", "c")] {
+        assert!(!may_exist(&secret(namespace, name)), "{namespace} {name}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_image_and_no_registry_stops_the_agent(registry in ".{0,40}", image in ".{0,40}") {
