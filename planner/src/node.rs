@@ -4,8 +4,15 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
+//!
+//!   recreate  whose turn it is to have its containers restarted, and what to do next
+//!   stop      what runs before a container is stopped, and how much time it has
+//!   container a container as the runtime knows it
 //! ```
 
+pub mod container;
 pub mod keyring;
 pub mod pull;
+pub mod recreate;
+pub mod stop;
 pub mod tasks;
