@@ -120,3 +120,131 @@ pub struct PullImageResponse {
     #[prost(string, tag = "1")]
     pub image_ref: String,
 }
+
+/// Which containers are asked for: those of an ID, and those that have all these labels.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ContainerFilter {
+    /// The ID; any where it is empty.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// The labels.
+    #[prost(map = "string, string", tag = "4")]
+    pub label_selector: HashMap<String, String>,
+}
+
+/// Asks for containers.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListContainersRequest {
+    /// Which ones.
+    #[prost(message, optional, tag = "1")]
+    pub filter: Option<ContainerFilter>,
+}
+
+/// The containers that were asked for.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListContainersResponse {
+    /// The containers.
+    #[prost(message, repeated, tag = "1")]
+    pub containers: Vec<Container>,
+}
+
+/// What a container does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ContainerState {
+    /// It was made and does not run yet.
+    Created = 0,
+    /// It runs.
+    Running = 1,
+    /// It has ended.
+    Exited = 2,
+    /// The runtime does not know.
+    Unknown = 3,
+}
+
+/// A container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Container {
+    /// Its ID.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// What it does.
+    #[prost(enumeration = "ContainerState", tag = "6")]
+    pub state: i32,
+    /// When it was made, in nanoseconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
+    /// The kubelet's labels.
+    #[prost(map = "string, string", tag = "8")]
+    pub labels: HashMap<String, String>,
+    /// The kubelet's annotations.
+    #[prost(map = "string, string", tag = "9")]
+    pub annotations: HashMap<String, String>,
+}
+
+/// Asks for more about a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ContainerStatusRequest {
+    /// Its ID.
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+/// More about a container.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct ContainerStatusResponse {
+    /// What is known.
+    #[prost(message, optional, tag = "1")]
+    pub status: Option<ContainerStatus>,
+}
+
+/// What a list of containers does not tell.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct ContainerStatus {
+    /// When it was started, in nanoseconds since 1970; 0 where it was not.
+    #[prost(int64, tag = "5")]
+    pub started_at: i64,
+}
+
+/// Asks to run a command in a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ExecSyncRequest {
+    /// The container's ID.
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    /// The command.
+    #[prost(string, repeated, tag = "2")]
+    pub cmd: Vec<String>,
+    /// How many seconds it may take; any where it is 0.
+    #[prost(int64, tag = "3")]
+    pub timeout: i64,
+}
+
+/// What came of a command.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ExecSyncResponse {
+    /// Its output.
+    #[prost(bytes = "vec", tag = "1")]
+    pub stdout: Vec<u8>,
+    /// Its output of errors.
+    #[prost(bytes = "vec", tag = "2")]
+    pub stderr: Vec<u8>,
+    /// Its exit code.
+    #[prost(int32, tag = "3")]
+    pub exit_code: i32,
+}
+
+/// Asks to stop a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StopContainerRequest {
+    /// Its ID.
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    /// How many seconds it has before it is killed.
+    #[prost(int64, tag = "2")]
+    pub timeout: i64,
+}
+
+/// A container has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct StopContainerResponse {}

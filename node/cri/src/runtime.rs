@@ -6,24 +6,29 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::time::timeout;
-use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 
 use crate::error::CriError;
 use crate::messages::{
-    AuthConfig, Image, ImageFsInfoRequest, ImageFsInfoResponse, ImageSpec, ListImagesRequest,
-    ListImagesResponse, PodSandboxConfig, PullImageRequest, PullImageResponse, VersionRequest,
-    VersionResponse,
+    AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ContainerStatusResponse, ExecSyncRequest,
+    ExecSyncResponse, Image, ImageFsInfoRequest, ImageFsInfoResponse, ImageSpec, ListContainersRequest,
+    ListContainersResponse, ListImagesRequest, ListImagesResponse, PodSandboxConfig, PullImageRequest,
+    PullImageResponse, StopContainerRequest, StopContainerResponse, VersionRequest, VersionResponse,
 };
 
 /// The largest answer: lists of images and containers of a full node.
 const LARGEST: usize = 16 << 20;
+/// The largest answer of a command, whose output the container chooses.
+const LARGEST_OUTPUT: usize = 1 << 20;
 /// The version of the kubelet's API that is asked for.
 const KUBELET_API: &str = "0.1.0";
 /// Longest time for the calls that look at little.
 const SHORT: Duration = Duration::from_secs(5);
+/// How much longer the runtime may take for what has a time of its own.
+const GRACE: Duration = SHORT;
 /// Longest time for the calls that look at the disk.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -64,6 +69,8 @@ pub struct Runtime {
 /// A method of the interface: its service, its name.
 type Method = (&'static str, &'static str);
 
+/// The label with which the kubelet tells whose containers are.
+const POD_UID: &str = "io.kubernetes.pod.uid";
 const IMAGES: &str = "runtime.v1.ImageService";
 const CONTAINERS: &str = "runtime.v1.RuntimeService";
 
@@ -128,6 +135,74 @@ impl Runtime {
         Ok(answer.image_ref)
     }
 
+    /// The containers of a Pod, all that were not removed yet.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error.
+    pub async fn containers_of(&self, pod_uid: &str) -> Result<Vec<Container>, CriError> {
+        let label = (POD_UID.to_owned(), pod_uid.to_owned());
+        self.list_containers(ContainerFilter { label_selector: [label].into(), ..ContainerFilter::default() })
+            .await
+    }
+
+    /// The container of this ID; `None` where there is none.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error.
+    pub async fn container(&self, id: &str) -> Result<Option<Container>, CriError> {
+        let filter = ContainerFilter { id: id.to_owned(), ..ContainerFilter::default() };
+        Ok(self.list_containers(filter).await?.into_iter().next())
+    }
+
+    async fn list_containers(&self, filter: ContainerFilter) -> Result<Vec<Container>, CriError> {
+        let request = ListContainersRequest { filter: Some(filter) };
+        let answer: ListContainersResponse =
+            self.call((CONTAINERS, "ListContainers"), request, Some(SHORT)).await?;
+        Ok(answer.containers)
+    }
+
+    /// When a container was started, in nanoseconds since 1970; 0 where it was not.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error.
+    pub async fn started_at(&self, id: &str) -> Result<i64, CriError> {
+        let request = ContainerStatusRequest { container_id: id.to_owned() };
+        let answer: ContainerStatusResponse =
+            self.call((CONTAINERS, "ContainerStatus"), request, Some(SHORT)).await?;
+        Ok(answer.status.map_or(0, |status| status.started_at))
+    }
+
+    /// Runs a command in a container, for so long at most.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error; the command may have run all the same.
+    pub async fn exec(
+        &self,
+        id: &str,
+        command: Vec<String>,
+        limit: Duration,
+    ) -> Result<ExecSyncResponse, CriError> {
+        let request = ExecSyncRequest { container_id: id.to_owned(), cmd: command, timeout: seconds(limit) };
+        let small =
+            Self { grpc: self.grpc.clone().max_decoding_message_size(LARGEST_OUTPUT), ..self.clone() };
+        small.call((CONTAINERS, "ExecSync"), request, Some(limit.saturating_add(GRACE))).await
+    }
+
+    /// Stops a container, which is killed after `grace`. One that is not there has stopped.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or can't stop it.
+    pub async fn stop(&self, id: &str, grace: Duration) -> Result<(), CriError> {
+        let request = StopContainerRequest { container_id: id.to_owned(), timeout: seconds(grace) };
+        let limit = Some(grace.saturating_add(GRACE));
+        let answer: Result<StopContainerResponse, CriError> =
+            self.call((CONTAINERS, "StopContainer"), request, limit).await;
+        match answer {
+            Err(CriError::Refused { code: Code::NotFound, .. }) => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
     async fn call<Q, A>(
         &self,
         (service, method): Method,
@@ -156,4 +231,9 @@ impl Runtime {
         }
         answer
     }
+}
+
+/// In whole seconds, and one at least: 0 would mean no limit.
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX).max(1)
 }
