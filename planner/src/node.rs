@@ -7,11 +7,13 @@
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
+//!   meta      what is told of the containers of a Pod
 //!   container a container as the runtime knows it
 //! ```
 
 pub mod container;
 pub mod keyring;
+pub mod meta;
 pub mod pull;
 pub mod recreate;
 pub mod stop;
