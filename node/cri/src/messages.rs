@@ -168,6 +168,9 @@ pub struct Container {
     /// Its ID.
     #[prost(string, tag = "1")]
     pub id: String,
+    /// The ID of the sandbox of its Pod.
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: String,
     /// What it does.
     #[prost(enumeration = "ContainerState", tag = "6")]
     pub state: i32,
@@ -248,3 +251,35 @@ pub struct StopContainerRequest {
 /// A container has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StopContainerResponse {}
+
+/// Asks for the sandbox of a Pod.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PodSandboxStatusRequest {
+    /// Its ID.
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+}
+
+/// The sandbox of a Pod.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PodSandboxStatusResponse {
+    /// What is known.
+    #[prost(message, optional, tag = "1")]
+    pub status: Option<PodSandboxStatus>,
+}
+
+/// What is known of a sandbox.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PodSandboxStatus {
+    /// Its network; a Pod on the network of the host has none of its own.
+    #[prost(message, optional, tag = "5")]
+    pub network: Option<PodSandboxNetworkStatus>,
+}
+
+/// The network of a sandbox.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PodSandboxNetworkStatus {
+    /// The address of the Pod.
+    #[prost(string, tag = "1")]
+    pub ip: String,
+}

@@ -15,8 +15,9 @@ use crate::error::CriError;
 use crate::messages::{
     AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ContainerStatusResponse, ExecSyncRequest,
     ExecSyncResponse, Image, ImageFsInfoRequest, ImageFsInfoResponse, ImageSpec, ListContainersRequest,
-    ListContainersResponse, ListImagesRequest, ListImagesResponse, PodSandboxConfig, PullImageRequest,
-    PullImageResponse, StopContainerRequest, StopContainerResponse, VersionRequest, VersionResponse,
+    ListContainersResponse, ListImagesRequest, ListImagesResponse, PodSandboxConfig, PodSandboxStatusRequest,
+    PodSandboxStatusResponse, PullImageRequest, PullImageResponse, StopContainerRequest,
+    StopContainerResponse, VersionRequest, VersionResponse,
 };
 
 /// The largest answer: lists of images and containers of a full node.
@@ -170,6 +171,18 @@ impl Runtime {
         let answer: ContainerStatusResponse =
             self.call((CONTAINERS, "ContainerStatus"), request, Some(SHORT)).await?;
         Ok(answer.status.map_or(0, |status| status.started_at))
+    }
+
+    /// The address of a Pod; `None` where it is on the network of the host.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error.
+    pub async fn address(&self, sandbox: &str) -> Result<Option<String>, CriError> {
+        let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned() };
+        let answer: PodSandboxStatusResponse =
+            self.call((CONTAINERS, "PodSandboxStatus"), request, Some(SHORT)).await?;
+        let network = answer.status.and_then(|status| status.network);
+        Ok(network.map(|network| network.ip).filter(|ip| !ip.is_empty()))
     }
 
     /// Runs a command in a container, for so long at most.
