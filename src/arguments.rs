@@ -179,16 +179,16 @@ impl ServeArguments {
         let legacy = std::env::var("CUSTOM_RESOURCE_ENABLE").unwrap_or_default();
         api::features::FeatureGates::parse(&self.feature_gates.join(","), &legacy)
     }
+}
 
-    /// The filter for log lines.
-    pub(crate) fn log_level(&self) -> tracing_subscriber::filter::LevelFilter {
-        use tracing_subscriber::filter::LevelFilter;
-        match self.v {
-            ..=3 => LevelFilter::WARN,
-            4 => LevelFilter::INFO,
-            5..=7 => LevelFilter::DEBUG,
-            _ => LevelFilter::TRACE,
-        }
+/// The filter for log lines of this level.
+pub(crate) fn log_filter(level: i32) -> tracing_subscriber::filter::LevelFilter {
+    use tracing_subscriber::filter::LevelFilter;
+    match level {
+        ..=3 => LevelFilter::WARN,
+        4 => LevelFilter::INFO,
+        5..=7 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     }
 }
 
@@ -203,7 +203,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a boolean as Go's flag package does.
-fn boolean(text: &str) -> Result<bool, String> {
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

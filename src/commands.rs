@@ -1,6 +1,6 @@
 //! The subcommands, and the names under which the program is called.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::ServeArguments;
 use crate::review::ReviewArguments;
-use crate::{crds, explain, finalizer, manifests, review, serve, simulate};
+use crate::{crds, explain, finalizer, manifests, node, review, serve, simulate};
 
 /// Admission and workload system for Kubernetes, compatible with OpenKruise.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ struct CommandLine {
 enum Command {
     /// Serve admission webhooks and, on the leader, run the controllers
     Serve(Box<ServeArguments>),
+    /// Serve one node: pull the images that jobs ask for
+    Node(Box<node::NodeArguments>),
     /// Show what admission would answer for manifests, without a cluster
     ///
     /// Exit code 0: allowed, 1: error, 3: denied.
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     let arguments = expand(arguments.into_iter().collect());
     match CommandLine::parse_from(arguments).command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Node(arguments) => node::run(&arguments),
         Command::Review(arguments) => review::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
@@ -56,19 +59,25 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     }
 }
 
-/// `/manager --flag` becomes `kutter serve --flag`, Go's `-v=5` becomes `--v=5`, and klog's `--log_dir`
-/// becomes `--log-dir`.
+/// `/manager --flag` becomes `kutter serve --flag`, and `/kruise-daemon` becomes `kutter node`. Go's `-v=5` becomes
+/// `--v=5`, and klog's `--log_dir` becomes `--log-dir`.
 fn expand(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = arguments.first().map(Path::new).and_then(Path::file_name);
-    if name.is_some_and(|name| name == "manager") {
-        arguments.insert(1, "serve".into());
+    let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    match name {
+        Some("manager") => arguments.insert(1, "serve".into()),
+        Some("kruise-daemon") => arguments.insert(1, "node".into()),
+        _ => {}
     }
-    if arguments.get(1).is_some_and(|command| command == "serve") {
+    if arguments.get(1).is_some_and(|command| command == "serve" || command == "node") {
         for argument in arguments.iter_mut().skip(2) {
             let Some(text) = argument.to_str().filter(|text| text.len() > 1 && *text != "-h") else {
                 continue;
             };
             let Some(name) = text.strip_prefix("--").or_else(|| text.strip_prefix('-')) else { continue };
+            // A negative number is the value of the argument before it.
+            if name.starts_with(|letter: char| letter.is_ascii_digit()) {
+                continue;
+            }
             let (name, value) = name.split_at(name.find('=').unwrap_or(name.len()));
             *argument = format!("--{}{value}", name.replace('_', "-")).into();
         }
@@ -105,5 +114,17 @@ mod tests {
             let parsed = CommandLine::try_parse_from(&arguments);
             assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
         }
+        let flags = [
+            "/kruise-daemon",
+            "--logtostderr=true",
+            "-v=4",
+            "--addr=:1",
+            "--feature-gates=",
+            "--enable-pprof",
+        ];
+        let more =
+            ["--pprof-addr=localhost:10222", "--socket-file=a/b.sock", "--max-workers-for-pull-image=-1"];
+        let parsed = CommandLine::try_parse_from(expanded(&[&flags[..], &more].concat()));
+        assert!(parsed.is_ok(), "{}", parsed.unwrap_err());
     }
 }

@@ -1,5 +1,5 @@
 //! The `kutter` program. It also answers to the names under which OpenKruise's images start it:
-//! `/manager` is `kutter serve`.
+//! `/manager` is `kutter serve`, `/kruise-daemon` is `kutter node`.
 
 mod arguments;
 mod commands;
@@ -7,6 +7,7 @@ mod crds;
 mod explain;
 mod finalizer;
 mod manifests;
+mod node;
 mod offline;
 mod review;
 mod serve;

@@ -5,7 +5,7 @@ mod controllers_runtime;
 mod heartbeat;
 mod objects;
 mod readiness;
-mod settings;
+pub(crate) mod settings;
 mod silence;
 
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ pub(crate) fn install_cryptography() {
 /// Serves until a stop signal.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     install_cryptography();
-    settings::start_logging(arguments);
+    settings::start_logging(arguments.v, &arguments.logging_format);
     let settings = Settings::new(arguments)?;
     let admission = runtime("admission")?;
     if let Some(directory) = &arguments.objects {
@@ -204,7 +204,7 @@ async fn plain(address: &str, router: Router, metrics: &Metrics) -> anyhow::Resu
 }
 
 /// Listens on `:8080` (every address) or on `127.0.0.1:8080`.
-async fn bind_address(address: &str) -> anyhow::Result<TcpListener> {
+pub(crate) async fn bind_address(address: &str) -> anyhow::Result<TcpListener> {
     match address.strip_prefix(':') {
         Some(port) => Ok(bind(port.parse()?)?),
         None => Ok(TcpListener::bind(address).await?),

@@ -6,7 +6,7 @@ cores=$(nproc)
 case ${program##*/} in
   nodes-*) lane=nodes threads=$cores priority=0 ;;
   # These wait for others most of the time.
-  e2e-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 1)) priority=0 ;;
+  e2e-* | node-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 1)) priority=0 ;;
   *) lane=computing threads=$cores priority=10 ;;
 esac
 [[ $lane == "$KUTTER_TEST_LANE" ]] || exit 0

@@ -6,6 +6,7 @@
 //!   simulation   workloads in a simulated cluster
 //!   server       admission and this replica: Pod reviews, the cluster's objects, registration, election
 //!   kinds        one folder per kind or feature: CloneSet, SidecarSet, deletion protection, ...
+//!   node         what the agent of one node decides: pulls, credentials
 //!   workload     what all kinds of workloads share: actions, revisions, budgets of a rollout, status
 //!   pod          one Pod: its template, its observed state, updates in place, lifecycle, launch order
 //!   text         values and texts: JSON, patches, quantities, percentages, selectors, times
@@ -14,6 +15,7 @@
 //! A floor calls only those below it; `tests/check-arrows.sh` checks it.
 
 pub mod kinds;
+pub mod node;
 pub mod pod;
 pub mod server;
 pub mod simulation;

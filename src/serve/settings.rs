@@ -12,7 +12,7 @@ use planner::kinds::workloadspread::version::VersionedKinds;
 use planner::server::registration::FailurePolicy;
 use tracing::warn;
 
-use crate::arguments::{ServeArguments, environment};
+use crate::arguments::{ServeArguments, environment, log_filter};
 
 /// What `kutter serve` runs with.
 pub(crate) struct Settings {
@@ -41,10 +41,9 @@ pub(crate) struct Settings {
 }
 
 /// Lines on standard error, as text or JSON.
-pub(crate) fn start_logging(arguments: &ServeArguments) {
-    let builder =
-        tracing_subscriber::fmt().with_max_level(arguments.log_level()).with_writer(std::io::stderr);
-    if arguments.logging_format == "json" {
+pub(crate) fn start_logging(level: i32, format: &str) {
+    let builder = tracing_subscriber::fmt().with_max_level(log_filter(level)).with_writer(std::io::stderr);
+    if format == "json" {
         builder.json().init();
     } else {
         builder.with_ansi(false).init();

@@ -1,6 +1,7 @@
 //! NodeImages, ImagePullJobs and ImageListPullJobs on one API server, whose nodes' agents the test plays
 //! (docs/behaviour/images.md#acceptance-scenarios).
 
+mod agent;
 mod jobs;
 mod lists;
 mod nodes;

@@ -149,6 +149,19 @@ impl<'i> ImageReference<'i> {
         self.digest
     }
 
+    /// Registry and path, in full: `docker.io/library/nginx` of `nginx:1`.
+    pub fn repository(&self) -> String {
+        if self.official {
+            return format!("{}/{OFFICIAL}/{}", self.registry, self.path);
+        }
+        format!("{}/{}", self.registry, self.path)
+    }
+
+    /// Whether it names no other registry than the usual one.
+    pub fn is_of_usual_registry(&self) -> bool {
+        self.registry == DEFAULT_REGISTRY
+    }
+
     /// True if both name the same repository, whatever the tags and digests.
     pub fn same_repository(&self, other: &Self) -> bool {
         let prefix = format!("{OFFICIAL}/");

@@ -7,6 +7,7 @@
 //! | controllers with Pods that run | either, with [`fake_nodes`] |
 //! | real containers, exec, Services | [`Cluster::start`] (as root), real nodes |
 //! | one caller, and how it takes errors | a [`double`] of the API server |
+//! | what asks a container runtime | a [`fake_runtime`] at a socket |
 //!
 //! The kit knows nothing of the product. Whatever goes wrong in it panics: a failure of the harness
 //! is a failure of the test.
@@ -24,6 +25,7 @@ pub mod builders;
 pub mod cluster;
 pub mod double;
 pub mod fake_nodes;
+pub mod fake_runtime;
 pub mod merge;
 pub mod objects;
 mod supervisor;

@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use api::annotations::RUNTIME_CONTAINERS_META;
-use serde::Deserialize;
-
 use super::environment::{expected_hash, go_string};
-use super::go_json::null_is_default;
+use super::reported::Reported;
 use super::rules::Rules;
 use super::state::{LastStatus, State, StateError, in_grace};
 use crate::pod::observed::{Container, ContainerStatus, ObservedPod, Pairs};
@@ -128,45 +125,6 @@ fn has_its_resources(pod: &ObservedPod, container: &Container) -> bool {
 fn amounts(pairs: &Pairs) -> BTreeMap<&str, Option<Quantity>> {
     let resizable = pairs.iter().filter(|(name, _)| matches!(*name, "cpu" | "memory"));
     resizable.map(|(name, text)| (name, text.parse().ok())).collect()
-}
-
-/// The annotation `apps.kruise.io/runtime-containers-meta`: what the node agent saw of running containers.
-/// Unreadable, it says nothing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Reported {
-    #[serde(deserialize_with = "null_is_default")]
-    containers: Vec<ReportedContainer>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ReportedContainer {
-    name: String,
-    #[serde(rename = "containerID")]
-    container_id: String,
-    hashes: Hashes,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Hashes {
-    plain_hash: u64,
-    extracted_env_from_metadata_hash: u64,
-}
-
-impl Reported {
-    fn of(pod: &ObservedPod) -> Self {
-        let text = pod.annotation(RUNTIME_CONTAINERS_META);
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-    }
-
-    /// What was seen of the container that runs now; by name, for the kubelet sorts statuses.
-    fn current(&self, pod: &ObservedPod, container: &Container) -> Option<&Hashes> {
-        let status = pod.container_status(&container.name)?;
-        let reported = self.containers.iter().find(|reported| *reported.name == *container.name)?;
-        (*reported.container_id == *status.container_id).then_some(&reported.hashes)
-    }
 }
 
 /// The kubelet's hash of a container since 1.31. Older kubelets hash the whole container; there the image

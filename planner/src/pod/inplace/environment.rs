@@ -8,7 +8,7 @@ use api::environment::{SIDECARSET_VERSION, SIDECARSET_VERSION_ALT};
 use serde_json::Value;
 
 use super::template::text;
-use crate::pod::observed::{Container, ObservedPod};
+use crate::pod::observed::{Container, ObservedPod, Variable};
 use crate::text::hash::deep_hash;
 use crate::text::json_patch::string;
 
@@ -35,6 +35,11 @@ impl<'a> Source<'a> {
         }
         Self::parse(field_path?)
     }
+
+    fn of(variable: &'a Variable) -> Option<Self> {
+        let field = variable.value_from.as_ref().and_then(|source| source.field_ref.as_ref());
+        Self::of_variable(&variable.name, &variable.value, field.map(|field| &*field.field_path))
+    }
 }
 
 /// What the variables of a template's container show.
@@ -45,25 +50,33 @@ pub(super) fn sources(container: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
-/// The hash of the values that the variables of a container should show now
-/// (docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables); `None` where it has no such variable.
-pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<u32> {
+/// The variables of a container that show labels or annotations.
+pub(crate) fn names(container: &Container) -> impl Iterator<Item = &str> {
+    let shows = |variable: &&Variable| Source::of(variable).is_some();
+    container.env.iter().filter(shows).map(|variable| &*variable.name)
+}
+
+/// The hash of the values that the variables of a container should show now; `None` where it has no such variable.
+pub(crate) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<u32> {
     let whole = OnceCell::new();
-    let mut variables: Vec<(&str, Option<&str>)> = container
+    let variables: Vec<(&str, Option<&str>)> = container
         .env
         .iter()
         .filter_map(|variable| {
-            let field = variable.value_from.as_ref().and_then(|source| source.field_ref.as_ref());
-            let field_path = field.map(|field| &*field.field_path);
-            let value = match Source::of_variable(&variable.name, &variable.value, field_path)? {
+            let value = match Source::of(variable)? {
                 Source::Label(key) => pod.label(key),
                 Source::Annotation(key) => whole.get_or_init(|| pod.whole()).annotation(key),
             };
             Some((&*variable.name, value))
         })
         .collect();
+    (!variables.is_empty()).then(|| hash(variables))
+}
+
+/// The hash of variables and their values (docs/behaviour/in-place-update.md#deep-hash-and-hash-of-variables).
+pub(crate) fn hash(mut variables: Vec<(&str, Option<&str>)>) -> u32 {
     if variables.is_empty() {
-        return None;
+        return deep_hash("null");
     }
     variables.sort_by_key(|(name, _)| *name);
     let variables: Vec<String> = variables
@@ -75,7 +88,7 @@ pub(super) fn expected_hash(container: &Container, pod: &ObservedPod) -> Option<
             format!(r#"{{"name":{}{value}}}"#, go_string(name))
         })
         .collect();
-    Some(deep_hash(&format!("[{}]", variables.join(","))))
+    deep_hash(&format!("[{}]", variables.join(",")))
 }
 
 /// `text` as a JSON string in the spelling of Go's encoder, on which hashes hang.

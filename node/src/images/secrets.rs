@@ -1,0 +1,110 @@
+//! The pull Secrets that the NodeImage names, read one by one and kept for some minutes
+//! (docs/behaviour/node-agent.md#pull-secrets).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::kinds::nodeimage::PullSecret;
+use cluster::resource::SECRETS;
+use cluster::write::get;
+use kube::Client;
+use planner::node::keyring::{Keyring, SecretError, may_exist};
+use tokio::time::Instant;
+use tracing::warn;
+
+/// How long a Secret is kept at least; chance adds up to as much, so that nodes do not ask at the same time.
+const KEPT: Duration = Duration::from_secs(300);
+
+/// The namespace and the name of a Secret.
+type Name = (String, String);
+
+/// Reads pull Secrets. Cheap to clone: clones share what they have read.
+#[derive(Clone)]
+pub(crate) struct Secrets {
+    client: Client,
+    known: Arc<Mutex<HashMap<Name, Known>>>,
+}
+
+/// A Secret as it was read.
+#[derive(Clone)]
+struct Known {
+    until: Instant,
+    keyring: Result<Arc<Keyring>, SecretError>,
+}
+
+impl Secrets {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, known: Arc::default() }
+    }
+
+    /// The credentials of all these Secrets. One that can't be read from the API server is passed over.
+    ///
+    /// # Errors
+    /// One is there and holds no credentials that can be understood.
+    pub(crate) async fn keyring(&self, secrets: &[PullSecret]) -> Result<Keyring, String> {
+        let mut all = Keyring::default();
+        for secret in secrets {
+            match self.read(secret).await {
+                Some(Ok(keyring)) => all.add(&keyring),
+                Some(Err(error)) => {
+                    let PullSecret { namespace, name, .. } = secret;
+                    return Err(format!("Secret {namespace}/{name} can't be used: {error}"));
+                }
+                None => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Forgets these Secrets: their credentials were not believed, and may have been changed.
+    pub(crate) fn forget(&self, secrets: &[PullSecret]) {
+        let mut known = self.known();
+        for secret in secrets {
+            known.remove(&name_of(secret));
+        }
+    }
+
+    async fn read(&self, secret: &PullSecret) -> Option<Result<Arc<Keyring>, SecretError>> {
+        let now = Instant::now();
+        {
+            let mut known = self.known();
+            known.retain(|_, known| known.until > now);
+            if let Some(known) = known.get(&name_of(secret)) {
+                return Some(known.keyring.clone());
+            }
+        }
+        let PullSecret { namespace, name, .. } = secret;
+        if !may_exist(secret) {
+            warn!(namespace, name, "a pull Secret can't have this name and is passed over");
+            return None;
+        }
+        // What a cache of the API server knows is good enough, and cheap.
+        let path = SECRETS.namespaced(namespace).name(name).query("resourceVersion=0");
+        let keyring = match get(&self.client, &path).await {
+            Ok(Some(json)) => Keyring::of_secret(&json).map(Arc::new),
+            Ok(None) => {
+                warn!(namespace, name, "a pull Secret does not exist and is passed over");
+                return None;
+            }
+            Err(error) => {
+                warn!(namespace, name, %error, "a pull Secret can't be read and is passed over");
+                return None;
+            }
+        };
+        let chance = RandomState::new().hash_one(name) % KEPT.as_secs();
+        let until = now + KEPT + Duration::from_secs(chance);
+        self.known().insert(name_of(secret), Known { until, keyring: keyring.clone() });
+        Some(keyring)
+    }
+
+    // Held for single operations only, never over an await.
+    fn known(&self) -> MutexGuard<'_, HashMap<Name, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn name_of(secret: &PullSecret) -> Name {
+    (secret.namespace.clone(), secret.name.clone())
+}

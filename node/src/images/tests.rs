@@ -1,0 +1,327 @@
+//! The agent against a real API server and a runtime without containers.
+
+use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+
+use api::kinds::nodeimage::TagStatus;
+use cluster::client::Connector;
+use cluster::requests::Requests;
+use cri::messages::PullImageRequest;
+use cri::runtime::Calls;
+use kit::fake_runtime::{FakeRuntime, Pull};
+use kit::{shared, wait_for, wait_until};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use prometheus::{Registry, TextEncoder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use super::*;
+
+/// The API server, with the kind NodeImage.
+async fn server() -> &'static kit::ApiServer {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let server = shared().await;
+    let ready = READY.get_or_init(async || {
+        let definition = api::crds::find("apps.kruise.io", KIND).unwrap();
+        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], definition.yaml).await.success();
+        let name = format!("crd/{}", definition.name());
+        server.kubectl(["wait", "--for=condition=Established", &name]).await.success();
+    });
+    ready.await;
+    server
+}
+
+/// A node with its agent.
+struct Site {
+    runtime: FakeRuntime,
+    images: Api<DynamicObject>,
+    name: String,
+    registry: Registry,
+    _directory: TempDir,
+    _agent: JoinSet<()>,
+}
+
+impl Site {
+    /// An agent for a NodeImage with these images; no more than so many pulls go on at a time.
+    async fn open(
+        images: &Value,
+        most: Option<usize>,
+        script: impl Fn(&PullImageRequest) -> Pull + Send + Sync + 'static,
+    ) -> Self {
+        let directory = TempDir::new().unwrap();
+        let runtime = FakeRuntime::start(directory.path(), script);
+        Self::with(runtime, directory, images, most).await
+    }
+
+    async fn with(runtime: FakeRuntime, directory: TempDir, images: &Value, most: Option<usize>) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("node-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let (server, registry) = (server().await, Registry::new());
+        let connector = Connector::new(server.config(), Requests::register(&registry).unwrap());
+        let client = connector.connect("kruise-daemon").unwrap();
+        let manifest = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name},
+            "spec": {"images": images}});
+        kit::objects::create(&server.client(), manifest).await.unwrap();
+        let mut agent = JoinSet::new();
+        agent.spawn(run(Images {
+            client,
+            node: name.clone(),
+            runtime: connected(directory.path()).await,
+            most: most.and_then(NonZeroUsize::new),
+            metrics: Metrics::register(&registry).unwrap(),
+            synced: Arc::default(),
+        }));
+        let images = Api::all_with(server.client(), &NODE_IMAGES.api_resource());
+        Self { runtime, images, name, registry, _directory: directory, _agent: agent }
+    }
+
+    /// Changes the images that are wanted.
+    async fn want(&self, images: &Value) {
+        self.patch("", &json!({"spec": {"images": images}})).await;
+    }
+
+    async fn patch(&self, part: &str, patch: &Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        match part {
+            "status" => self.images.patch_status(&self.name, &params, &patch).await,
+            _ => self.images.patch(&self.name, &params, &patch).await,
+        }
+        .unwrap();
+    }
+
+    /// The NodeImage when the first tag of an image is in this state.
+    async fn until(&self, image: &str, what: &str, condition: impl Fn(&TagStatus) -> bool) -> NodeImage {
+        let read = |object: &DynamicObject| -> NodeImage {
+            serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap()
+        };
+        let holds = |object: &DynamicObject| {
+            read(object).status.image_statuses.get(image).is_some_and(|known| condition(&known.tags[0]))
+        };
+        read(&wait_until(&self.images, &self.name, what, holds).await)
+    }
+
+    async fn ended(&self, image: &str) -> (NodeImage, TagStatus) {
+        let node = self.until(image, "has ended", |tag| tag.completion_time.is_some()).await;
+        let tag = node.status.image_statuses[image].tags[0].clone();
+        (node, tag)
+    }
+
+    /// The notes of Events with this reason about an object.
+    async fn told(&self, kind: &str, name: &str, reason: &str) -> String {
+        let events: Api<k8s_openapi::api::events::v1::Event> =
+            Api::namespaced(server().await.client(), "default");
+        wait_for("an Event", async || {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let about = |event: &&k8s_openapi::api::events::v1::Event| {
+                let object = event.regarding.clone().unwrap_or_default();
+                object.kind.as_deref() == Some(kind)
+                    && object.name.as_deref() == Some(name)
+                    && event.reason.as_deref() == Some(reason)
+            };
+            all.items.iter().find(about).and_then(|event| event.note.clone()).ok_or(reason)
+        })
+        .await
+    }
+}
+
+async fn connected(directory: &Path) -> Runtime {
+    let detected = cri::detect(directory, None, &Calls::default()).await.unwrap();
+    detected.runtimes.into_iter().next().unwrap()
+}
+
+/// One image with one tag, whose pull goes on under these terms.
+fn wanted(image: &str, policy: &str, version: i64, terms: &Value) -> Value {
+    let tag = json!({"tag": "1", "imagePullPolicy": policy, "version": version, "pullPolicy": terms,
+        "createdAt": "2026-01-01T00:00:00Z"});
+    json!({image: {"tags": [tag]}})
+}
+
+fn once() -> Value {
+    json!({"backoffLimit": 0, "ttlSecondsAfterFinished": 300})
+}
+
+fn comes(_: &PullImageRequest) -> Pull {
+    Pull::Comes
+}
+
+#[tokio::test]
+async fn an_image_is_pulled_and_everybody_is_told() {
+    let mut images = wanted("busybox", "IfNotPresent", 3, &once());
+    images["busybox"]["sandboxConfig"] = json!({"annotations": {"a": "b"}, "labels": {"c": "d"}});
+    let site = Site::open(&images, None, comes).await;
+    let (node, tag) = site.ended("busybox").await;
+    assert_eq!((tag.phase.as_str(), tag.image_id.as_str()), ("Succeeded", "busybox@sha256:1d"));
+    assert_eq!((tag.progress, tag.version, tag.message.as_str()), (Some(100), Some(3), ""));
+    assert_eq!((node.status.desired, node.status.succeeded, node.status.pulling), (1, Some(1), None));
+    let request = site.runtime.pulls().remove(0);
+    let sandbox = request.sandbox_config.unwrap();
+    assert_eq!(sandbox.annotations["apps.kruise.io/pulling-image-by"], "kruise-daemon");
+    assert_eq!((sandbox.annotations["a"].as_str(), sandbox.labels["c"].as_str()), ("b", "d"));
+    assert_eq!((request.image.unwrap().image.as_str(), request.auth), ("busybox:1", None));
+    let note = site.told(KIND, &site.name, "PullImageSucceed").await;
+    assert!(note.starts_with("Image busybox:1, ecalpsedTime "), "{note}");
+}
+
+#[tokio::test]
+async fn an_image_that_is_there_is_pulled_only_where_always_is_asked_for() {
+    let site = Site::open(&json!({}), None, comes).await;
+    site.runtime.add_image("busybox:1", "sha256:2e");
+    site.want(&wanted("busybox", "IfNotPresent", 0, &once())).await;
+    assert_eq!(site.ended("busybox").await.1.image_id, "busybox@sha256:2e");
+    assert!(site.runtime.pulls().is_empty());
+    site.want(&wanted("busybox", "Always", 1, &once())).await;
+    site.until("busybox", "has a second round", |tag| tag.version == Some(1) && tag.phase == "Succeeded")
+        .await;
+    assert_eq!(site.runtime.pulls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pull_that_fails_is_tried_again_and_its_owners_are_told() {
+    let mut images = wanted("nowhere/app", "IfNotPresent", 0, &json!({"backoffLimit": 1}));
+    images["nowhere/app"]["tags"][0]["ownerReferences"] = json!([{"apiVersion": API_VERSION,
+        "kind": "ImagePullJob", "namespace": "default", "name": "job-of-nowhere", "uid": "u-1"}]);
+    let site = Site::open(&images, None, |_| Pull::Fails("no such host".to_owned())).await;
+    let (node, tag) = site.ended("nowhere/app").await;
+    let message = r#"Failed to pull image reference "nowhere/app:1": no such host"#;
+    assert_eq!((tag.phase.as_str(), tag.message.as_str()), ("Failed", message));
+    assert_eq!((node.status.failed, site.runtime.pulls().len()), (Some(1), 2));
+    for (kind, name) in [(KIND, site.name.as_str()), ("ImagePullJob", "job-of-nowhere")] {
+        let note = site.told(kind, name, "PullImageFailed").await;
+        assert_eq!(note, format!("Image nowhere/app:1 {message}"));
+    }
+}
+
+#[tokio::test]
+async fn a_pull_that_hangs_is_visible_and_ends_with_its_deadline() {
+    let terms = json!({"activeDeadlineSeconds": 3});
+    let site = Site::open(&wanted("busybox", "", 0, &terms), None, |_| Pull::Hangs).await;
+    let pulling = site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
+    assert!(pulling.status.image_statuses["busybox"].tags[0].start_time.is_some());
+    let (_, tag) = site.ended("busybox").await;
+    assert_eq!(
+        (tag.phase.as_str(), tag.message.as_str()),
+        ("Failed", "pulling exceeds the activeDeadlineSeconds")
+    );
+    wait_for("the pull to be cancelled", async || match site.runtime.open() {
+        0 => Ok(()),
+        open => Err(open),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_new_round_cancels_the_old_one_and_a_task_that_leaves_its_pull() {
+    let site = Site::open(&wanted("busybox", "", 0, &once()), None, |_| Pull::Hangs).await;
+    site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
+    site.want(&wanted("busybox", "", 1, &once())).await;
+    site.until("busybox", "is pulled anew", |tag| tag.phase == "Pulling" && tag.version == Some(1)).await;
+    assert_eq!((site.runtime.open(), site.runtime.pulls().len()), (1, 2));
+    site.want(&json!({"busybox": null})).await;
+    wait_for("the pull to be cancelled", async || match site.runtime.open() {
+        0 => Ok(()),
+        open => Err(open),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_pulls_go_on_at_a_time_than_may() {
+    let names = ["a", "b", "c", "d"];
+    let all: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| (*name).to_owned())
+        .map(|name| {
+            let image = wanted(&name, "", 0, &once())[&name].clone();
+            (name, image)
+        })
+        .collect();
+    let site = Site::open(&Value::Object(all), Some(1), comes).await;
+    for name in names {
+        site.ended(name).await;
+    }
+    assert_eq!((site.runtime.pulls().len(), site.runtime.most_open()), (4, 1));
+}
+
+#[tokio::test]
+async fn credentials_are_tried_in_order_and_read_again_where_they_are_not_believed() {
+    let secret = |name: &str, password: &str| {
+        let auths = json!({"auths": {"reg:5000": {"username": "u", "password": password}}});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
+            "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths.to_string()}})
+    };
+    let client = server().await.client();
+    kit::objects::create(&client, secret("pull-old", "old")).await.unwrap();
+    kit::objects::create(&client, secret("pull-wrong", "wrong")).await.unwrap();
+    let mut images = wanted("reg:5000/app", "", 0, &json!({"backoffLimit": 9}));
+    let names = ["pull-missing", "pull-old", "pull-wrong"];
+    let names: Vec<Value> = names.map(|name| json!({"namespace": "default", "name": name})).into();
+    images["reg:5000/app"]["pullSecrets"] = json!(names);
+    let site = Site::open(&images, None, |request| match request.auth.as_ref() {
+        Some(auth) if auth.password == "right" => Pull::Comes,
+        _ => Pull::Fails("401 Unauthorized".to_owned()),
+    })
+    .await;
+    wait_for("both to be tried", async || match site.runtime.pulls().len() {
+        0 | 1 => Err(()),
+        _ => Ok(()),
+    })
+    .await;
+    let passwords = |from: usize| -> Vec<String> {
+        site.runtime.pulls().split_off(from).into_iter().map(|pull| pull.auth.unwrap().password).collect()
+    };
+    assert_eq!(passwords(0)[..2], ["old", "wrong"], "and nobody asks without a name");
+    let right = secret("pull-wrong", "right").to_string();
+    server().await.kubectl_with_input(["replace", "-f", "-"], &right).await.success();
+    assert_eq!(site.ended("reg:5000/app").await.1.phase, "Succeeded");
+    assert_eq!(passwords(0).last().unwrap(), "right");
+}
+
+#[tokio::test]
+async fn a_status_that_others_have_spoilt_is_set_right() {
+    let site = Site::open(&wanted("busybox", "", 0, &once()), None, comes).await;
+    site.ended("busybox").await;
+    site.patch("status", &json!({"status": {"desired": 9, "succeeded": 7}})).await;
+    let right = |object: &DynamicObject| {
+        let status = &object.data["status"];
+        status["desired"] == 1 && status["succeeded"] == 1
+    };
+    wait_until(&site.images, &site.name, "is right again", right).await;
+    assert_eq!(site.runtime.pulls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_runtime_that_starts_again_is_waited_for() {
+    let mut site = Site::open(&json!({}), None, comes).await;
+    site.runtime.go_away().await;
+    site.want(&wanted("busybox", "", 0, &once())).await;
+    site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
+    site.runtime.listen();
+    assert_eq!(site.ended("busybox").await.1.phase, "Succeeded", "it costs no attempt");
+    // A pull that is cut off in the middle is repeated too.
+    site.runtime.behave(|_| Pull::Hangs);
+    site.want(&wanted("busybox", "Always", 1, &once())).await;
+    site.until("busybox", "is pulled anew", |tag| tag.version == Some(1) && tag.phase == "Pulling").await;
+    site.runtime.go_away().await;
+    site.runtime.behave(comes);
+    site.runtime.listen();
+    assert_eq!(site.ended("busybox").await.1.version, Some(1));
+}
+
+#[tokio::test]
+async fn many_images_cost_few_writes() {
+    let site = Site::open(&json!({}), None, comes).await;
+    let mut all = serde_json::Map::new();
+    for number in 0..20 {
+        let name = format!("image-{number}");
+        site.runtime.add_image(&format!("{name}:1"), "sha256:3f");
+        all.insert(name.clone(), wanted(&name, "", 0, &once())[&name].clone());
+    }
+    site.want(&Value::Object(all)).await;
+    let done = |object: &DynamicObject| object.data["status"]["succeeded"] == 20;
+    wait_until(&site.images, &site.name, "has all images", done).await;
+    let text = TextEncoder::new().encode_to_string(&site.registry.gather()).unwrap();
+    let line = text.lines().find(|line| line.contains("nodeimages/status")).unwrap();
+    let writes: u32 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(writes <= 5, "{line}");
+}

@@ -1,0 +1,14 @@
+//! The agent of one node (docs/behaviour/node-agent.md).
+//!
+//! ```text
+//!   images       serves the NodeImage of the node
+//!     |-- worker   one pull
+//!     '-- secrets  the pull Secrets that the NodeImage names
+//!   metrics      what it counts
+//! ```
+//!
+//! It reads the objects of its own node alone, and what it decides is in `planner::node`. At rest nothing wakes it
+//! but the watch.
+
+pub mod images;
+pub mod metrics;

@@ -1,0 +1,20 @@
+//! What the agent of one node decides.
+//!
+//! ```text
+//!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
+//!   pull      one pull: what is asked for, how often and for how long
+//!   keyring   which credentials of which pull Secrets fit an image
+//!
+//!   recreate  whose turn it is to have its containers restarted, and what to do next
+//!   stop      what runs before a container is stopped, and how much time it has
+//!   meta      what is told of the containers of a Pod
+//!   container a container as the runtime knows it
+//! ```
+
+pub mod container;
+pub mod keyring;
+pub mod meta;
+pub mod pull;
+pub mod recreate;
+pub mod stop;
+pub mod tasks;
