@@ -13,6 +13,7 @@ use cluster::write;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::kinds::sidecar_terminator::{self, Action, RecreateRequest};
+use planner::pod::node_fit::is_virtual;
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::Event;
 use serde::Deserialize;
@@ -111,7 +112,7 @@ impl Terminator {
         let Some(text) = text else { return Err(ReconcileError::NoNode(node.to_owned())) };
         let node: Node = serde_json::from_str(&text).map_err(ReconcileError::of_object("Node"))?;
         let labels = node.metadata.labels.unwrap_or_default();
-        Ok(labels.get("type").is_some_and(|kind| kind == "virtual-kubelet"))
+        Ok(is_virtual(&labels))
     }
 
     /// Creates the request; false where there is one of its name.
