@@ -20,8 +20,11 @@ pub mod imagepulljob;
 mod images;
 pub mod launch_priority;
 pub mod nodeimage;
+mod nodepodprobe;
 pub mod pod_readiness;
+mod podprobemarker;
 pub mod podunavailablebudget;
+mod probes;
 pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
@@ -106,6 +109,10 @@ pub struct Settings {
     pub nodeimage_creation_delay: Duration,
     /// Seconds that tasks stay on NodeImages beyond the time of a job that ends.
     pub task_ttl_seconds: i32,
+    /// PodProbeMarkers that are reconciled at a time.
+    pub podprobemarker_workers: usize,
+    /// NodePodProbes that are reconciled at a time.
+    pub nodepodprobe_workers: usize,
     /// Where the agents of the nodes may read Secrets.
     pub config_namespace: String,
 }
@@ -144,6 +151,8 @@ impl Settings {
             imagepulljob_workers: 1,
             nodeimage_creation_delay: Duration::from_secs(30),
             task_ttl_seconds: 300,
+            podprobemarker_workers: 1,
+            nodepodprobe_workers: 1,
             config_namespace: "kruise-daemon-config".to_owned(),
         }
     }
@@ -239,6 +248,9 @@ fn start(context: &Context) -> JoinSet<()> {
     }
     if context.settings.gates.enabled(Feature::KruiseDaemon) {
         start_images(context, &stores, &mut tasks);
+    }
+    if probes::is_on(context) {
+        tasks.spawn(probes::run(context.clone(), stores.clone()));
     }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
