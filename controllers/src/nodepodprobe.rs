@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::features::Feature;
 use api::kinds::nodepodprobe::{API_VERSION, KIND, NodePodProbe};
 use cluster::events::about;
 use cluster::write::{self, PatchKind, deletion};
@@ -13,6 +14,7 @@ use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use planner::kinds::podprobemarker::liveness::{Restart, has_moved, restarts};
 use planner::kinds::podprobemarker::marker::Marker;
 use planner::kinds::podprobemarker::node::{Node, Step, step};
 use planner::kinds::podprobemarker::probed::{Probed, probed};
@@ -27,6 +29,7 @@ use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::events::{self, Teller};
 use crate::workload::nodes::Nodes;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::recreate::recreate;
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
@@ -43,6 +46,8 @@ struct Controller {
     client: Client,
     probes: Arc<Probes>,
     stores: Arc<Stores>,
+    /// The agents run liveness probes.
+    liveness: bool,
     teller: Teller,
 }
 
@@ -61,6 +66,7 @@ pub(crate) async fn run(
         client: context.client.clone(),
         probes: probes.clone(),
         stores: stores.clone(),
+        liveness: context.settings.gates.enabled(Feature::EnhancedLivenessProbe),
         teller: teller.clone(),
     });
     let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
@@ -89,12 +95,16 @@ impl Reconciler for Controller {
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         let pods = self.stores.pods.on_node(name);
         let markers = self.markers_of(&pods);
-        let probed = probed(&pods, &markers);
+        let probed = probed(&pods, &markers, self.liveness);
         let known = self.probes.nodes.get(&key(name));
         let node = node(&self.stores.nodes, name);
         let told = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
         let all_written = match self.probes.nodes.get(&key(name)) {
-            Some(known) => self.take_results(&known, &probed).await?,
+            Some(known) => {
+                let taken = self.take_results(&known, &probed).await;
+                self.restart(&known, &probed).await?;
+                taken?
+            }
             None => true,
         };
         Ok(if told && all_written { Next::Done } else { Next::After(SOON) })
@@ -107,13 +117,15 @@ impl Reconciler for Controller {
 }
 
 impl Controller {
-    /// The nodes of a Pod that has changed, as far as there are markers in its namespace.
+    /// The nodes of a Pod that has changed, if it may be probed.
     fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Box<str>, Duration)> {
         if !trigger::of_pod(change.old.as_deref(), change.new.as_deref()) {
             return Vec::new();
         }
         let states: Vec<&ObservedPod> = change.states().map(|pod| &**pod).collect();
-        if states.first().is_none_or(|pod| self.probes.of_namespace(pod.namespace()).is_empty()) {
+        let has_markers = |pod: &&ObservedPod| !self.probes.of_namespace(pod.namespace()).is_empty();
+        let has_liveness = states.iter().any(|pod| self.liveness && has_moved(pod));
+        if !has_liveness && !states.first().is_some_and(has_markers) {
             return Vec::new();
         }
         let nodes: BTreeSet<&str> = states.iter().map(|pod| &*pod.spec.node_name).collect();
@@ -165,6 +177,19 @@ impl Controller {
             all_written &= outcome?;
         }
         Ok(all_written)
+    }
+
+    /// Has the containers restarted that have failed their liveness probes. The failure of one stops no other.
+    async fn restart(&self, known: &NodePodProbe, probed: &[Probed<'_>]) -> Result<(), ReconcileError> {
+        let mut outcome = Ok(());
+        for Restart { pod, request, event } in restarts(known, probed) {
+            match recreate(&self.client, pod, request).await {
+                Ok(true) => self.teller.tell(pod_reference(pod), event),
+                Ok(false) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
     }
 
     async fn take(&self, news: &Results<'_>) -> Result<bool, ReconcileError> {

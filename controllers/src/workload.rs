@@ -11,6 +11,7 @@
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     '- memory       what was refused, and for how long; course  how long to rest
 //!   events          Events, written beside the work; paces  how often a status is written
+//!   recreate        creates ContainerRecreateRequests
 //! ```
 
 mod budgets;
@@ -29,6 +30,7 @@ pub(crate) mod paces;
 pub mod pods;
 pub mod queue;
 mod reading;
+pub(crate) mod recreate;
 mod rehearsal;
 pub(crate) mod revisions;
 pub mod store;

@@ -8,10 +8,12 @@
 //!   probed       which probes run in the Pods of a node, and what the agent is told of them
 //!   node         which Nodes have a NodePodProbe, and what changes in it
 //!   results      what the results of probes change in a Pod
+//!   liveness     liveness probes that the agent runs instead of the kubelet
 //!   trigger      which changes concern which nodes and markers
 //! ```
 
 pub mod injection;
+pub mod liveness;
 pub mod marker;
 pub mod node;
 pub mod probed;

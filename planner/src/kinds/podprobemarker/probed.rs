@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::SEPARATOR;
-use super::marker::Marker;
+use super::liveness::{self, Moved, moved};
+use super::marker::{Marker, is_probed};
 use crate::pod::observed::{Container, ObservedPod};
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
 use crate::text::json_patch::{Patch, Pointer, apply, string};
@@ -22,10 +23,17 @@ pub struct Probed<'a> {
     pub pod: &'a ObservedPod,
     /// Its probes, by the names of the markers and in their order.
     probes: Vec<(&'a Marker, &'a podprobemarker::ContainerProbe)>,
+    /// The liveness probes that the agent runs.
+    pub(super) liveness: Vec<Moved>,
 }
 
-/// The Pods of `pods` in which probes of `markers` run, by namespace and name.
-pub fn probed<'a>(pods: &'a [Arc<ObservedPod>], markers: &'a [Arc<Marker>]) -> Vec<Probed<'a>> {
+/// The Pods of `pods` in which probes of `markers` run, by namespace and name; with `liveness` also those whose liveness
+/// probes the agent runs.
+pub fn probed<'a>(
+    pods: &'a [Arc<ObservedPod>],
+    markers: &'a [Arc<Marker>],
+    liveness: bool,
+) -> Vec<Probed<'a>> {
     let mut markers: Vec<&Marker> =
         markers.iter().map(|marker| &**marker).filter(|marker| marker.is_active()).collect();
     markers.sort_by(|one, other| one.object.metadata.name.cmp(&other.object.metadata.name));
@@ -37,8 +45,11 @@ pub fn probed<'a>(pods: &'a [Arc<ObservedPod>], markers: &'a [Arc<Marker>]) -> V
             .flat_map(|marker| marker.object.spec.probes.iter().map(move |probe| (marker, probe)))
             .collect::<Vec<_>>()
     };
-    let all = pods.iter().map(|pod| Probed { pod, probes: probes_of(pod) });
-    let mut all: Vec<Probed<'_>> = all.filter(|probed| !probed.probes.is_empty()).collect();
+    let liveness_of =
+        |pod: &ObservedPod| if liveness && is_probed(pod) { moved(pod) } else { Vec::new() };
+    let all = pods.iter().map(|pod| Probed { pod, probes: probes_of(pod), liveness: liveness_of(pod) });
+    let is_any = |probed: &Probed<'_>| !probed.probes.is_empty() || !probed.liveness.is_empty();
+    let mut all: Vec<Probed<'_>> = all.filter(is_any).collect();
     all.sort_by(|one, other| one.key().cmp(&other.key()));
     all
 }
@@ -59,15 +70,18 @@ impl<'a> Probed<'a> {
     /// What the agent is told of this Pod; `None` where none of its probes can run.
     pub(super) fn entry(&self) -> Option<PodProbe> {
         let metadata = &self.pod.metadata;
-        let probes = self.probes.iter().filter_map(|(marker, probe)| {
-            let container = container(self.pod, &probe.container_name)?;
-            Some(ContainerProbe {
-                container_name: probe.container_name.clone(),
-                name: format!("{}{SEPARATOR}{}", marker.object.metadata.name, probe.name),
-                probe: Some(resolved(probe.probe.as_ref()?, container)?),
-            })
+        let probe = |name: String, container_name: &str, probe: &Raw| {
+            let probe = resolved(probe, container(self.pod, container_name)?)?;
+            Some(ContainerProbe { container_name: container_name.to_owned(), name, probe: Some(probe) })
+        };
+        let of_markers = self.probes.iter().filter_map(|(marker, of_marker)| {
+            let name = format!("{}{SEPARATOR}{}", marker.object.metadata.name, of_marker.name);
+            probe(name, &of_marker.container_name, of_marker.probe.as_ref()?)
         });
-        let mut probes: Vec<ContainerProbe> = probes.collect();
+        let of_liveness = self.liveness.iter().filter_map(|moved| {
+            probe(liveness::name(&moved.container), &moved.container, &moved.liveness_probe)
+        });
+        let mut probes: Vec<ContainerProbe> = of_markers.chain(of_liveness).collect();
         probes.sort_by(|one, other| one.name.cmp(&other.name));
         (!probes.is_empty()).then(|| PodProbe {
             ip: self.pod.status.pod_ip.to_string(),

@@ -26,17 +26,22 @@ pub struct Results<'a> {
 /// What the results of a NodePodProbe change in the Pods that are probed on its node. Pods without news are left out.
 pub fn results<'a>(known: &NodePodProbe, probed: &[Probed<'a>]) -> Vec<Results<'a>> {
     let of = |probed: &Probed<'a>| {
-        let metadata = &probed.pod.metadata;
-        let mut all = known.status.pod_probe_statuses.iter();
-        let told = all.find(|told| {
-            *told.uid == *metadata.uid
-                && *told.name == *metadata.name
-                && *told.namespace == *metadata.namespace
-        })?;
-        let results = results_of(probed, &told.probe_states);
+        let results = results_of(probed, states(known, probed.pod));
         (!results.write.is_empty() || !results.conflicts.is_empty()).then_some(results)
     };
     probed.iter().filter_map(of).collect()
+}
+
+/// What a NodePodProbe tells of the probes of a Pod.
+pub(super) fn states<'n>(known: &'n NodePodProbe, pod: &ObservedPod) -> &'n [ProbeState] {
+    let metadata = &pod.metadata;
+    let mut all = known.status.pod_probe_statuses.iter();
+    let told = all.find(|told| {
+        *told.uid == *metadata.uid
+            && *told.name == *metadata.name
+            && *told.namespace == *metadata.namespace
+    });
+    told.map_or(&[][..], |told| told.probe_states.as_slice())
 }
 
 fn results_of<'a>(probed: &Probed<'a>, states: &[ProbeState]) -> Results<'a> {

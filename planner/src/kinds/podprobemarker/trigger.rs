@@ -41,6 +41,8 @@ pub fn of_marker(old: Option<&Marker>, new: Option<&Marker>) -> bool {
 pub fn markers_of(known: &NodePodProbe) -> BTreeSet<String> {
     let of_pod = known.spec.pod_probes.iter().flat_map(|pod| {
         let names = pod.probes.iter().filter_map(|probe| probe.name.split_once(SEPARATOR));
+        // Liveness probes belong to no marker.
+        let names = names.filter(|(marker, _)| !marker.is_empty());
         names.map(|(marker, _)| format!("{}/{marker}", pod.namespace))
     });
     of_pod.collect()
