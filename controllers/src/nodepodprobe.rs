@@ -119,7 +119,8 @@ impl Reconciler for Controller {
 impl Controller {
     /// The nodes of a Pod that has changed, if it may be probed.
     fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Box<str>, Duration)> {
-        if !trigger::of_pod(change.old.as_deref(), change.new.as_deref()) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        if !trigger::of_pod(old, new) && !(self.liveness && trigger::of_containers(old, new)) {
             return Vec::new();
         }
         let states: Vec<&ObservedPod> = change.states().map(|pod| &**pod).collect();
@@ -167,7 +168,11 @@ impl Controller {
 
     /// Writes the results onto the Pods; false where one was in another state. One that can't be written to stops no
     /// other.
-    async fn take_results(&self, known: &NodePodProbe, probed: &[Probed<'_>]) -> Result<bool, ReconcileError> {
+    async fn take_results(
+        &self,
+        known: &NodePodProbe,
+        probed: &[Probed<'_>],
+    ) -> Result<bool, ReconcileError> {
         let news = results(known, probed);
         // Built before they run: none waits for another.
         let writes: Vec<_> = news.iter().map(|news| self.take(news)).collect();

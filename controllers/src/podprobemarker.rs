@@ -129,13 +129,11 @@ impl Controller {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
         let markers = self.probes.of_namespace(namespace);
-        let is_concerned =
-            trigger::of_pod(old, new) || self.serverless && trigger::of_conditions(old, new);
+        let is_concerned = trigger::of_pod(old, new) || self.serverless && trigger::of_conditions(old, new);
         if markers.is_empty() || !is_concerned {
             return Vec::new();
         }
-        let selects =
-            |marker: &&Arc<Marker>| change.states().any(|pod| marker.selects(&pod.metadata.labels));
+        let selects = |marker: &&Arc<Marker>| change.states().any(|pod| marker.selects(&pod.metadata.labels));
         markers.iter().filter(selects).map(|marker| (marker.key(), BURST)).collect()
     }
 

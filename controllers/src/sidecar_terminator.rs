@@ -67,7 +67,9 @@ impl Reconciler for Terminator {
         for action in sidecar_terminator::plan(&pod, virtual_node, now().now) {
             let event = match action {
                 Action::Warn(event) => self.is_news(key, &pod, &event).then_some(event),
-                Action::Recreate(request, event) => recreate(&self.client, &pod, request).await?.then_some(event),
+                Action::Recreate(request, event) => {
+                    recreate(&self.client, &pod, request).await?.then_some(event)
+                }
                 Action::Write(write, event) => {
                     match carry_out(&self.client, &self.pods, &pod, &[write]).await? {
                         Carried::Written(_) => event,

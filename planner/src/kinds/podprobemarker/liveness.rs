@@ -84,7 +84,8 @@ fn restart<'a>(pod: &'a ObservedPod, container: &str, state: &ProbeState) -> Opt
         strategy: Strategy { failure_policy: None, force_recreate: false },
         ttl_seconds_after_finished: Some(REQUEST_TTL_SECONDS),
     };
-    let message = format!("Container {container} failed its liveness probe, will be restarted: {}", state.message);
+    let message =
+        format!("Container {container} failed its liveness probe, will be restarted: {}", state.message);
     let request = RecreateRequest::new(pod, name, spec);
     Some(Restart { pod, request, event: warning("LivenessProbeFailed", message) })
 }

@@ -102,8 +102,7 @@ fn change(known: &NodePodProbe, pod_probes: &[PodProbe]) -> Step {
         uid: &'a str,
         resource_version: &'a str,
     }
-    let metadata =
-        Metadata { uid: &known.metadata.uid, resource_version: &known.metadata.resource_version };
+    let metadata = Metadata { uid: &known.metadata.uid, resource_version: &known.metadata.resource_version };
     // As above.
     let change = serde_json::to_string(&Change { metadata, spec: Spec { pod_probes } });
     Step::Change(change.unwrap_or_default())

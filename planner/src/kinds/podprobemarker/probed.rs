@@ -45,8 +45,7 @@ pub fn probed<'a>(
             .flat_map(|marker| marker.object.spec.probes.iter().map(move |probe| (marker, probe)))
             .collect::<Vec<_>>()
     };
-    let liveness_of =
-        |pod: &ObservedPod| if liveness && is_probed(pod) { moved(pod) } else { Vec::new() };
+    let liveness_of = |pod: &ObservedPod| if liveness && is_probed(pod) { moved(pod) } else { Vec::new() };
     let all = pods.iter().map(|pod| Probed { pod, probes: probes_of(pod), liveness: liveness_of(pod) });
     let is_any = |probed: &Probed<'_>| !probed.probes.is_empty() || !probed.liveness.is_empty();
     let mut all: Vec<Probed<'_>> = all.filter(is_any).collect();

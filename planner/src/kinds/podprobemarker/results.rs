@@ -37,9 +37,7 @@ pub(super) fn states<'n>(known: &'n NodePodProbe, pod: &ObservedPod) -> &'n [Pro
     let metadata = &pod.metadata;
     let mut all = known.status.pod_probe_statuses.iter();
     let told = all.find(|told| {
-        *told.uid == *metadata.uid
-            && *told.name == *metadata.name
-            && *told.namespace == *metadata.namespace
+        *told.uid == *metadata.uid && *told.name == *metadata.name && *told.namespace == *metadata.namespace
     });
     told.map_or(&[][..], |told| told.probe_states.as_slice())
 }
@@ -79,9 +77,8 @@ fn conflict(kind: &str, first: &str, second: &str) -> Event {
 
 fn set_condition(write: &mut PodWrite, pod: &ObservedPod, kind: &str, state: &ProbeState) {
     let status = if state.state == SUCCEEDED { "True" } else { "False" };
-    let holds = pod
-        .condition(kind)
-        .is_some_and(|known| *known.status == *status && *known.message == *state.message);
+    let holds =
+        pod.condition(kind).is_some_and(|known| *known.status == *status && *known.message == *state.message);
     if holds {
         return;
     }

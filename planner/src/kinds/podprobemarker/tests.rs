@@ -48,7 +48,12 @@ fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<ObservedPod> {
 /// A NodePodProbe of node `n` that tells these states of Pod `web`.
 fn told(states: Value) -> NodePodProbe {
     let mut object = json!({"metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"}});
-    object["status"]["podProbeStatuses"] =
-        json!([{"namespace": "shop", "name": "web", "uid": "uid-web", "probeStates": states}]);
-    serde_json::from_value(object).unwrap()
+    let mut pod = json!({"namespace": "shop", "name": "web", "uid": "uid-web"});
+    pod["probeStates"] = states;
+    object["status"]["podProbeStatuses"] = Value::Array(vec![pod]);
+    read(&object)
+}
+
+fn read(object: &Value) -> NodePodProbe {
+    serde_json::from_str(&object.to_string()).unwrap()
 }

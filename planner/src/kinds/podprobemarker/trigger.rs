@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::kinds::nodepodprobe::NodePodProbe;
 
 use super::SEPARATOR;
+use super::liveness::has_moved;
 use super::marker::{Marker, is_probed};
 use crate::pod::observed::ObservedPod;
 
@@ -22,6 +23,12 @@ pub fn of_pod(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
         || old.status.pod_ip != new.status.pod_ip
 }
 
+/// Whether containers of a Pod with liveness probes have started, whose failures counted for nothing before.
+pub fn of_containers(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return true };
+    has_moved(new) && old.status.container_statuses != new.status.container_statuses
+}
+
 /// Whether another program may have written the result of a probe, as platforms without an agent do.
 pub fn of_conditions(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return true };
@@ -30,7 +37,9 @@ pub fn of_conditions(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bo
 
 /// Whether the change of a marker makes a difference: what its status says is our own word.
 pub fn of_marker(old: Option<&Marker>, new: Option<&Marker>) -> bool {
-    let (Some(old), Some(new)) = (old.map(|old| &old.object), new.map(|new| &new.object)) else { return true };
+    let (Some(old), Some(new)) = (old.map(|old| &old.object), new.map(|new| &new.object)) else {
+        return true;
+    };
     old.spec != new.spec
         || old.metadata.uid != new.metadata.uid
         || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp

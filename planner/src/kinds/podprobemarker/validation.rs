@@ -77,11 +77,7 @@ fn validate_selector(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Checks the probes. What is returned ends the checks.
-fn validate_probes(
-    spec: &Node<'_>,
-    stored: &[&str],
-    errors: &mut Vec<FieldError>,
-) -> Result<(), FieldError> {
+fn validate_probes(spec: &Node<'_>, stored: &[&str], errors: &mut Vec<FieldError>) -> Result<(), FieldError> {
     let refused = |value: &str, message: String| FieldError::invalid(spec.at("probes"), value, message);
     if spec.count("probes") == 0 {
         let message = "empty probes is not valid for PodProbeMarker.";

@@ -20,8 +20,7 @@ pub(crate) struct ProbeRules {
     pub(crate) may_end: bool,
 }
 
-const HOOK: ProbeRules =
-    ProbeRules { handlers: &["exec", "httpGet", "tcpSocket", "sleep"], ..PROBE };
+const HOOK: ProbeRules = ProbeRules { handlers: &["exec", "httpGet", "tcpSocket", "sleep"], ..PROBE };
 const PROBE: ProbeRules = ProbeRules {
     handlers: &["exec", "httpGet", "tcpSocket", "grpc"],
     needs_scheme: true,

@@ -7,7 +7,8 @@ const CONTEXT: &str = "apps.kruise.io/container-probe-context";
 
 /// A Pod whose liveness probe was moved, and whose container started at 00:01:00.
 fn moved() -> Arc<ObservedPod> {
-    let probes = r#"[{"name":"main","livenessProbe":{"httpGet":{"path":"/","port":"http"},"periodSeconds":10}}]"#;
+    let probes =
+        r#"[{"name":"main","livenessProbe":{"httpGet":{"path":"/","port":"http"},"periodSeconds":10}}]"#;
     pod("web", |pod| {
         pod["metadata"]["annotations"] = json!({CONTEXT: probes});
         pod["status"]["containerStatuses"] =

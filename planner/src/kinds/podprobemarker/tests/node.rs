@@ -9,20 +9,21 @@ fn empty() -> NodePodProbe {
     told(json!([]))
 }
 
+fn step_of(known: &NodePodProbe, pods: &[Arc<ObservedPod>], markers: &[Arc<Marker>]) -> Step {
+    step("n", Some(READY), Some(known), &probed(pods, markers, false))
+}
+
 /// What the NodePodProbe of these Pods says.
 fn entries(pods: &[Arc<ObservedPod>], markers: &[Arc<Marker>]) -> Value {
     match step("n", Some(READY), None, &probed(pods, markers, false)) {
-        Step::Create(object) => {
-            serde_json::from_str::<Value>(&object).unwrap()["spec"]["podProbes"].clone()
-        }
+        Step::Create(object) => serde_json::from_str::<Value>(&object).unwrap()["spec"]["podProbes"].clone(),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn scenario_3_a_ready_machine_has_a_node_pod_probe() {
-    let created =
-        r#"{"apiVersion":"apps.kruise.io/v1alpha1","kind":"NodePodProbe","metadata":{"name":"n"},"spec":{"podProbes":[]}}"#;
+    let created = r#"{"apiVersion":"apps.kruise.io/v1alpha1","kind":"NodePodProbe","metadata":{"name":"n"},"spec":{"podProbes":[]}}"#;
     assert_eq!(step("n", Some(READY), None, &[]), Step::Create(created.to_owned()));
     for node in [
         None,
@@ -89,10 +90,11 @@ fn pods_that_are_not_probed_have_no_entry() {
 
 #[test]
 fn a_spec_is_written_where_it_differs_and_only_then() {
-    let (pods, markers) =
-        ([pod("b", |_| {}), pod("a", |_| {})], [marker("two", json!([exec("p")])), marker("one", json!([exec("p")]))]);
-    let probed = probed(&pods, &markers, false);
-    let Step::Change(patch) = step("n", Some(READY), Some(&empty()), &probed) else { panic!("no change") };
+    let (pods, markers) = (
+        [pod("b", |_| {}), pod("a", |_| {})],
+        [marker("two", json!([exec("p")])), marker("one", json!([exec("p")]))],
+    );
+    let Step::Change(patch) = step_of(&empty(), &pods, &markers) else { panic!("no change") };
     let patch: Value = serde_json::from_str(&patch).unwrap();
     assert_eq!(patch["metadata"], json!({"uid": "uid-n", "resourceVersion": "9"}));
     let written = &patch["spec"]["podProbes"];
@@ -104,14 +106,11 @@ fn a_spec_is_written_where_it_differs_and_only_then() {
         "uid": "uid-a", "IP": "10.0.0.7", "name": "a", "namespace": "shop",
         "probes": [written[0]["probes"][1], {"probe": {"periodSeconds": 0, "exec": {"command": ["check"]}},
             "name": "one#p", "containerName": "main"}]}]}});
-    let known: NodePodProbe = serde_json::from_value(known).unwrap();
-    assert_eq!(step("n", Some(READY), Some(&known), &probed), Step::Nothing);
+    let known = read(&known);
+    assert_eq!(step_of(&known, &pods, &markers), Step::Nothing);
 
     let moved = [pod("a", |pod| pod["status"]["podIP"] = json!("10.0.0.8")), pods[0].clone()];
-    let Step::Change(patch) = step("n", Some(READY), Some(&known), &super::super::probed::probed(&moved, &markers, false))
-    else {
-        panic!("no change")
-    };
+    let Step::Change(patch) = step_of(&known, &moved, &markers) else { panic!("no change") };
     assert!(patch.contains("10.0.0.8"), "{patch}");
 }
 
@@ -120,14 +119,10 @@ fn scenarios_7_8_and_9_what_is_not_wanted_any_more_leaves() {
     let pods = [pod("web", |_| {}), pod("shop", |_| {})];
     let both = [marker("b", json!([exec("p"), exec("q")])), marker("a-b", json!([exec("p")]))];
     let all = entries(&pods, &both);
-    let known: NodePodProbe = serde_json::from_value(
-        json!({"metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"}, "spec": {"podProbes": all}}),
-    )
-    .unwrap();
+    let metadata = json!({"name": "n", "uid": "uid-n", "resourceVersion": "9"});
+    let known = read(&json!({"metadata": metadata, "spec": {"podProbes": all}}));
     let names = |pods: &[Arc<ObservedPod>], markers: &[Arc<Marker>]| {
-        let Step::Change(patch) = step("n", Some(READY), Some(&known), &probed(pods, markers, false)) else {
-            panic!("no change")
-        };
+        let Step::Change(patch) = step_of(&known, pods, markers) else { panic!("no change") };
         let patch: Value = serde_json::from_str(&patch).unwrap();
         let pods = patch["spec"]["podProbes"].as_array().unwrap().clone();
         let of_pod = |pod: &Value| {

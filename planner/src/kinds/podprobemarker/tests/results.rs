@@ -49,9 +49,10 @@ fn scenario_5_each_result_has_its_condition_and_its_labels() {
     let idle = pod("web", |pod| {
         pod["metadata"]["labels"] = json!({"app": "web", "idle": "true", "free": "yes"});
         pod["metadata"]["annotations"] = json!({"cost": "-1"});
-        pod["status"]["conditions"].as_array_mut().unwrap().push(
-            json!({"type": "game/idle", "status": "True", "message": "yes"}),
-        );
+        pod["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "game/idle", "status": "True", "message": "yes"}));
     });
     assert_eq!(patch(&idle, &markers, json!([state("game#idle", "Succeeded", "yes")])), None);
     let failed = patch(&idle, &markers, json!([state("game#idle", "Failed", "no")])).unwrap();
@@ -128,9 +129,10 @@ fn scenario_11_a_platform_s_condition_marks_the_pod() {
     let with = |status: &str| {
         pod("web", |pod| {
             pod["metadata"]["labels"]["free"] = json!("yes");
-            pod["status"]["conditions"].as_array_mut().unwrap().push(
-                json!({"type": "game/idle", "status": status}),
-            );
+            pod["status"]["conditions"]
+                .as_array_mut()
+                .unwrap()
+                .push(json!({"type": "game/idle", "status": status}));
         })
     };
     let marks = |status: &str| game().marks(&with(status));

@@ -10,10 +10,7 @@ fn what_probes_depend_on_wakes_and_nothing_else_does() {
         (|pod| pod["status"]["conditions"] = json!([]), true),
         (|pod| pod["status"]["phase"] = json!("Failed"), true),
         (|pod| pod["metadata"]["annotations"] = json!({"a": "b"}), false),
-        (
-            |pod| pod["status"]["containerStatuses"] = json!([{"name": "main", "restartCount": 1}]),
-            false,
-        ),
+        (|pod| pod["status"]["containerStatuses"] = json!([{"name": "main", "restartCount": 1}]), false),
     ];
     for (change, wakes) in changes {
         let changed = pod("web", change);
@@ -38,6 +35,5 @@ fn a_status_of_our_own_wakes_nobody() {
 fn a_node_pod_probe_is_found_by_the_whole_names_of_markers() {
     let known = json!({"spec": {"podProbes": [{"namespace": "shop", "probes": [
         {"name": "a-b#p"}, {"name": "a-b#q"}, {"name": "b#p"}, {"name": "#main"}, {"name": "odd"}]}]}});
-    let known: NodePodProbe = serde_json::from_value(known).unwrap();
-    assert_eq!(markers_of(&known).into_iter().collect::<Vec<_>>(), ["shop/a-b", "shop/b"]);
+    assert_eq!(markers_of(&read(&known)).into_iter().collect::<Vec<_>>(), ["shop/a-b", "shop/b"]);
 }

@@ -5,22 +5,8 @@ use crate::kinds::podprobemarker::validation::review;
 fn object(change: &Value) -> String {
     let mut object = json!({"metadata": {"name": "game", "namespace": "shop"}, "spec": {
         "selector": {"matchLabels": {"app": "web"}}, "probes": [sound()]}});
-    merge(&mut object, change);
+    json_patch::merge(&mut object, change);
     object.to_string()
-}
-
-fn merge(object: &mut Value, change: &Value) {
-    let (Value::Object(members), Value::Object(changes)) = (&mut *object, change) else {
-        change.clone_into(object);
-        return;
-    };
-    for (key, value) in changes {
-        if value.is_null() {
-            members.remove(key);
-        } else {
-            merge(members.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 fn sound() -> Value {
@@ -31,7 +17,7 @@ fn sound() -> Value {
 
 fn probe(change: &Value) -> Value {
     let mut probe = sound();
-    merge(&mut probe, change);
+    json_patch::merge(&mut probe, change);
     probe
 }
 
@@ -71,10 +57,7 @@ fn scenario_1_what_a_probe_may_not_say_is_refused() {
             json!({"probe": {"exec": null, "httpGet": {"port": 1, "path": "/", "host": "a"}}}),
             "spec.probe.httpGet.host: Forbidden: host field in probes is not allowed",
         ),
-        (
-            json!({"probe": {"exec": null, "httpGet": {"port": 1}}}),
-            "spec.probe.httpGet.path: Required value",
-        ),
+        (json!({"probe": {"exec": null, "httpGet": {"port": 1}}}), "spec.probe.httpGet.path: Required value"),
         (
             json!({"probe": {"exec": null, "httpGet": {"port": 1, "path": "/", "scheme": "FTP"}}}),
             "spec.probe.httpGet.scheme: Unsupported value: \"FTP\": supported values: \"HTTP\", \"HTTPS\"",
@@ -117,9 +100,8 @@ fn scenario_1_what_a_probe_may_not_say_is_refused() {
 
 #[test]
 fn probes_and_conditions_are_named_once() {
-    let twice = |change: &Value| {
-        message(&object(&json!({"spec": {"probes": [sound(), probe(change)]}})), None)
-    };
+    let twice =
+        |change: &Value| message(&object(&json!({"spec": {"probes": [sound(), probe(change)]}})), None);
     assert!(twice(&json!({})).ends_with("probe name must be unique in PodProbeMarker."));
     let expected = "podConditionType game.example.com/idle must be unique in podProbeMarker";
     assert!(twice(&json!({"name": "other"})).ends_with(expected));
