@@ -95,7 +95,8 @@ impl Reconciler for Controller {
                 return Ok(Next::Done);
             };
             let pod = if reads_pod(&request) {
-                self.pods.single(&self.client, (KIND, key), &request.spec.pod_name).await?
+                let uid = request.metadata.labels.get(CRR_POD_UID).map_or("", String::as_str);
+                self.pods.single(&self.client, (KIND, key), (&request.spec.pod_name, uid)).await?
             } else {
                 self.pods.leave_single(KIND, key);
                 None

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::ephemeraljob::{API_VERSION, EphemeralJob, KIND, PLURAL};
-use cluster::Retry;
 use cluster::events::about;
 use cluster::resource::{PODS, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
+use cluster::{ErrorReason, Retry};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
@@ -180,19 +180,27 @@ impl Controller {
     }
 
     /// Adds containers to Pods, in batches that grow; what is refused ends it. False where a Pod was in another state.
+    /// A Pod that has gone stops no other: it is an error in the end, since only the watch can tell more.
     async fn inject(&self, job: &EphemeralJob, injections: &[Injection]) -> Result<bool, ReconcileError> {
-        let (mut rest, mut size, mut all_written) = (injections, 1, true);
+        let (mut rest, mut size, mut all_written, mut gone) = (injections, 1, true, None);
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
             for done in join_all(batch.iter().map(|injection| self.inject_one(injection))).await {
-                all_written &= done.inspect_err(|error| {
-                    self.teller.tell(reference(job), refused(&error.message()));
-                })?;
+                match done {
+                    Ok(written) => all_written &= written,
+                    Err(ReconcileError::Api(error)) if error.reason() == ErrorReason::NotFound => {
+                        gone = Some(error);
+                    }
+                    Err(error) => {
+                        self.teller.tell(reference(job), refused(&error.message()));
+                        return Err(error);
+                    }
+                }
             }
             rest = behind;
             size = size.saturating_mul(2).min(WIDEST_BATCH);
         }
-        Ok(all_written)
+        gone.map_or(Ok(all_written), |error| Err(error.into()))
     }
 
     async fn inject_one(&self, injection: &Injection) -> Result<bool, ReconcileError> {
@@ -203,7 +211,7 @@ impl Controller {
                 self.pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?;
                 Ok(true)
             }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) if error.is_conflict() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -106,6 +106,7 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
     tokio::join!(
         triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
         triggers::forward(images.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
+        triggers::forward(images.copies.subscribe(), sender.clone(), |change| controller.of_copy(change)),
         triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
         follow(all_secrets, Config::default(), &secrets),
         work,
@@ -126,6 +127,7 @@ impl Reconciler for Controller {
         }
         let next = match stage(&job, now().now) {
             Stage::Running => self.advance(key, &job).await,
+            Stage::Unusable => Ok(Next::Done),
             Stage::Ending => {
                 self.finish(key, &job).await.map(|done| if done { Next::Done } else { Next::After(SOON) })
             }

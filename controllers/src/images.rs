@@ -19,6 +19,7 @@ use kube::{Api, Client};
 use planner::kinds::imagepulljob::copies::{self, Copy};
 use planner::kinds::imagepulljob::{Job, Nodes};
 use planner::workload::image_task;
+use tracing::warn;
 
 use crate::metrics::Metrics;
 use crate::workload::store::follow::{Readable, follow};
@@ -101,7 +102,11 @@ impl Kept for Job {
 
 impl Readable for Job {
     fn read(json: &str) -> Result<Self, serde_json::Error> {
-        Self::read(json)
+        let job = Self::read(json)?;
+        if let Some(fault) = &job.fault {
+            warn!(namespace = job.namespace(), name = job.name(), fault, "an ImagePullJob can't be used");
+        }
+        Ok(job)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use api::kinds::nodeimage::NodeImage;
 use api::kinds::{imagepulljob, nodeimage};
 use cluster::resource::{PODS, Resource};
@@ -31,6 +31,9 @@ pub(super) async fn of_job(
     let text = read(client, &jobs.namespaced(namespace).name(name)).await?;
     let text = text.ok_or_else(|| anyhow!("there is no {kind} {name} in namespace {namespace}"))?;
     let job = Job::read(&text).with_context(|| format!("the {kind} is not understood"))?;
+    if let Some(fault) = &job.fault {
+        bail!("the {kind} can't be used: {fault}");
+    }
     let nodes = nodes(client, namespace, &job).await?;
     let look = Look::at(&job, &nodes);
     let found = findings(&job, &look);

@@ -36,15 +36,11 @@ async fn place() -> &'static Place {
         .get_or_init(async || {
             let server = ApiServer::start(kit::Options::default()).await;
             product::install(&server).await;
-            let options = product::Options::default()
-                .gates("ImagePullJobGate=true")
-                .argument("--nodeimage-creation-delay=0s")
-                .argument("--imagepulljob-workers=8");
             let client = server.client();
             // The chart makes it.
             let (code, answer) = create(&client, object("v1", "Namespace", CONFIG), "").await;
             assert!(matches!(code, 201 | 409), "{answer:#}");
-            let product = Product::serve(&server, options).await;
+            let product = serve(&server).await;
             in_use(&server).await;
             let wrong = object(BETA, "ImagePullJob", "probe").in_namespace("default");
             let wrong = wrong.with("/spec", json!({"image": "A", "completionPolicy": {}})).build();
@@ -61,6 +57,18 @@ async fn place() -> &'static Place {
         .await
 }
 
+/// The program with the controllers of images.
+async fn serve(server: &ApiServer) -> Product {
+    Product::serve(server, options()).await
+}
+
+fn options() -> product::Options {
+    product::Options::default()
+        .gates("ImagePullJobGate=true")
+        .argument("--nodeimage-creation-delay=0s")
+        .argument("--imagepulljob-workers=8")
+}
+
 /// Nodes and a namespace that only one test uses.
 struct Town {
     client: Client,
@@ -71,8 +79,12 @@ struct Town {
 impl Town {
     /// A namespace and ready nodes that have NodeImages, with these ends of their names.
     async fn open(prefix: &str, nodes: &[&str]) -> Self {
+        Self::open_on(&place().await.site.server, prefix, nodes).await
+    }
+
+    /// The same on this API server.
+    async fn open_on(server: &ApiServer, prefix: &str, nodes: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        let server = &place().await.site.server;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let town =
             Self { client: server.client(), name: server.namespace(&format!("{prefix}-{number}")).await };

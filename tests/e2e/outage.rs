@@ -9,7 +9,7 @@ mod upgrade;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kit::builders::{Object, sidecar_set};
 use kit::{ApiServer, wait_for, wait_within};
@@ -51,7 +51,7 @@ async fn calls_are_answered_through_restarts_and_outages() {
 }
 
 async fn start(server: &ApiServer) -> Replica {
-    let product = Product::start(server, Options::default().drain("3s")).await;
+    let product = Product::start(server, Options::default().drain("8s")).await;
     let endpoint = service::join(server, &product).await;
     (product, endpoint)
 }
@@ -88,13 +88,15 @@ async fn a_pod_costs_no_call(shop: &Shop, audit: &Audit) {
 /// no polling.
 async fn a_cluster_at_rest_sees_no_writes(audit: &Audit) {
     audit.quiet().await;
-    let mark = audit.mark();
+    let (mark, begun) = (audit.mark(), Instant::now());
     // The length of the measurement, not a condition.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let calls = audit.since(mark);
+    // A renewal in not quite seven seconds.
+    let renewals = usize::try_from(begun.elapsed().as_secs() / 6).unwrap();
     let (lease, beside): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.resource == "leases");
     assert!(beside.iter().all(|call| call.verb == "watch"), "{beside:?}");
-    assert!(lease.iter().filter(|call| call.is_write()).count() <= 3, "{lease:?}");
+    assert!(lease.iter().filter(|call| call.is_write()).count() <= renewals, "{lease:?}");
 }
 
 /// docs/behaviour/server.md#shutdown: the replica that is called leaves under load.
@@ -118,7 +120,7 @@ async fn a_replica_leaves_without_a_failed_call(shop: &Shop, replicas: [Replica;
     let gained = [reviews(&a.0).await - before[0], reviews(&b.0).await - before[1]];
     let (leaving, staying) = if gained[0] >= gained[1] { (a, b) } else { (b, a) };
     leaving.0.terminate();
-    wait_within(Duration::from_secs(2), "it to turn unready", async || match leaving.0.readiness().await {
+    wait_within(Duration::from_secs(7), "it to turn unready", async || match leaving.0.readiness().await {
         Ok((500, reason)) if reason.contains("stopping") => Ok(()),
         answer => Err(answer),
     })

@@ -16,7 +16,7 @@ pub const NAMESPACE: &str = "kruise-system";
 pub const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
      ResourceDistributionGate=true,ImagePullJobGate=true";
 
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(120);
 
 /// How [`Product::start`] starts the program.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ impl Product {
     /// Waits until `/readyz` is 200.
     ///
     /// # Panics
-    /// It does not within a minute, with the end of the program's output.
+    /// It does not within two minutes, with the end of the program's output.
     pub async fn wait_ready(&mut self) {
         let health = self.health;
         let directory = self.directory.path().to_owned();

@@ -34,8 +34,8 @@ async fn replicas_share_the_work_of_an_incomplete_cluster() {
     let gates = "AllAlpha=true,EnableExternalCerts=false,TemplateNoDefaults=false";
     let options = Options::default()
         .gates(gates)
-        .argument("--leader-election-lease-duration=3s")
-        .argument("--leader-election-renew-deadline=2s");
+        .argument("--leader-election-lease-duration=8s")
+        .argument("--leader-election-renew-deadline=6s");
     let mut replicas = Vec::new();
     for _ in 0..2 {
         let product = Product::start(&server, options.clone()).await;
@@ -197,18 +197,21 @@ async fn both_answer_and_the_lease_moves(server: &ApiServer, replicas: Vec<(Prod
         let answer = review(&direct, &pod_review("default", "CREATE", "", &pod("a").build())).await;
         assert_eq!(answer["allowed"], true, "{answer:#}");
     }
-    let leader = wait_for("one leader", async || {
+    let holder = async || get(&client, LEASE).await["spec"]["holderIdentity"].clone();
+    let (leader, first) = wait_for("one leader", async || {
+        let held = holder().await;
         let mut leaders = Vec::new();
         for (index, (product, _)) in replicas.iter().enumerate() {
             if leads(product).await {
                 leaders.push(index);
             }
         }
-        if let [leader] = leaders[..] { Ok(leader) } else { Err(leaders) }
+        match leaders[..] {
+            [leader] if held == holder().await => Ok((leader, held)),
+            _ => Err(leaders),
+        }
     })
     .await;
-    let holder = async || get(&client, LEASE).await["spec"]["holderIdentity"].clone();
-    let first = holder().await;
     assert!(first.is_string());
     let (mut killed, mut other) = (None, None);
     for (index, replica) in replicas.into_iter().enumerate() {
@@ -218,7 +221,7 @@ async fn both_answer_and_the_lease_moves(server: &ApiServer, replicas: Vec<(Prod
     product.kill().await;
     endpoint.leave().await;
     let (product, _endpoint) = other.unwrap();
-    wait_within(Duration::from_secs(15), "the Lease to move", async || {
+    wait_within(Duration::from_secs(60), "the Lease to move", async || {
         let holder = holder().await;
         if holder.is_string() && holder != first && leads(&product).await { Ok(()) } else { Err(holder) }
     })

@@ -25,7 +25,7 @@ pub const CONFIGURATIONS: [&str; 2] = [
 ];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How fast what somebody else wrote has to be repaired (docs/behaviour/server.md#external-certificates).
-const REPAIR: Duration = Duration::from_secs(5);
+const REPAIR: Duration = Duration::from_secs(30);
 
 /// The object at `path`; null where there is none.
 pub async fn get(client: &Client, path: &str) -> Value {

@@ -11,8 +11,8 @@ use crate::product::{self, NAMESPACE, Options};
 use crate::registration::{CONFIGURATIONS, Replica, entries, event, get};
 use crate::support::{call, in_use, named};
 
-/// How soon a choice is registered.
-const SOON: Duration = Duration::from_secs(5);
+/// How soon a choice is registered: at once, but for a machine that stalls.
+const SOON: Duration = Duration::from_secs(30);
 const IN_EFFECT: &str = "kutter.io/webhook-settings";
 const REFUSED: &str = "kutter.io/webhook-settings-refused";
 

@@ -89,7 +89,7 @@ async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
 
     let after = secret().await;
     assert_eq!((&after["data"], &after["metadata"]["uid"]), (&before["data"], &before["metadata"]["uid"]));
-    wait_within(Duration::from_secs(30), "the changed value to be registered", async || {
+    wait_within(Duration::from_secs(90), "the changed value to be registered", async || {
         let configuration =
             site.get("mutatingwebhookconfiguration kruise-mutating-webhook-configuration").await;
         let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
@@ -129,7 +129,7 @@ async fn all_replicas_return_when_they_are_deleted_at_once() {
     let new = site.replicas(NAMESPACE).await;
     let id = |pod: &Value| pod["metadata"]["uid"].clone();
     assert!(new.iter().all(|pod| !old.iter().any(|gone| id(gone) == id(pod))));
-    wait_within(Duration::from_secs(30), "injection to work again", async || {
+    wait_within(Duration::from_secs(90), "injection to work again", async || {
         site.try_pod(&namespace).await.map(|pod| assert!(injected(&pod)))
     })
     .await;

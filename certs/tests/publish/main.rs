@@ -92,7 +92,7 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
     // docs/behaviour/api-and-registration.md#how-entries-are-kept).
     bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "clientConfig": {"caBundle": "Cg=="}}]}))
         .await;
-    wait_within(Duration::from_secs(5), "the repair of the entry", async || {
+    wait_within(Duration::from_secs(30), "the repair of the entry", async || {
         let published = bed.published().await;
         if published.iter().all(|published| *published == bundle) { Ok(()) } else { Err(published) }
     })
@@ -378,9 +378,10 @@ async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
     );
 
     // Somebody disagrees as fast as possible.
-    let end = tokio::time::Instant::now() + Duration::from_secs(5);
+    let begun = tokio::time::Instant::now();
     let mut repairs = 0;
-    while tokio::time::Instant::now() < end {
+    while begun.elapsed() < Duration::from_secs(5) || repairs < 3 && begun.elapsed() < Duration::from_secs(60)
+    {
         if bed.webhooks().await[0]["failurePolicy"] == "Fail" {
             repairs += 1;
             bed.patch_webhooks(json!({"webhooks": [{"name": "mpod.kb.io", "failurePolicy": "Ignore"}]}))
@@ -388,7 +389,8 @@ async fn configurations_go_with_the_install_namespace_and_repairs_are_spaced() {
         }
     }
     // The state at the start, two repairs at once, and one each two seconds.
-    assert!((3..=6).contains(&repairs), "{repairs}");
+    let most = 4 + begun.elapsed().as_secs() / 2;
+    assert!((3..=most).contains(&repairs), "{repairs} of {most}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -447,7 +449,7 @@ async fn definitions_that_cannot_be_watched_are_named() {
     let recorder = cluster::events::Recorder::new(client.clone(), "test", None);
     let mut replica = Replica(certs::start(client, settings, recorder, testbed::metrics()));
     let named = |status: &certs::Status| status.reason.contains("can't be watched");
-    let status = tokio::time::timeout(Duration::from_secs(10), replica.0.status.wait_for(named));
+    let status = tokio::time::timeout(Duration::from_secs(60), replica.0.status.wait_for(named));
     assert!(status.await.unwrap().unwrap().reason.contains("not for you"));
 }
 

@@ -3,6 +3,7 @@
 //! copied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::kinds::nodeimage::PullSecret;
 use cluster::resource::{Path, SECRETS};
@@ -16,8 +17,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::Controller;
 use crate::images::{CopyGroup, JobGroup};
-use crate::workload::store::Kept;
 use crate::workload::store::follow::{Readable, Sink};
+use crate::workload::store::{Change, Kept};
 use crate::{ReconcileError, now};
 
 /// Wakes the jobs whose Secrets are new or change.
@@ -30,24 +31,46 @@ impl Sink for Changes {
     fn list_begins(&self) {}
 
     fn see(&self, object: WatchedObject) {
-        let (namespace, name) = object.key();
-        for job in self.controller.images.jobs.group(&JobGroup::Secret(format!("{namespace}/{name}").into()))
-        {
-            self.controller.memory(&job.key(), |memory| {
-                memory.secrets = None;
-                memory.round += 1;
-            });
-            // The receiver ends with the controller.
-            drop(self.keys.send(job.key()));
-        }
+        self.gone(&object);
     }
 
-    fn gone(&self, _object: &WatchedObject) {}
+    fn gone(&self, object: &WatchedObject) {
+        let (namespace, name) = object.key();
+        for key in self.controller.looking_again(&format!("{namespace}/{name}")) {
+            // The receiver ends with the controller.
+            drop(self.keys.send(key));
+        }
+    }
 
     fn list_ends(&self) {}
 }
 
 impl Controller {
+    /// The active jobs that pull with a Secret. What is known of their Secrets is forgotten.
+    pub(super) fn looking_again(&self, secret: &str) -> Vec<Key> {
+        let jobs = self.images.jobs.group(&JobGroup::Secret(secret.into()));
+        let keys: Vec<Key> = jobs.iter().map(|job| job.key()).collect();
+        for key in &keys {
+            self.memory(key, |memory| {
+                memory.secrets = None;
+                memory.round += 1;
+            });
+        }
+        keys
+    }
+
+    /// The jobs to which it matters that a Secret which agents may read comes or goes: those of the same namespace, and
+    /// those that have lost a copy.
+    pub(super) fn of_copy(&self, change: &Change<Copy>) -> Vec<(Key, Duration)> {
+        let secrets = match (&change.old, &change.new) {
+            (None, Some(copy)) => vec![copy.word()],
+            (Some(copy), None) => vec![copy.word(), copy.source.clone()],
+            _ => Vec::new(),
+        };
+        let keys = secrets.iter().flat_map(|secret| self.looking_again(secret));
+        keys.map(|key| (key, Duration::ZERO)).collect()
+    }
+
     /// References to the Secrets of a job. One that is not there is told of once, and left out.
     pub(super) async fn secrets(&self, key: &Key, job: &Job) -> Result<Vec<PullSecret>, ReconcileError> {
         let names = &job.object.spec.pull_secrets;
@@ -55,7 +78,10 @@ impl Controller {
             return Ok(Vec::new());
         }
         if key.0 == self.context.settings.config_namespace {
-            return Ok(copies::own_references(job));
+            let is_there = |name: &str| self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
+            let (there, missing) = names.iter().partition::<Vec<_>, _>(|name| is_there(name));
+            missing.into_iter().for_each(|name| self.tell_missing(key, job, name));
+            return Ok(there.into_iter().map(|name| copies::own_reference(job, name)).collect());
         }
         let (known, round) = self.memory(key, |memory| (memory.secrets.clone(), memory.round));
         if let Some(known) = known {
@@ -66,13 +92,10 @@ impl Controller {
         for name in names {
             match self.copy(job, name).await? {
                 Some(copy) => references.push(copy.reference()),
-                None if self.memory(key, |memory| memory.missing.insert(name.clone())) => {
-                    let message = format!("Secret {name} is not found: the image is pulled without it");
-                    self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
-                }
-                None => {}
+                None => self.tell_missing(key, job, name),
             }
         }
+        self.release(job, &references).await?;
         self.memory(key, |memory| {
             // A Secret that changed meanwhile is looked at again.
             if memory.round == round {
@@ -80,6 +103,13 @@ impl Controller {
             }
         });
         Ok(references)
+    }
+
+    fn tell_missing(&self, key: &Key, job: &Job, name: &str) {
+        if self.memory(key, |memory| memory.missing.insert(name.to_owned())) {
+            let message = format!("Secret {name} is not found: the image is pulled without it");
+            self.tell(job, Event { warning: true, reason: "SecretNotFound", message });
+        }
     }
 
     /// The copy of a Secret, made or brought up to date; `None` where there is no such Secret.
@@ -114,10 +144,17 @@ impl Controller {
         }
     }
 
-    /// Takes a job that is over out of the users of its copies; those that nobody uses any more go.
+    /// Takes a job that is over out of the users of its copies.
     pub(super) async fn release_secrets(&self, job: &Job) -> Result<(), ReconcileError> {
         let _one_at_a_time = self.copying.lock().await;
-        for copy in self.images.copies.group(&CopyGroup::User(job.word().into())) {
+        self.release(job, &[]).await
+    }
+
+    /// Takes a job out of the users of the copies that it does not use; those that nobody uses any more go.
+    async fn release(&self, job: &Job, used: &[PullSecret]) -> Result<(), ReconcileError> {
+        let mut copies = self.images.copies.group(&CopyGroup::User(job.word().into()));
+        copies.retain(|copy| !used.contains(&copy.reference()));
+        for copy in copies {
             let path = self.path_of_copy(&copy);
             let released = match copies::release(&copy, job) {
                 Release::Delete => {

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use kit::double::Objects;
+use planner::kinds::imagepulljob::copies;
 use planner::server::world::World;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -10,6 +11,7 @@ use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 
 const JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/imagepulljobs/pull";
+const SECRETS: &str = "/api/v1/namespaces";
 const NODES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 
 struct Site {
@@ -48,6 +50,11 @@ fn patched(server: &Objects, path: &str, patch: &str) -> (u16, String) {
 impl Site {
     /// A job on so many nodes, from `n1` on but without `n2`.
     fn open(nodes: usize, parallelism: usize) -> Self {
+        Self::open_with(nodes, &json!({"parallelism": parallelism}))
+    }
+
+    /// The same, with more in the spec of the job.
+    fn open_with(nodes: usize, more: &Value) -> Self {
         let server = Objects::default();
         let answering = server.clone();
         let (client, requests) = fake::api_server(move |request| {
@@ -62,10 +69,11 @@ impl Site {
         let (teller, told) = events::teller("PullImage");
         let controller = Controller::new(context, Arc::new(Images::default()), stores, teller);
         let site = Self { controller, server, requests, _told: told };
-        let job = json!({
+        let mut job = json!({
             "metadata": {"namespace": "shop", "name": "pull", "uid": "u", "generation": 1},
-            "spec": {"image": "nginx:1", "parallelism": parallelism, "completionPolicy": {"type": "Always"}},
+            "spec": {"image": "nginx:1", "completionPolicy": {"type": "Always"}},
         });
+        job["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let job = site.server.put(JOB, job);
         site.controller.images.jobs.apply(Job::read(&job.to_string()).unwrap());
         (1..=nodes + 1).filter(|number| *number != 2).for_each(|number| site.node(number));
@@ -159,4 +167,85 @@ async fn a_node_that_refuses_leaves_its_turn_to_the_next() {
         "{error}"
     );
     assert_eq!(site.count(&format!("PATCH {NODES}/n3")), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_copy_of_a_secret_goes_with_it_while_the_job_runs() {
+    let site = Site::open_with(0, &json!({"pullSecrets": ["pull"]}));
+    let job = site.controller.images.jobs.get(&key()).unwrap();
+    let source = format!("{SECRETS}/shop/secrets/pull");
+    let secret = json!({"metadata": {"namespace": "shop", "name": "pull", "uid": "s"}, "type": "Opaque"});
+    site.server.put(&source, secret.clone());
+    let references = site.controller.secrets(&key(), &job).await.unwrap();
+    let copies = format!("{SECRETS}/kruise-daemon-config/secrets/");
+    assert_eq!((references.len(), site.server.under(&copies).len()), (1, 1));
+    // What is known is not asked for again, until the Secret changes.
+    let asked = site.requests.lock().unwrap().len();
+    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap(), references);
+    assert_eq!(site.requests.lock().unwrap().len(), asked);
+    site.server.remove(&source);
+    assert_eq!(site.controller.looking_again("shop/pull"), [key()]);
+    assert!(site.controller.secrets(&key(), &job).await.unwrap().is_empty());
+    assert!(site.server.under(&copies).is_empty());
+    site.server.put(&source, secret);
+    assert_eq!(site.controller.looking_again("shop/pull"), [key()]);
+    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_somebody_deletes_is_made_again() {
+    let site = Site::open_with(0, &json!({"pullSecrets": ["pull"]}));
+    let (controller, mut changes) = (&site.controller, site.controller.images.copies.subscribe());
+    let job = controller.images.jobs.get(&key()).unwrap();
+    let secret = json!({"metadata": {"namespace": "shop", "name": "pull", "uid": "s"}});
+    site.server.put(&format!("{SECRETS}/shop/secrets/pull"), secret);
+    let first = controller.secrets(&key(), &job).await.unwrap().remove(0);
+    let copy = ("kruise-daemon-config".to_owned(), first.name.clone());
+    assert!(controller.of_copy(&changes.recv().await.unwrap()).is_empty());
+    site.server.remove(&format!("{SECRETS}/{}/secrets/{}", copy.0, copy.1));
+    controller.images.copies.deleted(&copy, "1000");
+    assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
+    let second = controller.secrets(&key(), &job).await.unwrap().remove(0);
+    assert_ne!(first.name, second.name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_beside_the_agents_secrets_refers_to_those_that_are_there() {
+    let mut site = Site::open_with(0, &json!({"pullSecrets": ["pull"]}));
+    let settings =
+        crate::Settings { config_namespace: "shop".to_owned(), ..crate::Settings::of_one_worker() };
+    site.controller.context.settings = Arc::new(settings);
+    let controller = &site.controller;
+    let mut changes = controller.images.copies.subscribe();
+    let job = controller.images.jobs.get(&key()).unwrap();
+    assert!(controller.secrets(&key(), &job).await.unwrap().is_empty());
+    let secret = r#"{"metadata": {"namespace": "shop", "name": "pull", "uid": "s", "resourceVersion": "1"}}"#;
+    controller.images.copies.apply(copies::Copy::read(secret).unwrap());
+    assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
+    let references = controller.secrets(&key(), &job).await.unwrap();
+    assert_eq!(references.iter().map(|secret| secret.name.as_str()).collect::<Vec<_>>(), ["pull"]);
+    controller.images.copies.deleted(&("shop".to_owned(), "pull".to_owned()), "2");
+    assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
+    assert!(controller.secrets(&key(), &job).await.unwrap().is_empty());
+    assert!(site.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_used_waits_for_its_deletion_and_goes() {
+    for spec in [
+        json!({"image": "A"}),
+        json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
+    ] {
+        let site = Site::open_with(1, &spec);
+        assert!(matches!(site.controller.reconcile(&key()).await.unwrap(), Next::Done));
+        assert!(site.requests.lock().unwrap().is_empty());
+        let mut job = site.server.get(JOB).unwrap();
+        job["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        job["metadata"]["finalizers"] = json!([api::finalizers::DELETION_PROTECTION]);
+        let job = site.server.put(JOB, job);
+        site.controller.images.jobs.apply(Job::read(&job.to_string()).unwrap());
+        assert!(matches!(site.controller.reconcile(&key()).await.unwrap(), Next::Done));
+        let requests = site.requests.lock().unwrap();
+        assert!(matches!(&requests[..], [one] if one.contains(r#""finalizers":[]"#)), "{requests:?}");
+    }
 }

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::kinds::imagepulljob::ImagePullJob;
+use api::kinds::imagepulljob::{ImagePullJob, Spec};
 use api::kinds::nodeimage::NodeImage;
 use serde_json::json;
 
@@ -42,6 +42,9 @@ pub struct Job {
     pub image: NamedImage,
     /// Where to.
     pub nodes: Nodes,
+    /// Why its spec can't be used: it was stored before the rules of admission. Such a job has no nodes, and can only
+    /// end.
+    pub fault: Option<String>,
 }
 
 /// Which nodes a job is for.
@@ -75,30 +78,24 @@ impl Nodes {
 }
 
 impl Job {
-    /// Reads an ImagePullJob of v1beta1. One stored before the rules of admission, whose image or selector can't be
-    /// used, is none.
+    /// Reads an ImagePullJob of v1beta1.
     ///
     /// # Errors
-    /// The text is none, or one that can't be used.
+    /// The text is none.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
-        use serde::de::Error;
         let object: ImagePullJob = serde_json::from_str(json)?;
-        let image = NamedImage::parse(&object.spec.image).map_err(Error::custom)?;
-        let compile = |selector| Selector::compile(selector).map_err(Error::custom);
-        let nodes = match (&object.spec.pod_selector, &object.spec.selector) {
-            (Some(selector), _) => Nodes::OfPods(compile(selector)?),
-            (None, None) => Nodes::All,
-            (None, Some(selector)) if !selector.names.is_empty() => {
-                Nodes::Named(selector.names.iter().cloned().collect())
-            }
-            (None, Some(selector)) => Nodes::Labelled(compile(&selector_of(selector))?),
+        let (image, nodes, fault) = match usable(&object.spec) {
+            Ok((image, nodes)) => (image, nodes, None),
+            Err(fault) => (NamedImage::default(), Nodes::Named(BTreeSet::new()), Some(fault)),
         };
-        Ok(Self { object, image, nodes })
+        Ok(Self { object, image, nodes, fault })
     }
 
     /// Whether it has still something to do.
     pub fn is_active(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_none() && self.object.status.completion_time.is_none()
+        self.fault.is_none()
+            && self.object.metadata.deletion_timestamp.is_none()
+            && self.object.status.completion_time.is_none()
     }
 
     /// Namespace and name in one word.
@@ -136,6 +133,21 @@ impl Job {
         });
         Some(json!({"metadata": metadata}).to_string())
     }
+}
+
+/// What a spec asks for, or why it can't be used.
+fn usable(spec: &Spec) -> Result<(NamedImage, Nodes), String> {
+    let image = NamedImage::parse(&spec.image).map_err(|error| error.to_string())?;
+    let compile = |selector| Selector::compile(selector).map_err(|error| error.to_string());
+    let nodes = match (&spec.pod_selector, &spec.selector) {
+        (Some(selector), _) => Nodes::OfPods(compile(selector)?),
+        (None, None) => Nodes::All,
+        (None, Some(selector)) if !selector.names.is_empty() => {
+            Nodes::Named(selector.names.iter().cloned().collect())
+        }
+        (None, Some(selector)) => Nodes::Labelled(compile(&selector_of(selector))?),
+    };
+    Ok((image, nodes))
 }
 
 /// Whether a Pod is on a node and runs there, or will.

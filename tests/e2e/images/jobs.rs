@@ -1,5 +1,6 @@
 //! ImagePullJobs.
 
+use super::secrets::{copies, secret};
 use super::*;
 
 #[tokio::test]
@@ -184,16 +185,69 @@ async fn two_jobs_for_one_image_share_its_task() {
 
 #[tokio::test]
 async fn what_the_reference_has_handed_out_is_not_pulled_again() {
-    let town = Town::open("taken-over", &["a"]).await;
-    let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 0}))).await;
-    shows(&job, &json!({"desired": 1})).await;
+    let town = Town::open("taken-over", &["a", "silent-done"]).await;
+    secret(&town, &town.name, "pull").await;
+    let copy = format!("pull-{}", town.name);
+    let notes = json!({"imagepulljobs.kruise.io/source-key": format!("{}/pull", town.name),
+        "imagepulljobs.kruise.io/references": format!("{}/pull", town.name)});
+    let copied = object("v1", "Secret", &copy).in_namespace(CONFIG).with("/metadata/annotations", notes);
+    town.create(copied.with("/data", json!({".dockerconfigjson": "e30="}))).await;
+    let done = town.node_image("silent-done").await;
+    let status = json!({"tag": "latest", "version": 4, "phase": "Succeeded", "completionTime": ago(5)});
+    done.patch_status(&json!({"desired": 1, "imageStatuses": {(image(&town)): {"tags": [status]}}})).await;
+
+    let spec = json!({"image": image(&town), "parallelism": 0, "pullSecrets": ["pull"]});
+    let job = town.create(town.job("pull", spec)).await;
+    shows(&job, &json!({"desired": 2})).await;
     let owner = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "namespace": town.name,
         "name": "pull", "uid": job.object["metadata"]["uid"]});
     let task = json!({"tag": "latest", "version": 4, "createdAt": ago(9), "ownerReferences": [owner],
         "pullPolicy": {"ttlSecondsAfterFinished": 2000}});
-    let node = town.node_image("a").await;
-    node.patch(&json!({"spec": {"images": {(image(&town)): {"tags": [task]}}}})).await;
+    let references = json!([{"namespace": CONFIG, "name": copy}]);
+    let images = json!({(image(&town)): {"tags": [task], "pullSecrets": references}});
+    for node in [&done, &town.node_image("a").await] {
+        node.patch(&json!({"spec": {"images": images}})).await;
+    }
     job.patch(&json!({"spec": {"parallelism": 1}})).await;
-    shows(&job, &json!({"succeeded": 1, "message": "job has completed"})).await;
-    assert_eq!(town.tasks("a", &image(&town)).await[0]["version"], 4);
+    shows(&job, &json!({"succeeded": 2, "message": "job has completed"})).await;
+    for node in ["a", "silent-done"] {
+        let image = town.node_image(node).await.get().await.1["spec"]["images"][image(&town)].clone();
+        assert_eq!((&image["tags"][0]["version"], &image["pullSecrets"]), (&json!(4), &references), "{node}");
+    }
+    wait_for("the copy to go", async || match copies(&town).await {
+        copies if copies.is_empty() => Ok(()),
+        copies => Err(copies),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    product::install(&server).await;
+    let program = serve(&server).await;
+    let names = ["1", "2", "3", "4"];
+    let town = Town::open_on(&server, "restarted", &names).await;
+    let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 2}))).await;
+    shows(&job, &json!({"desired": 4, "active": 2})).await;
+    let succeed = async |name: &str| {
+        let status = json!({"tag": "latest", "version": 0, "phase": "Succeeded", "completionTime": ago(0)});
+        let status = json!({"desired": 1, "imageStatuses": {(image(&town)): {"tags": [status]}}});
+        town.node_image(name).await.patch_status(&status).await;
+    };
+    succeed("1").await;
+    shows(&job, &json!({"active": 2, "succeeded": 1})).await;
+    assert!(program.stop().await.success());
+    succeed("2").await;
+    let _program = Product::join(&server, options()).await;
+    shows(&job, &json!({"active": 2, "succeeded": 2})).await;
+    succeed("3").await;
+    succeed("4").await;
+    shows(&job, &json!({"active": null, "succeeded": 4, "message": "job has completed"})).await;
+    for name in names {
+        let node = town.node_image(name).await.get().await.1;
+        // It was created, and got its task.
+        assert_eq!(node["metadata"]["generation"], 2, "{node:#}");
+        assert_eq!(node["spec"]["images"][image(&town)]["tags"][0]["version"], 0);
+    }
 }

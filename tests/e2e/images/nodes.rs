@@ -54,13 +54,21 @@ async fn a_task_is_completed_and_needs_a_time_to_live() {
 #[tokio::test]
 async fn a_finished_task_leaves_after_its_time() {
     let town = Town::open("ttl", &[]).await;
-    let task = json!({"tag": "latest", "pullPolicy": {"ttlSecondsAfterFinished": 2}});
+    let task = json!({"tag": "latest", "pullPolicy": {"ttlSecondsAfterFinished": 3}});
     let node = town.create(fake(&town, "done", task)).await;
+    let completed = wait_for("the pull to end", async || {
+        let status = node.get().await.1["status"].clone();
+        let time = &status["imageStatuses"]["ubuntu"]["tags"][0]["completionTime"];
+        time.as_str().map(|time| time.parse::<Timestamp>().unwrap()).ok_or(status.clone())
+    })
+    .await;
     wait_for("the task to leave", async || {
         let spec = node.get().await.1["spec"].clone();
         if spec["images"].as_object().is_none_or(serde_json::Map::is_empty) { Ok(()) } else { Err(spec) }
     })
     .await;
+    let stayed = Timestamp::now().duration_since(completed);
+    assert!(stayed >= SignedDuration::from_secs(3), "{stayed}");
     node.deleted().await;
 }
 

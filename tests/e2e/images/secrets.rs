@@ -4,14 +4,14 @@ use super::*;
 
 const REFERENCES: &str = "imagepulljobs.kruise.io/references";
 
-async fn secret(town: &Town, namespace: &str, name: &str) -> Stored {
+pub(super) async fn secret(town: &Town, namespace: &str, name: &str) -> Stored {
     let secret = object("v1", "Secret", name).in_namespace(namespace);
     let secret = secret.with("/type", json!("kubernetes.io/dockerconfigjson"));
     town.create(secret.with("/data", json!({".dockerconfigjson": "e30="}))).await
 }
 
 /// The copies of this town's Secrets.
-async fn copies(town: &Town) -> Vec<Value> {
+pub(super) async fn copies(town: &Town) -> Vec<Value> {
     let path = format!("/api/v1/namespaces/{CONFIG}/secrets");
     let list = call(&town.client, "GET", &path, &Value::Null).await.1;
     let source = |secret: &&Value| {

@@ -7,8 +7,9 @@ use kit::wait_for;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The program does what a start brings with it until nothing was asked for this long.
-const QUIET: Duration = Duration::from_secs(3);
+/// The program does what a start brings with it until nothing was asked for this long: longer than the pause
+/// between two writes of an account.
+const QUIET: Duration = Duration::from_secs(6);
 const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n";
 
 /// An audit log of requests.

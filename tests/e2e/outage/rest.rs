@@ -1,7 +1,7 @@
 //! A cluster at rest (docs/behaviour/server.md#a-cluster-at-rest).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kit::builders::workload;
 use kit::fake_nodes::{self, FakeNodes};
@@ -74,27 +74,31 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
     .await;
 
     audit.quiet().await;
-    let mark = audit.mark();
+    let (mark, begun) = (audit.mark(), Instant::now());
     // The length of the measurement, not a condition.
     tokio::time::sleep(MEASURED).await;
+    let calls = audit.since(mark);
+    // A machine that stalls measures for longer.
+    let at_most =
+        |count: u64| count + count * begun.elapsed().as_secs().saturating_sub(MEASURED.as_secs()) / 60;
     let mut counts = BTreeMap::new();
-    for call in audit.since(mark) {
-        *counts.entry((call.verb, call.resource)).or_insert(0_u32) += 1;
+    for call in calls {
+        *counts.entry((call.verb, call.resource)).or_insert(0_u64) += 1;
     }
     let is_lease = |resource: &str| resource == "leases";
     let beside = |(verb, resource): &(String, String)| !is_lease(resource) && verb != "watch";
     assert!(!counts.keys().any(beside), "{counts:?}");
-    let lease: u32 =
+    let lease: u64 =
         counts.iter().filter(|((_, resource), _)| is_lease(resource)).map(|(_, count)| count).sum();
     assert!(lease > 0, "the log tells of nothing");
     // Two replicas: one renews the Lease, the other looks at it.
-    assert!(lease <= 50, "{counts:?}");
+    assert!(lease <= at_most(50), "{counts:?}");
     let writes =
-        |((verb, _), _): &(&(String, String), &u32)| !["get", "list", "watch"].contains(&verb.as_str());
-    let written: u32 = counts.iter().filter(writes).map(|(_, count)| count).sum();
+        |((verb, _), _): &(&(String, String), &u64)| !["get", "list", "watch"].contains(&verb.as_str());
+    let written: u64 = counts.iter().filter(writes).map(|(_, count)| count).sum();
     // A renewal in not quite seven seconds, and what a standby notes of the last review.
-    assert!(written <= 13, "{counts:?}");
+    assert!(written <= at_most(13), "{counts:?}");
     // They end by themselves after about five minutes, each at a time of its own.
-    let watches: u32 = counts.iter().filter(|((verb, _), _)| verb == "watch").map(|(_, count)| count).sum();
-    assert!(watches <= 30, "{counts:?}");
+    let watches: u64 = counts.iter().filter(|((verb, _), _)| verb == "watch").map(|(_, count)| count).sum();
+    assert!(watches <= at_most(30), "{counts:?}");
 }

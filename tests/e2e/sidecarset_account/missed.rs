@@ -83,7 +83,7 @@ async fn pods_that_slipped_in_are_told_of_and_replaced_within_the_budget() {
 
     let (product, _endpoint) = start(&server).await;
     let name = shop.name("log");
-    let told = wait_within(Duration::from_secs(10), "the missed Pods to be told of", async || {
+    let told = wait_for("the missed Pods to be told of", async || {
         let told = account(&set.get().await.1);
         let metric = metric(&product, &name, "missed").await;
         if told["missed"] == COUNT && metric == Some(COUNT) { Ok(told) } else { Err((told, metric)) }

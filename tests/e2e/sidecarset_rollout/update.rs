@@ -214,7 +214,7 @@ async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
     let fleet = Fleet::launch("policy", 5, |set| set).await;
     let policy = KeptImages::of(&fleet.shop, "web-0").await;
     fleet.roll(NEW, json!({})).await;
-    wait_within(Duration::from_secs(20), "the others to be updated", async || {
+    wait_within(Duration::from_secs(50), "the others to be updated", async || {
         let status = fleet.set.get().await.1["status"].clone();
         if status["updatedReadyPods"] == 4 { Ok(()) } else { Err(status) }
     })

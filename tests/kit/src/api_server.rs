@@ -389,8 +389,12 @@ async fn wait_ready(config: &Config, api_server: &mut Process) {
     let client = Client::try_from(config.clone()).expect("the kubeconfig makes a client");
     wait_within(START_DEADLINE, "the API server to be ready", async || {
         api_server.assert_running();
-        let request = http::Request::get("/readyz").body(Vec::new()).expect("a valid request");
-        client.request_text(request).await
+        // It says that it is ready before it has made the namespace.
+        for path in ["/readyz", "/api/v1/namespaces/default"] {
+            let request = http::Request::get(path).body(Vec::new()).expect("a valid request");
+            client.request_text(request).await?;
+        }
+        Ok::<_, kube::Error>(())
     })
     .await;
 }

@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 /// How long the helpers without a `within` wait: far more than anything healthy takes, so that a
 /// loaded machine doesn't fail a test.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Polls `probe` until it returns `Ok`, and returns its value. `Err` says what is still missing;
-/// the last one is part of the failure message. `what` completes "waited 60s for …".
+/// the last one is part of the failure message. `what` completes "waited 120s for …".
 ///
 /// # Panics
 /// When `DEADLINE` passes.

@@ -4,6 +4,7 @@ use std::future::ready;
 
 use api::features::Feature;
 use planner::kinds::imagelistpulljob::{defaulting, validation};
+use planner::text::json_patch::Patch;
 use planner::text::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
@@ -12,7 +13,13 @@ const GATES: [Feature; 2] = [Feature::KruiseDaemon, Feature::ImagePullJobGate];
 
 pub(crate) const DEFAULTING: Defaulting = Defaulting {
     path: "/mutate-apps-kruise-io-imagelistpulljob",
-    default: |write| defaulting::default(write.object),
+    default: |write| {
+        // What is left as it is needs nothing, or it would be validated.
+        if write.leaves_spec() {
+            return Ok(Patch::default());
+        }
+        defaulting::default(write.object)
+    },
 };
 
 pub(crate) const VALIDATION: Validation = Validation {
@@ -22,5 +29,9 @@ pub(crate) const VALIDATION: Validation = Validation {
 
 /// Checks an ImageListPullJob against itself.
 fn validate(write: &Write<'_>) -> Verdict {
+    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
+    if write.leaves_spec() {
+        return Verdict::allow();
+    }
     write.without_gate(&GATES).unwrap_or_else(|| validation::review(write.object))
 }

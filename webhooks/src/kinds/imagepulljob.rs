@@ -4,6 +4,7 @@ use std::future::ready;
 
 use api::features::Feature;
 use planner::kinds::imagepulljob::{defaulting, validation};
+use planner::text::json_patch::Patch;
 use planner::text::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
@@ -12,7 +13,13 @@ const GATES: [Feature; 2] = [Feature::KruiseDaemon, Feature::ImagePullJobGate];
 
 pub(crate) const DEFAULTING: Defaulting = Defaulting {
     path: "/mutate-apps-kruise-io-imagepulljob",
-    default: |write| defaulting::default(write.object, write.version, write.old.is_none()),
+    default: |write| {
+        // What is left as it is needs nothing, or it would be validated.
+        if write.leaves_spec() {
+            return Ok(Patch::default());
+        }
+        defaulting::default(write.object, write.version, write.old.is_none())
+    },
 };
 
 pub(crate) const VALIDATION: Validation = Validation {
@@ -22,5 +29,9 @@ pub(crate) const VALIDATION: Validation = Validation {
 
 /// Checks an ImagePullJob against itself and its former self.
 fn validate(write: &Write<'_>) -> Verdict {
+    // Labels and finalizers of what is stored can be changed, whatever is wrong with it, or it could not go.
+    if write.leaves_spec() {
+        return Verdict::allow();
+    }
     write.without_gate(&GATES).unwrap_or_else(|| validation::review(write.object, write.old))
 }

@@ -63,3 +63,23 @@ async fn what_is_complete_is_not_patched() {
         assert_eq!(answer.get("patch").is_some(), resource != "nodeimages", "{answer}");
     }
 }
+
+#[tokio::test]
+async fn what_is_stored_can_lose_its_finalizers_whatever_is_wrong_with_it() {
+    for (resource, path, mut stored) in kinds().into_iter().skip(1) {
+        stored["spec"]["pullPolicy"] = json!({"backoffLimit": -1});
+        stored["metadata"]["finalizers"] = json!(["apps.kruise.io/deletion-protection"]);
+        let mut freed = stored.clone();
+        freed["metadata"]["finalizers"] = json!([]);
+        let server = admission(JOBS, "");
+        for webhook in ["mutate", "validate"] {
+            let path = format!("/{webhook}-apps-kruise-io-{path}");
+            let answer = ask(&server, &path, &write("UPDATE", resource, &freed, &stored)).await;
+            assert_eq!((&answer["allowed"], answer.get("patch")), (&json!(true), None), "{answer}");
+        }
+        let validate = format!("/validate-apps-kruise-io-{path}");
+        freed["spec"]["parallelism"] = json!(2);
+        let refused = ask(&server, &validate, &write("UPDATE", resource, &freed, &stored)).await;
+        assert_eq!(refused["status"]["code"], 400, "{refused}");
+    }
+}

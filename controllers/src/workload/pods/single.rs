@@ -40,11 +40,17 @@ impl Singles {
 }
 
 impl Wanted {
-    fn want(&mut self, kind: &'static str, object: &Key, name: &str) {
-        if self.by.insert((kind, object.clone()), name.into()).is_none() {
-            let pods = self.pods.entry(object.0.as_str().into()).or_default();
-            *pods.entry(name.into()).or_default() += 1;
+    /// Gives the Pod that the object asked for before, if nobody asks for it any more.
+    fn want(&mut self, kind: &'static str, object: &Key, name: &str) -> Option<Key> {
+        let asker = (kind, object.clone());
+        if self.by.get(&asker).is_some_and(|known| **known == *name) {
+            return None;
         }
+        let left = self.leave(kind, object);
+        self.by.insert(asker, name.into());
+        let pods = self.pods.entry(object.0.as_str().into()).or_default();
+        *pods.entry(name.into()).or_default() += 1;
+        left
     }
 
     /// Gives the Pod, if nobody asks for it any more.
@@ -66,7 +72,7 @@ impl Wanted {
 
 impl Pods {
     /// The Pod `name`, if there is one; it is kept from now on, until this object of its namespace does not ask for it
-    /// any more. An object asks for one Pod all its life.
+    /// any more, or asks for another one. Where the watch has shown none with this UID, it is read.
     ///
     /// # Errors
     /// The API server can't be asked.
@@ -74,11 +80,13 @@ impl Pods {
         &self,
         client: &Client,
         (kind, object): (&'static str, &Key),
-        name: &str,
+        (name, uid): (&str, &str),
     ) -> Result<Option<Arc<ObservedPod>>, ReconcileError> {
-        self.singles.lock().want(kind, object, name);
+        let left = self.singles.lock().want(kind, object, name);
+        self.let_go(left);
         let key = (object.0.clone(), name.to_owned());
-        if let Some(pod) = self.get(&key) {
+        let known = || self.get(&key).filter(|pod| *pod.metadata.uid == *uid);
+        if let Some(pod) = known() {
             return Ok(Some(pod));
         }
         let text = write::get(client, &PODS.namespaced(&key.0).name(name)).await?;
@@ -86,12 +94,16 @@ impl Pods {
         let object = serde_json::from_str(&text).map_err(ReconcileError::of_object(PODS.kind))?;
         self.listed(&object);
         // One that the watch has not told of yet is kept when it does.
-        Ok(self.get(&key).or_else(|| readable(&object, ObservedPod::read).map(Arc::new)))
+        Ok(known().or_else(|| readable(&object, ObservedPod::read).map(Arc::new)))
     }
 
     /// This object does not ask for its Pod any more.
     pub(crate) fn leave_single(&self, kind: &'static str, object: &Key) {
         let left = self.singles.lock().leave(kind, object);
+        self.let_go(left);
+    }
+
+    fn let_go(&self, left: Option<Key>) {
         let Some(pod) = left.and_then(|key| self.get(&key)) else { return };
         if !self.is_needed(&pod) {
             self.kept.delete(&pod.key(), pod.resource_version());
@@ -105,9 +117,11 @@ mod tests {
     use crate::fake;
     use crate::workload::store::follow::Sink;
 
+    const UID: &str = "00000000-0000-0000-0000-000000000001";
+
     fn pod(version: u64) -> String {
         format!(
-            r#"{{"metadata":{{"namespace":"shop","name":"web","uid":"00000000-0000-0000-0000-000000000001","resourceVersion":"{version}"}},"status":{{"phase":"Running"}}}}"#
+            r#"{{"metadata":{{"namespace":"shop","name":"web","uid":"{UID}","resourceVersion":"{version}"}},"status":{{"phase":"Running"}}}}"#
         )
     }
 
@@ -124,7 +138,7 @@ mod tests {
         assert!(pods.get(&key("web")).is_none());
         let (client, requests) = fake::api_server(|_| (200, pod(11)));
         for object in ["one", "two", "one"] {
-            let found = pods.single(&client, ("Request", &key(object)), "web").await.unwrap();
+            let found = pods.single(&client, ("Request", &key(object)), ("web", UID)).await.unwrap();
             assert_eq!(found.unwrap().resource_version(), "11");
         }
         assert_eq!(requests.lock().unwrap().len(), 1);
@@ -144,8 +158,38 @@ mod tests {
         let pods = Pods::new(false);
         let (client, requests) = fake::api_server(|_| (404, fake::status(404)));
         for _ in 0..2 {
-            assert!(pods.single(&client, ("Request", &key("one")), "web").await.unwrap().is_none());
+            assert!(pods.single(&client, ("Request", &key("one")), ("web", UID)).await.unwrap().is_none());
         }
         assert_eq!(requests.lock().unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_pod_with_another_uid_is_read_again() {
+        let pods = Pods::new(false);
+        pods.list_begins();
+        pods.list_ends();
+        let newer = pod(20).replace("000001", "000002");
+        let answer = newer.clone();
+        let (client, requests) = fake::api_server(move |_| (200, answer.clone()));
+        let object = key("one");
+        pods.singles.lock().want("Request", &object, "web");
+        pods.see(serde_json::from_str(&pod(10)).unwrap());
+        let uid = UID.replace("000001", "000002");
+        let found = pods.single(&client, ("Request", &object), ("web", &uid)).await.unwrap();
+        assert_eq!(found.unwrap().resource_version(), "20");
+        let found = pods.single(&client, ("Request", &object), ("web", UID)).await.unwrap();
+        assert_eq!((&*found.unwrap().metadata.uid, requests.lock().unwrap().len()), (UID, 1));
+    }
+
+    #[test]
+    fn an_object_that_asks_for_another_pod_leaves_the_one_before() {
+        let mut wanted = Wanted::default();
+        assert_eq!(wanted.want("Request", &key("one"), "web"), None);
+        assert_eq!(wanted.want("Request", &key("two"), "web"), None);
+        assert_eq!(wanted.want("Request", &key("one"), "other"), None);
+        assert_eq!(wanted.want("Request", &key("two"), "other"), Some(key("web")));
+        assert_eq!(wanted.leave("Request", &key("one")), None);
+        assert_eq!(wanted.leave("Request", &key("two")), Some(key("other")));
+        assert!(wanted.by.is_empty() && wanted.pods.is_empty());
     }
 }

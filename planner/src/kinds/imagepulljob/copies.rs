@@ -60,6 +60,11 @@ impl Copy {
         })
     }
 
+    /// Namespace and name in one word.
+    pub fn word(&self) -> String {
+        format!("{}/{}", self.namespace, self.seen.name)
+    }
+
     /// How a NodeImage names it.
     pub fn reference(&self) -> PullSecret {
         PullSecret {
@@ -84,14 +89,13 @@ pub fn choose<'c>(job: &Job, source: &str, copies: &'c [Arc<Copy>]) -> Option<&'
     usable.first().copied()
 }
 
-/// References for a job that is in the namespace of the agents itself.
-pub fn own_references(job: &Job) -> Vec<PullSecret> {
-    let reference = |name: &String| PullSecret {
+/// The reference to a Secret of a job that is in the namespace of the agents itself.
+pub fn own_reference(job: &Job, name: &str) -> PullSecret {
+    PullSecret {
         mode: String::new(),
-        name: name.clone(),
+        name: name.to_owned(),
         namespace: job.object.metadata.namespace.clone(),
-    };
-    job.object.spec.pull_secrets.iter().map(reference).collect()
+    }
 }
 
 /// What becomes of a copy that a job does not use any more.

@@ -21,6 +21,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 pub enum Stage {
     /// It pulls.
     Running,
+    /// Its spec can't be used: it waits for its deletion.
+    Unusable,
     /// It is being deleted: its Secrets are released.
     Ending,
     /// It has completed: its Secrets are released. To be deleted after this time, if ever.
@@ -32,7 +34,9 @@ pub fn stage(job: &Job, now: Timestamp) -> Stage {
     if job.object.metadata.deletion_timestamp.is_some() {
         return Stage::Ending;
     }
-    let Some(completed) = &job.object.status.completion_time else { return Stage::Running };
+    let Some(completed) = &job.object.status.completion_time else {
+        return if job.fault.is_none() { Stage::Running } else { Stage::Unusable };
+    };
     let ttl = job.object.spec.completion_policy.ttl_seconds_after_finished;
     let left = ttl.zip(completed.timestamp()).map(|(ttl, completed)| remaining(completed, ttl.into(), now));
     Stage::Completed(left)
