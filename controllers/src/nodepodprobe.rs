@@ -93,11 +93,12 @@ impl Reconciler for Controller {
     type Key = Box<str>;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
-        let pods = self.stores.pods.on_node(name);
+        let node = node(&self.stores.nodes, name);
+        let mut pods = self.stores.pods.on_node(name);
+        pods.retain(|_| node.is_some_and(Node::has_agent));
         let markers = self.markers_of(&pods);
         let probed = probed(&pods, &markers, self.liveness);
         let known = self.probes.nodes.get(&key(name));
-        let node = node(&self.stores.nodes, name);
         let told = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
         let all_written = match self.probes.nodes.get(&key(name)) {
             Some(known) => {
@@ -120,13 +121,14 @@ impl Controller {
     /// The nodes of a Pod that has changed, if it may be probed.
     fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Box<str>, Duration)> {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
-        if !trigger::of_pod(old, new) && !(self.liveness && trigger::of_containers(old, new)) {
+        let states: Vec<&ObservedPod> = old.into_iter().chain(new).collect();
+        let Some(pod) = states.first() else { return Vec::new() };
+        let markers = self.probes.of_namespace(pod.namespace());
+        let has_liveness = self.liveness && states.iter().any(|pod| has_moved(pod));
+        if markers.is_empty() && !has_liveness {
             return Vec::new();
         }
-        let states: Vec<&ObservedPod> = change.states().map(|pod| &**pod).collect();
-        let has_markers = |pod: &&ObservedPod| !self.probes.of_namespace(pod.namespace()).is_empty();
-        let has_liveness = states.iter().any(|pod| self.liveness && has_moved(pod));
-        if !has_liveness && !states.first().is_some_and(has_markers) {
+        if !trigger::of_pod(old, new, &markers) && !(has_liveness && trigger::of_containers(old, new)) {
             return Vec::new();
         }
         let nodes: BTreeSet<&str> = states.iter().map(|pod| &*pod.spec.node_name).collect();

@@ -129,12 +129,9 @@ impl Controller {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let Some(namespace) = old.or(new).map(Kept::namespace) else { return Vec::new() };
         let markers = self.probes.of_namespace(namespace);
-        let is_concerned = trigger::of_pod(old, new) || self.serverless && trigger::of_conditions(old, new);
-        if markers.is_empty() || !is_concerned {
-            return Vec::new();
-        }
-        let selects = |marker: &&Arc<Marker>| change.states().any(|pod| marker.selects(&pod.metadata.labels));
-        markers.iter().filter(selects).map(|marker| (marker.key(), BURST)).collect()
+        let concerned =
+            markers.iter().filter(|marker| trigger::concerns(marker, (old, new), self.serverless));
+        concerned.map(|marker| (marker.key(), BURST)).collect()
     }
 
     /// Has the NodePodProbes planned anew of these nodes and of those that have probes of the marker, once for each

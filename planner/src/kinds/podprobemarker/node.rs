@@ -18,6 +18,13 @@ pub struct Node {
     pub is_deleting: bool,
 }
 
+impl Node {
+    /// Whether an agent runs there.
+    pub fn has_agent(self) -> bool {
+        !self.is_virtual && !self.is_deleting
+    }
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -31,15 +38,12 @@ pub enum Step {
     Change(String),
 }
 
-/// What to do about the NodePodProbe of the Node `name`, on which these Pods are probed.
+/// What to do about the NodePodProbe of the Node `name`, whose agent probes these Pods.
 pub fn step(name: &str, node: Option<Node>, known: Option<&NodePodProbe>, probed: &[Probed<'_>]) -> Step {
     let node = node.filter(|node| !node.is_deleting);
-    let wanted = || -> Vec<PodProbe> {
-        let has_agent = node.is_some_and(|node| !node.is_virtual);
-        probed.iter().filter(|_| has_agent).filter_map(Probed::entry).collect()
-    };
+    let wanted = || -> Vec<PodProbe> { probed.iter().filter_map(Probed::entry).collect() };
     let Some(known) = known else {
-        let machine = node.filter(|node| node.is_ready && !node.is_virtual);
+        let machine = node.filter(|node| node.is_ready && node.has_agent());
         return machine.map_or(Step::Nothing, |_| Step::Create(created(name, &wanted())));
     };
     if known.metadata.deletion_timestamp.is_some() {
