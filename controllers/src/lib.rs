@@ -46,7 +46,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double as fake;
 use kube::Client;
 use planner::kinds::workloadspread::version::VersionedKinds;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
@@ -54,6 +54,7 @@ pub use crate::error::ReconcileError;
 
 use crate::images::Images;
 use crate::metrics::Metrics;
+use crate::probes::Probes;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
 use crate::workload::stores::Stores;
@@ -249,8 +250,8 @@ fn start(context: &Context) -> JoinSet<()> {
     if context.settings.gates.enabled(Feature::KruiseDaemon) {
         start_images(context, &stores, &mut tasks);
     }
-    if probes::is_on(context) {
-        tasks.spawn(probes::run(context.clone(), stores.clone()));
+    if context.settings.gates.enabled(Feature::PodProbeMarkerGate) {
+        start_probes(context, &stores, &mut tasks);
     }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
@@ -277,6 +278,16 @@ fn start_images(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>
         tasks.spawn(imagelistpulljob::run(context.clone(), images.clone()));
     }
     tasks.spawn(nodeimage::run(context.clone(), images, stores.clone()));
+}
+
+/// Starts the controllers of probes.
+fn start_probes(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>) {
+    let probes = Arc::new(Probes::default());
+    probes.count(&context.metrics);
+    let (names, named) = mpsc::unbounded_channel();
+    tasks.spawn(probes::watch(probes.clone(), context.client.clone()));
+    tasks.spawn(nodepodprobe::run(context.clone(), probes.clone(), stores.clone(), (names.clone(), named)));
+    tasks.spawn(podprobemarker::run(context.clone(), probes, stores.clone(), names));
 }
 
 /// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.

@@ -14,10 +14,11 @@ use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::kinds::podprobemarker::liveness::{Restart, has_moved, restarts};
+use planner::kinds::podprobemarker::liveness::has_moved;
 use planner::kinds::podprobemarker::marker::Marker;
 use planner::kinds::podprobemarker::node::{Node, Step, step};
 use planner::kinds::podprobemarker::probed::{Probed, probed};
+use planner::kinds::podprobemarker::restarts::{Restart, restarts};
 use planner::kinds::podprobemarker::results::{Results, results};
 use planner::kinds::podprobemarker::trigger::{self, BURST};
 use planner::pod::node_fit::is_virtual;
@@ -55,12 +56,7 @@ struct Controller {
 pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>);
 
 /// Reconciles NodePodProbes. Ends never.
-pub(crate) async fn run(
-    context: &Context,
-    probes: &Arc<Probes>,
-    stores: &Arc<Stores>,
-    (sender, names): Names,
-) {
+pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, (sender, names): Names) {
     let (teller, told) = events::teller("Probe");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
@@ -70,13 +66,17 @@ pub(crate) async fn run(
         teller: teller.clone(),
     });
     let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
+    let work = async {
+        probes.complete(&stores, &context.client).await;
+        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
+    };
     tokio::join!(
         stores.nodes.forward(sender.clone()),
         triggers::forward(probes.nodes.subscribe(), sender.clone(), |change| {
             change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
         }),
         triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        queue::serve(settings, context, names, controller.clone(), (teller, told)),
+        work,
     );
 }
 

@@ -25,7 +25,6 @@ use crate::probes::{MARKERS, Probes};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::workload::{events, triggers};
@@ -50,9 +49,9 @@ struct Controller {
 
 /// Reconciles PodProbeMarkers; the names of their nodes go to `nodes`. Ends never.
 pub(crate) async fn run(
-    context: &Context,
-    probes: &Arc<Probes>,
-    stores: &Arc<Stores>,
+    context: Context,
+    probes: Arc<Probes>,
+    stores: Arc<Stores>,
     nodes: UnboundedSender<Box<str>>,
 ) {
     let controller = Arc::new(Controller {
@@ -66,6 +65,10 @@ pub(crate) async fn run(
     });
     let (sender, keys) = unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.podprobemarker_workers };
+    let work = async {
+        probes.complete(&stores, &context.client).await;
+        queue::serve(settings, &context, keys, controller.clone(), events::teller("Mark")).await;
+    };
     tokio::join!(
         triggers::forward(probes.markers.subscribe(), sender.clone(), |change| {
             let concerned = trigger::of_marker(change.old.as_deref(), change.new.as_deref());
@@ -73,7 +76,7 @@ pub(crate) async fn run(
         }),
         triggers::forward(probes.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
         triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        queue::serve(settings, context, keys, controller.clone(), events::teller("Mark")),
+        work,
     );
 }
 

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::features::Feature;
 use api::kinds::nodepodprobe::{self, NodePodProbe};
 use api::kinds::podprobemarker;
 use cluster::resource::Resource;
@@ -22,14 +21,13 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::kinds::podprobemarker::marker::Marker;
 use planner::kinds::podprobemarker::trigger::markers_of;
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::sleep;
 use tracing::warn;
 
+use crate::metrics::Metrics;
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Identity, Kept, Store};
 use crate::workload::stores::Stores;
-use crate::{Context, nodepodprobe as nodes, podprobemarker as markers};
 
 pub(crate) const MARKERS: Resource<'_> =
     Resource::new(podprobemarker::API_VERSION, podprobemarker::PLURAL, podprobemarker::KIND);
@@ -95,6 +93,13 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
+    /// Has what they hold counted.
+    pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
+        let caches = &metrics.caches;
+        caches.count("podprobemarkers", podprobemarker::KIND, self, |all| all.markers.len());
+        caches.count("nodepodprobes", nodepodprobe::KIND, self, |all| all.nodes.len());
+    }
+
     /// The PodProbeMarkers of a namespace.
     pub(crate) fn of_namespace(&self, namespace: &str) -> Vec<Arc<Marker>> {
         self.markers.group(&MarkerGroup::Namespace(namespace.into()))
@@ -102,7 +107,7 @@ impl Probes {
 
     /// Waits until all markers and NodePodProbes are listed, and all Nodes, and the Pods of all markers: until then it
     /// would seem that probes are not wanted any more.
-    async fn complete(&self, stores: &Stores, client: &Client) {
+    pub(crate) async fn complete(&self, stores: &Stores, client: &Client) {
         tokio::join!(self.markers.synced(), self.nodes.synced(), stores.pods.synced());
         while stores.nodes.facts().await.is_err() {}
         let mut markers = self.markers.group(&MarkerGroup::All);
@@ -120,30 +125,12 @@ impl Probes {
     }
 }
 
-/// Whether probes run.
-pub(crate) fn is_on(context: &Context) -> bool {
-    context.settings.gates.enabled(Feature::PodProbeMarkerGate)
-}
-
-/// Runs the controllers. Ends never.
-pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
-    let client = context.client.clone();
-    let probes = Arc::new(Probes::default());
-    context.metrics.caches.count("podprobemarkers", podprobemarker::KIND, &probes, |all| all.markers.len());
-    context.metrics.caches.count("nodepodprobes", nodepodprobe::KIND, &probes, |all| all.nodes.len());
+/// Keeps them current. Ends never.
+pub(crate) async fn watch(probes: Arc<Probes>, client: Client) {
     let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
-    let (names, named) = unbounded_channel();
-    let work = async {
-        probes.complete(&stores, &client).await;
-        tokio::join!(
-            nodes::run(&context, &probes, &stores, (names.clone(), named)),
-            markers::run(&context, &probes, &stores, names),
-        );
-    };
     tokio::join!(
         follow(all(MARKERS), Config::default(), &probes.markers),
         follow(all(NODE_PROBES), Config::default(), &probes.nodes),
-        work,
     );
 }
 

@@ -8,7 +8,7 @@
 //!   probed       which probes run in the Pods of a node, and what the agent is told of them
 //!   node         which Nodes have a NodePodProbe, and what changes in it
 //!   results      what the results of probes change in a Pod
-//!   liveness     liveness probes that the agent runs instead of the kubelet
+//!   liveness     liveness probes that the agent runs instead of the kubelet; restarts  what is done where one fails
 //!   trigger      which changes concern which nodes and markers
 //! ```
 
@@ -17,6 +17,7 @@ pub mod liveness;
 pub mod marker;
 pub mod node;
 pub mod probed;
+pub mod restarts;
 pub mod results;
 pub mod trigger;
 pub mod validation;

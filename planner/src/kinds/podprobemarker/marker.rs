@@ -1,10 +1,9 @@
 //! A PodProbeMarker as its controller needs it (docs/behaviour/probes.md#the-controller-of-podprobemarkers).
 
 use api::finalizers::NODE_POD_PROBE_CLEANUP;
-use api::kinds::podprobemarker::PodProbeMarker;
+use api::kinds::podprobemarker::{MarkerPolicy, PodProbeMarker};
 use serde_json::json;
 
-use super::results::mark;
 use super::{FAILED, SUCCEEDED};
 use crate::pod::observed::ObservedPod;
 use crate::pod::selector::PodSelector;
@@ -96,4 +95,14 @@ impl Marker {
 /// Whether probes can run in a Pod: it is on a node, its init containers are done, and it has not ended.
 pub(super) fn is_probed(pod: &ObservedPod) -> bool {
     pod.is_active() && pod.is_initialized() && !pod.spec.node_name.is_empty()
+}
+
+/// Sets what a policy says. It wins over what is taken away.
+pub(super) fn mark(write: &mut PodWrite, policy: &MarkerPolicy) {
+    for (key, value) in &policy.labels {
+        write.set_label(key, value);
+    }
+    for (key, value) in &policy.annotations {
+        write.set_annotation(key, value);
+    }
 }

@@ -6,6 +6,7 @@ use api::kinds::Time;
 use api::kinds::nodepodprobe::{NodePodProbe, ProbeState};
 use api::kinds::podprobemarker::{ContainerProbe, MarkerPolicy};
 
+use super::marker::mark;
 use super::probed::Probed;
 use super::{FAILED, SUCCEEDED, TAKEN_CONDITIONS};
 use crate::pod::observed::{ObservedPod, PodCondition};
@@ -93,16 +94,6 @@ fn set_condition(write: &mut PodWrite, pod: &ObservedPod, kind: &str, state: &Pr
         last_transition_time: time(&state.last_transition_time),
         ..PodCondition::default()
     });
-}
-
-/// Sets what a policy says. It wins over what is taken away.
-pub(super) fn mark(write: &mut PodWrite, policy: &MarkerPolicy) {
-    for (key, value) in &policy.labels {
-        write.set_label(key, value);
-    }
-    for (key, value) in &policy.annotations {
-        write.set_annotation(key, value);
-    }
 }
 
 /// Takes away what the last policy of another state has set. A probe that knows nothing changes nothing: a container

@@ -1,7 +1,8 @@
 use super::*;
-use crate::kinds::podprobemarker::liveness::{has_moved, restarts};
+use crate::kinds::podprobemarker::liveness::has_moved;
 use crate::kinds::podprobemarker::node::{Node, Step, step};
 use crate::kinds::podprobemarker::probed::probed;
+use crate::kinds::podprobemarker::restarts::restarts;
 
 const CONTEXT: &str = "apps.kruise.io/container-probe-context";
 
