@@ -125,6 +125,12 @@ pub(crate) struct ServeArguments {
     /// Seconds that tasks stay on NodeImages beyond the time of an ImagePullJob that ends
     #[arg(long, default_value = "300", value_parser = clap::value_parser!(i32).range(0..=2_678_400))]
     pub default_ttlseconds_for_always_nodeimage: i32,
+    /// PodProbeMarkers that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub podprobemarker_workers: u16,
+    /// NodePodProbes that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub nodepodprobe_workers: u16,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pub pprof_addr: Option<String>,
@@ -164,8 +170,7 @@ accepted! {
     leader_election_resource_lock sync_period
     controller_cache_sync_timeout rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers daemonset_workers
-    nodepodprobe_workers persistentpodstate_workers
-    podprobemarker_workers statefulset_workers uniteddeployment_workers
+    persistentpodstate_workers statefulset_workers uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
     expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule

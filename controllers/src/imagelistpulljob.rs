@@ -21,8 +21,9 @@ use planner::workload::event::Event;
 use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
-use crate::images::{Images, JobGroup, PULL_JOBS, Paces};
+use crate::images::{Images, JobGroup, PULL_JOBS};
 use crate::workload::events::{self, Teller};
+use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};

@@ -38,9 +38,10 @@ use planner::workload::event::Event;
 use planner::workload::update_order::UpdateOrder;
 use tokio::sync::mpsc;
 
-use crate::images::{Images, JobGroup, NODE_IMAGES, NodeGroup, PULL_JOBS, Paces};
+use crate::images::{Images, JobGroup, NODE_IMAGES, NodeGroup, PULL_JOBS};
 use crate::workload::course::{Courses, CpuTime};
 use crate::workload::events::{self, Teller};
+use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Kept};

@@ -7,21 +7,18 @@
 //!   ImageListPullJobs > imagelistpulljob one ImagePullJob for each image
 //! ```
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use api::kinds::imagepulljob;
 use api::kinds::nodeimage::{self, NodeImage};
 use cluster::client::metadata_only;
 use cluster::resource::{Resource, SECRETS};
-use cluster::watched::{Key, WatchedObject};
+use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::kinds::imagepulljob::copies::{self, Copy};
 use planner::kinds::imagepulljob::{Job, Nodes};
 use planner::workload::image_task;
-use tokio::time::Instant;
 use tracing::warn;
 
 use crate::metrics::Metrics;
@@ -32,8 +29,6 @@ pub(crate) const NODE_IMAGES: Resource<'_> =
     Resource::new(nodeimage::API_VERSION, nodeimage::PLURAL, nodeimage::KIND);
 pub(crate) const PULL_JOBS: Resource<'_> =
     Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
-/// How often the status of one job is written at most.
-const PACE: Duration = Duration::from_secs(3);
 
 /// What NodeImages are found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -182,48 +177,4 @@ pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace:
         follow(all(PULL_JOBS), Config::default(), &images.jobs),
         copies,
     );
-}
-
-/// When the status of each job was written, so that it is not written too often.
-#[derive(Default)]
-pub(crate) struct Paces(Mutex<HashMap<Key, Instant>>);
-
-impl Paces {
-    /// How long to wait before the status of a job may be written; `None` where it is written now. What is urgent does
-    /// not wait.
-    pub(crate) fn wait(&self, key: &Key, is_urgent: bool) -> Option<Duration> {
-        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = paces.get(key).map(|last| PACE.saturating_sub(last.elapsed()));
-        match last.filter(|left| !left.is_zero() && !is_urgent) {
-            Some(left) => Some(left),
-            None => {
-                paces.insert(key.clone(), Instant::now());
-                None
-            }
-        }
-    }
-
-    /// The job is over.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_status_is_written_at_most_once_in_three_seconds_unless_it_is_urgent() {
-        let paces = Paces::default();
-        let key = ("shop".to_owned(), "a".to_owned());
-        assert_eq!(paces.wait(&key, false), None);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(paces.wait(&key, false), Some(Duration::from_secs(2)));
-        assert_eq!(paces.wait(&key, true), None);
-        tokio::time::sleep(PACE).await;
-        assert_eq!(paces.wait(&key, false), None);
-        paces.forget(&key);
-        assert_eq!(paces.wait(&key, false), None);
-    }
 }

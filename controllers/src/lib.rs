@@ -20,8 +20,11 @@ pub mod imagepulljob;
 mod images;
 pub mod launch_priority;
 pub mod nodeimage;
+mod nodepodprobe;
 pub mod pod_readiness;
+mod podprobemarker;
 pub mod podunavailablebudget;
+mod probes;
 pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
@@ -43,7 +46,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double as fake;
 use kube::Client;
 use planner::kinds::workloadspread::version::VersionedKinds;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
@@ -51,6 +54,7 @@ pub use crate::error::ReconcileError;
 
 use crate::images::Images;
 use crate::metrics::Metrics;
+use crate::probes::Probes;
 use crate::workload::pods::Pods;
 use crate::workload::store::Kept;
 use crate::workload::stores::Stores;
@@ -106,6 +110,10 @@ pub struct Settings {
     pub nodeimage_creation_delay: Duration,
     /// Seconds that tasks stay on NodeImages beyond the time of a job that ends.
     pub task_ttl_seconds: i32,
+    /// PodProbeMarkers that are reconciled at a time.
+    pub podprobemarker_workers: usize,
+    /// NodePodProbes that are reconciled at a time.
+    pub nodepodprobe_workers: usize,
     /// Where the agents of the nodes may read Secrets.
     pub config_namespace: String,
 }
@@ -144,6 +152,8 @@ impl Settings {
             imagepulljob_workers: 1,
             nodeimage_creation_delay: Duration::from_secs(30),
             task_ttl_seconds: 300,
+            podprobemarker_workers: 1,
+            nodepodprobe_workers: 1,
             config_namespace: "kruise-daemon-config".to_owned(),
         }
     }
@@ -240,6 +250,9 @@ fn start(context: &Context) -> JoinSet<()> {
     if context.settings.gates.enabled(Feature::KruiseDaemon) {
         start_images(context, &stores, &mut tasks);
     }
+    if context.settings.gates.enabled(Feature::PodProbeMarkerGate) {
+        start_probes(context, &stores, &mut tasks);
+    }
     if workloadspread::is_on(context) {
         tasks.spawn(workloadspread::run(context.clone(), stores));
     }
@@ -265,6 +278,16 @@ fn start_images(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>
         tasks.spawn(imagelistpulljob::run(context.clone(), images.clone()));
     }
     tasks.spawn(nodeimage::run(context.clone(), images, stores.clone()));
+}
+
+/// Starts the controllers of probes.
+fn start_probes(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>) {
+    let probes = Arc::new(Probes::default());
+    probes.count(&context.metrics);
+    let (names, named) = mpsc::unbounded_channel();
+    tasks.spawn(probes::watch(probes.clone(), context.client.clone()));
+    tasks.spawn(nodepodprobe::run(context.clone(), probes.clone(), stores.clone(), (names.clone(), named)));
+    tasks.spawn(podprobemarker::run(context.clone(), probes, stores.clone(), names));
 }
 
 /// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.

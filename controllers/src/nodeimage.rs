@@ -15,7 +15,7 @@ use kube::Client;
 use planner::kinds::imagepulljob::Job;
 use planner::kinds::nodeimage::plan::{Node, Owner, Plan, Step, plan};
 use planner::workload::image_pull::is_endless;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc;
 
 use crate::images::{Images, NODE_IMAGES, NodeGroup};
 use crate::workload::events::{self, Teller};
@@ -50,7 +50,6 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
     });
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.nodeimage_workers };
-    let nodes = stores.nodes.subscribe();
     let work = async {
         images.nodes.synced().await;
         // Until Nodes are listed, each of them would seem to be gone.
@@ -62,18 +61,9 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
             change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
         }),
         triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
-        forward(nodes, sender),
+        stores.nodes.forward(sender),
         work,
     );
-}
-
-/// Queues the Nodes that change. Ends with the queue.
-async fn forward(mut nodes: UnboundedReceiver<Box<str>>, names: UnboundedSender<Box<str>>) {
-    while let Some(name) = nodes.recv().await {
-        if names.send(name).is_err() {
-            return;
-        }
-    }
 }
 
 fn key(name: &str) -> Key {

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api::kinds::containerrecreaterequest::{API_VERSION, KIND, PLURAL};
-use cluster::resource::{NODES, Resource};
+use cluster::resource::NODES;
 use cluster::watched::Key;
 use cluster::write;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::kinds::sidecar_terminator::{self, Action, RecreateRequest};
+use planner::kinds::sidecar_terminator::{self, Action};
+use planner::pod::node_fit::is_virtual;
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::Event;
 use serde::Deserialize;
@@ -22,6 +22,7 @@ use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::recreate::recreate;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
 
@@ -66,7 +67,9 @@ impl Reconciler for Terminator {
         for action in sidecar_terminator::plan(&pod, virtual_node, now().now) {
             let event = match action {
                 Action::Warn(event) => self.is_news(key, &pod, &event).then_some(event),
-                Action::Recreate(request, event) => self.recreate(&pod, request).await?.then_some(event),
+                Action::Recreate(request, event) => {
+                    recreate(&self.client, &pod, request).await?.then_some(event)
+                }
                 Action::Write(write, event) => {
                     match carry_out(&self.client, &self.pods, &pod, &[write]).await? {
                         Carried::Written(_) => event,
@@ -111,17 +114,7 @@ impl Terminator {
         let Some(text) = text else { return Err(ReconcileError::NoNode(node.to_owned())) };
         let node: Node = serde_json::from_str(&text).map_err(ReconcileError::of_object("Node"))?;
         let labels = node.metadata.labels.unwrap_or_default();
-        Ok(labels.get("type").is_some_and(|kind| kind == "virtual-kubelet"))
-    }
-
-    /// Creates the request; false where there is one of its name.
-    async fn recreate(&self, pod: &ObservedPod, request: RecreateRequest) -> Result<bool, ReconcileError> {
-        let requests = Resource::new(API_VERSION, PLURAL, KIND).namespaced(&pod.metadata.namespace);
-        match write::create(&self.client, &requests, request.json).await {
-            Err(error) if error.is_conflict() => Ok(false),
-            Err(error) => Err(error.into()),
-            Ok(_) => Ok(true),
-        }
+        Ok(is_virtual(&labels))
     }
 }
 

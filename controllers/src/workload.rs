@@ -10,7 +10,8 @@
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     '- memory       what was refused, and for how long; course  how long to rest
-//!   events          Events, written beside the work
+//!   events          Events, written beside the work; paces  how often a status is written
+//!   recreate        creates ContainerRecreateRequests
 //! ```
 
 mod budgets;
@@ -25,9 +26,11 @@ mod executor;
 pub(crate) mod finder;
 pub(crate) mod memory;
 pub(crate) mod nodes;
+pub(crate) mod paces;
 pub mod pods;
 pub mod queue;
 mod reading;
+pub(crate) mod recreate;
 mod rehearsal;
 pub(crate) mod revisions;
 pub mod store;

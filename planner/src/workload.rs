@@ -21,7 +21,7 @@
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review, in the version that is stored
-//!   metadata       patches of finalizers and labels
+//!   metadata       patches of finalizers and labels       recreate  ContainerRecreateRequests of controllers
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -63,6 +63,7 @@ pub mod owner;
 pub mod plan;
 pub mod pre_download;
 pub mod progress;
+pub mod recreate;
 pub mod reservation;
 pub mod revision;
 pub mod seen;

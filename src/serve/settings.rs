@@ -98,6 +98,8 @@ impl Settings {
             imagepulljob_workers: arguments.imagepulljob_workers.into(),
             nodeimage_creation_delay: arguments.nodeimage_creation_delay,
             task_ttl_seconds: arguments.default_ttlseconds_for_always_nodeimage,
+            podprobemarker_workers: arguments.podprobemarker_workers.into(),
+            nodepodprobe_workers: arguments.nodepodprobe_workers.into(),
             config_namespace: environment("KRUISE_DAEMON_CONFIG_NS", "kruise-daemon-config"),
         };
         Ok(Self {

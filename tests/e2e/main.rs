@@ -30,6 +30,7 @@ mod pod_steps;
 mod podunavailablebudget;
 mod podunavailablebudget_admission;
 mod poison;
+mod probes;
 mod product;
 mod protection;
 mod readiness;

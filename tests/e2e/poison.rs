@@ -187,8 +187,9 @@ async fn odd_objects_of_all_kinds_stop_nobody_else() {
     in_use(&server).await;
     crate::cloneset::asks(&server).await;
     sidecars_are_injected_and_updated(&server).await;
-    // NodeImages whose Node does not exist go, where they can be read.
-    let stays = |stored: &Stored| !stored.path.contains("/nodeimages/");
+    // NodeImages and NodePodProbes whose Node does not exist go, where they can be read.
+    let kinds = ["/nodeimages/", "/nodepodprobes/"];
+    let stays = |stored: &Stored| !kinds.iter().any(|kind| stored.path.contains(kind));
     let poisoned: Vec<_> = poisoned.into_iter().filter(stays).collect();
     for stored in &poisoned {
         let (code, now) = stored.get().await;

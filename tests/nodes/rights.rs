@@ -17,10 +17,11 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 11] = [
+const RARE: [(&str, &str, &str); 12] = [
     // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
     ("apps.kruise.io", "nodeimages", "get"),
     ("apps.kruise.io", "nodeimages", "delete"),
+    ("apps.kruise.io", "nodepodprobes", "delete"),
     ("apps.kruise.io", "imagelistpulljobs/finalizers", "update"),
     ("events.k8s.io", "events", "patch"),
     ("", "pods/eviction", "create"),
@@ -241,6 +242,21 @@ async fn restart_and_debug(site: &Site, namespace: &str, pod: &str) {
     kubectl(site, namespace, "wait ejob/debug --for=delete --timeout=60s", &Value::Null).await;
 }
 
+/// A marker whose probe is told to an agent that there is not, and taken away again.
+async fn probe(site: &Site, namespace: &str, pod: &str) {
+    let probe = json!({"name": "idle", "containerName": "first", "podConditionType": "example.com/idle",
+        "probe": {"exec": {"command": ["true"]}}});
+    let marker = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "PodProbeMarker",
+        "metadata": {"name": "idle", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": pod}}, "probes": [probe]},
+    });
+    objects::create(&site.server().client(), marker).await.unwrap();
+    let counted = "wait podprobemarker/idle --for=jsonpath={.status.matchedPods}=1 --timeout=60s";
+    kubectl(site, namespace, counted, &Value::Null).await;
+    kubectl(site, namespace, "delete podprobemarker idle --timeout=60s", &Value::Null).await;
+}
+
 /// Budgets over workloads of each kind that is watched, and one that refuses.
 async fn protect(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -300,6 +316,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
         .await
         .success();
     restart_and_debug(&site, &namespace, "waiting").await;
+    probe(&site, &namespace, "waiting").await;
     roll_back_and_forth(&site, &format!("set-{namespace}")).await;
     let job = pod("job")
         .in_namespace(&namespace)

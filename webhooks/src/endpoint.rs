@@ -7,7 +7,7 @@ use planner::kinds::deletion_protection::Kind;
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
     cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
-    podunavailablebudget, resourcedistribution, sidecarset, workloadspread,
+    podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, workloadspread,
 };
 
 /// An admission webhook.
@@ -48,6 +48,7 @@ impl Endpoint {
         Self::Validate(&imagepulljob::VALIDATION),
         Self::Mutate(&imagelistpulljob::DEFAULTING),
         Self::Validate(&imagelistpulljob::VALIDATION),
+        Self::Validate(&podprobemarker::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

@@ -9,6 +9,7 @@ pub(crate) mod imagepulljob;
 pub(crate) mod nodeimage;
 pub(crate) mod pod;
 pub(crate) mod pod_validation;
+pub(crate) mod podprobemarker;
 pub(crate) mod podunavailablebudget;
 pub(crate) mod protection;
 pub(crate) mod resource;

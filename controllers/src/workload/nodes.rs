@@ -159,6 +159,16 @@ impl Nodes {
         receiver
     }
 
+    /// Sends the names of Nodes that change from now on, and once of each that there is. Ends with the receiver.
+    pub(crate) async fn forward(&self, names: mpsc::UnboundedSender<Box<str>>) {
+        let mut changed = self.subscribe();
+        while let Some(name) = changed.recv().await {
+            if names.send(name).is_err() {
+                return;
+            }
+        }
+    }
+
     fn tell(&self, name: &str) {
         self.subscribers().retain(|subscriber| subscriber.send(name.into()).is_ok());
     }

@@ -64,6 +64,8 @@ pub enum Group {
     Namespace(Arc<str>),
     /// The name of a SidecarSet whose sidecars were injected.
     SidecarSet(Box<str>),
+    /// The node that the Pod is on.
+    Node(Arc<str>),
 }
 
 impl Kept for ObservedPod {
@@ -77,7 +79,9 @@ impl Kept for ObservedPod {
         let owners = self.metadata.owner_references.iter();
         let owners = owners.map(|owner| Group::Owner(owner.uid.as_str().into()));
         let sets = injected(self).map(|name| Group::SidecarSet(name.into()));
-        owners.chain(sets).chain([Group::Namespace(self.metadata.namespace.clone())]).collect()
+        let node = Some(&self.spec.node_name).filter(|node| !node.is_empty());
+        let node = node.map(|node| Group::Node(node.clone()));
+        owners.chain(sets).chain([Group::Namespace(self.metadata.namespace.clone())]).chain(node).collect()
     }
 }
 
@@ -121,6 +125,11 @@ impl Pods {
     /// The Pods that have sidecars of this SidecarSet, in no particular order.
     pub fn injected_by(&self, sidecar_set: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::SidecarSet(sidecar_set.into()))
+    }
+
+    /// The kept Pods on a node, in no particular order.
+    pub(crate) fn on_node(&self, node: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::Node(node.into()))
     }
 
     /// Every change of a kept Pod from now on, after one for each that is there.

@@ -16,11 +16,11 @@ use api::environment::{
     TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE,
 };
 use jiff::Timestamp;
-use serde::Serialize;
 
 use crate::pod::observed::{Container, ObservedPod, Terminated};
 use crate::pod::write::{self, PodWrite, Target};
 use crate::workload::event::Event;
+use crate::workload::recreate::{RecreateRequest, Spec, Strategy, named};
 
 /// Reason of the Events.
 const REASON: &str = "SidecarTerminator";
@@ -35,15 +35,6 @@ pub enum Action {
     Recreate(RecreateRequest, Event),
     /// Record an Event: nothing can be done for some sidecar.
     Warn(Event),
-}
-
-/// A ContainerRecreateRequest to create in the Pod's namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecreateRequest {
-    /// Its name.
-    pub name: String,
-    /// The object's JSON text.
-    pub json: String,
 }
 
 /// How a container is to be ended.
@@ -218,76 +209,13 @@ fn trying(names: &[&str], means: &str) -> Event {
 fn recreate(pod: &ObservedPod, containers: &[&str], suffix: &str) -> Action {
     let metadata = &pod.metadata;
     let name = format!("sidecar-termination-{}{suffix}", metadata.uid);
-    let object = Object {
-        api_version: "apps.kruise.io/v1beta1",
-        kind: "ContainerRecreateRequest",
-        metadata: Metadata {
-            namespace: &metadata.namespace,
-            name: &name,
-            owner_references: [Owner {
-                api_version: "v1",
-                kind: "Pod",
-                name: &metadata.name,
-                uid: &metadata.uid,
-                controller: true,
-            }],
-        },
-        spec: Spec {
-            pod_name: &metadata.name,
-            containers: containers.iter().map(|name| Named { name }).collect(),
-            strategy: Strategy { failure_policy: "Ignore", force_recreate: true },
-        },
+    let spec = Spec {
+        pod_name: &metadata.name,
+        containers: named(containers),
+        strategy: Strategy { failure_policy: Some("Ignore"), force_recreate: true },
+        ttl_seconds_after_finished: None,
     };
-    // Texts alone: writing them as JSON cannot fail.
-    let json = serde_json::to_string(&object).unwrap_or_default();
-    Action::Recreate(RecreateRequest { name, json }, trying(containers, "crr"))
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Object<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    metadata: Metadata<'a>,
-    spec: Spec<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    owner_references: [Owner<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    controller: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
-    pod_name: &'a str,
-    containers: Vec<Named<'a>>,
-    strategy: Strategy<'a>,
-}
-
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Strategy<'a> {
-    failure_policy: &'a str,
-    force_recreate: bool,
+    Action::Recreate(RecreateRequest::new(pod, name, spec), trying(containers, "crr"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Whether a Pod may run on a Node: node selector terms and tolerations, as Kubernetes reads them.
 
+use api::labels::{NODE_TYPE, VIRTUAL_KUBELET};
 use serde::Deserialize;
 
 use super::observed::Pairs;
+use crate::text::selector::Labels;
 
 /// A Node as far as Pods choose among Nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,11 @@ pub struct Node<'a> {
     pub labels: Pairs,
     /// The Node's taints.
     pub taints: &'a [Taint],
+}
+
+/// Whether a Node with these labels stands for something else than a machine: neither kubelet nor agent runs there.
+pub fn is_virtual(labels: &(impl Labels + ?Sized)) -> bool {
+    labels.label(NODE_TYPE) == Some(VIRTUAL_KUBELET)
 }
 
 /// A taint of a Node.

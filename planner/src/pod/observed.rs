@@ -118,12 +118,27 @@ pub struct Container {
     /// Variables that some rule reads: those of Kruise, and those filled from labels or annotations.
     #[serde(deserialize_with = "variables")]
     pub env: Box<[Variable]>,
+    /// The ports that have names.
+    #[serde(deserialize_with = "named_ports")]
+    pub ports: Box<[Port]>,
     /// Requests and limits.
     #[serde(deserialize_with = "or_default")]
     pub resources: Resources,
     /// Which changes of resources restart the container.
     #[serde(deserialize_with = "or_default")]
     pub resize_policy: Box<[ResizePolicy]>,
+}
+
+/// A port of a container that has a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Port {
+    /// Its name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// Its number.
+    #[serde(deserialize_with = "or_default")]
+    pub container_port: i32,
 }
 
 /// An environment variable of a container.
@@ -214,9 +229,15 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "or_default")]
     pub phase: Arc<str>,
+    /// The Pod's address; empty while it has none.
+    #[serde(rename = "podIP", deserialize_with = "or_default")]
+    pub pod_ip: Box<str>,
     /// Conditions.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Box<[PodCondition]>,
+    /// The condition `Initialized` was `True` and is left out of the conditions.
+    #[serde(skip)]
+    pub initialized: bool,
     /// Statuses of init containers, sorted as the kubelet likes.
     #[serde(deserialize_with = "or_default")]
     pub init_container_statuses: Box<[ContainerStatus]>,
@@ -464,6 +485,11 @@ impl ObservedPod {
         self.condition(kind).is_some_and(|condition| &*condition.status == "True")
     }
 
+    /// The Pod's init containers are done.
+    pub fn is_initialized(&self) -> bool {
+        self.status.initialized || self.condition_is_true("Initialized")
+    }
+
     /// The condition `Ready` is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition_is_true("Ready")
@@ -538,6 +564,12 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
 fn variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Variable]>, D::Error> {
     let all: Vec<Variable> = or_default(deserializer)?;
     Ok(all.into_iter().filter(Variable::is_read).collect())
+}
+
+/// Of a container's ports those that are called by their names.
+fn named_ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Port]>, D::Error> {
+    let all: Vec<Port> = or_default(deserializer)?;
+    Ok(all.into_iter().filter(|port| !port.name.is_empty()).collect())
 }
 
 impl Variable {

@@ -37,7 +37,7 @@ pub(crate) mod place;
 mod pod_annotations;
 mod pod_context;
 mod pod_spec;
-mod probes;
+pub(crate) mod probes;
 mod projected;
 mod resources;
 pub(crate) mod scheduling;

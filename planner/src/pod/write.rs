@@ -46,6 +46,8 @@ pub struct PodWrite {
     pub containers: Vec<ContainerWrite>,
     /// Conditions to set; each replaces the one of its type.
     pub conditions: Vec<PodCondition>,
+    /// When conditions were probed, by their types.
+    pub probe_times: BTreeMap<String, Timestamp>,
     /// `status.phase` to set.
     pub phase: Option<String>,
 }
@@ -116,11 +118,29 @@ impl PodWrite {
                 .then(|| Spec { containers: self.containers.iter().map(ContainerPatch::from).collect() }),
             status: (!self.conditions.is_empty() || self.phase.is_some()).then(|| Status {
                 phase: self.phase.as_deref(),
-                conditions: self.conditions.iter().map(ConditionPatch::from).collect(),
+                conditions: self.conditions.iter().map(|condition| self.condition_patch(condition)).collect(),
             }),
         };
         // The types hold texts in maps with text keys only: writing them as JSON cannot fail.
         serde_json::to_string(&patch).unwrap_or_default()
+    }
+
+    /// Leaves out the labels and annotations that the Pod has, and those to remove that it has not.
+    pub fn drop_what_holds(&mut self, pod: &ObservedPod) {
+        self.labels.retain(|key, value| pod.label(key) != value.as_deref());
+        self.annotations.retain(|key, value| pod.annotation(key) != value.as_deref());
+    }
+
+    fn condition_patch<'a>(&self, condition: &'a PodCondition) -> ConditionPatch<'a> {
+        let text = |text: &'a str| (!text.is_empty()).then_some(text);
+        ConditionPatch {
+            kind: &condition.kind,
+            status: &condition.status,
+            reason: text(&condition.reason),
+            message: text(&condition.message),
+            last_probe_time: self.probe_times.get(&*condition.kind).copied().map(rfc3339),
+            last_transition_time: condition.last_transition_time.map(rfc3339),
+        }
     }
 
     /// Changes `pod` as the API server would, except for its resource version.
@@ -242,7 +262,7 @@ struct Status<'a> {
     conditions: Vec<ConditionPatch<'a>>,
 }
 
-/// Every field is written, for one that is left out keeps what it was.
+/// Every field is written, for one that is left out keeps what it was; only what is probed has a time of that.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConditionPatch<'a> {
@@ -251,20 +271,9 @@ struct ConditionPatch<'a> {
     status: &'a str,
     reason: Option<&'a str>,
     message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_probe_time: Option<String>,
     last_transition_time: Option<String>,
-}
-
-impl<'a> From<&'a PodCondition> for ConditionPatch<'a> {
-    fn from(condition: &'a PodCondition) -> Self {
-        let text = |text: &'a str| (!text.is_empty()).then_some(text);
-        Self {
-            kind: &condition.kind,
-            status: &condition.status,
-            reason: text(&condition.reason),
-            message: text(&condition.message),
-            last_transition_time: condition.last_transition_time.map(rfc3339),
-        }
-    }
 }
 
 /// A condition that changed at `now`.

@@ -128,7 +128,7 @@ fn mark_budget(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Hal
 
 fn write_probes(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
     let mut reasons = inputs.reasons();
-    podprobemarker::mutate(draft, &inputs.context, inputs.world.markers(), &mut reasons);
+    podprobemarker::injection::mutate(draft, &inputs.context, inputs.world.markers(), &mut reasons);
     inputs.explain(reasons, |name, reason| Explanation::PodProbeMarker { name, reason });
     Ok(())
 }

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
 
-use crate::kinds::podprobemarker::Marker;
+use crate::kinds::podprobemarker::injection::Marker;
 use crate::kinds::podunavailablebudget::budget::Budget;
 use crate::kinds::sidecarset::index::Index;
 use crate::kinds::sidecarset::inventory::Inventory;

@@ -11,6 +11,7 @@ mod images;
 mod panics;
 mod pod_steps;
 mod pods;
+mod probes;
 mod protection;
 mod resourcedistribution;
 mod restarts;

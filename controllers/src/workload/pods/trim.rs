@@ -7,7 +7,7 @@ use planner::pod::observed::{ObservedPod, PodCondition, Resources};
 
 /// A second copy of the object, which kubectl leaves.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Conditions that no rule reads: how a Pod came to run.
+/// Conditions that no rule reads as such: how a Pod came to run.
 const UNREAD: [&str; 2] = ["PodReadyToStartContainers", "Initialized"];
 /// The condition that is read only of Pods that find no node.
 const SCHEDULED: &str = "PodScheduled";
@@ -19,6 +19,7 @@ pub(super) fn trim(pod: &mut ObservedPod) {
         *annotations = annotations.iter().filter(|(key, _)| *key != LAST_APPLIED).collect();
     }
     pod.take_times_out();
+    pod.status.initialized = pod.is_initialized();
     let conditions = take(&mut pod.status.conditions).into_iter();
     let is_read = |condition: &PodCondition| {
         let is_scheduled = &*condition.kind == SCHEDULED && &*condition.status == "True";
@@ -51,7 +52,7 @@ mod tests {
             let mut pod = ObservedPod::read(&format!(
                 r#"{{"metadata":{{"annotations":{{"{LAST_APPLIED}":"{{}}","a":"1"}},"ownerReferences":[{{"apiVersion":"{owner}/v1"}}]}},
                 "spec":{{"containers":[{{"name":"main","resources":{{"limits":{{"cpu":"1"}}}}}}]}},
-                "status":{{"conditions":[{{"type":"Initialized"}},{{"type":"Ready"}}]}}}}"#
+                "status":{{"conditions":[{{"type":"Initialized","status":"True"}},{{"type":"Ready"}}]}}}}"#
             ))
             .unwrap();
             trim(&mut pod);
@@ -60,6 +61,7 @@ mod tests {
         let plain = read("apps");
         assert_eq!(plain.metadata.annotations.iter().collect::<Vec<_>>(), [("a", "1")]);
         assert!(plain.condition("Initialized").is_none() && plain.condition("Ready").is_some());
+        assert!(plain.is_initialized());
         assert!(plain.spec.containers[0].resources.limits.is_empty());
         assert_eq!(read("apps.kruise.io").spec.containers[0].resources.limits.get("cpu"), Some("1"));
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::pod::node_fit;
 use crate::text::verdict::Denial;
 
 /// The condition of a Pod whose phase its sidecars do not decide any more: they may still run.
@@ -203,5 +204,5 @@ pub(super) fn is_virtual(node: &str) -> bool {
         labels: BTreeMap<String, String>,
     }
     let node: Node = serde_json::from_str(node).unwrap_or_default();
-    node.metadata.labels.get(api::labels::NODE_TYPE).is_some_and(|kind| kind == api::labels::VIRTUAL_KUBELET)
+    node_fit::is_virtual(&node.metadata.labels)
 }

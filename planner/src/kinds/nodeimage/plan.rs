@@ -10,6 +10,7 @@ use api::kinds::{Time, imagepulljob};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
+use crate::pod::node_fit::is_virtual;
 use crate::text::moment::Moment;
 use crate::workload::event::{Event, warning};
 use crate::workload::image_task::{self, FAILED, SUCCEEDED, last_status, round, status};
@@ -39,7 +40,7 @@ pub struct Node {
 impl Node {
     /// Whether it stands for something else than a machine.
     fn is_virtual(&self) -> bool {
-        self.labels.get("type").is_some_and(|kind| kind == "virtual-kubelet")
+        is_virtual(&self.labels)
     }
 }
 

@@ -7,7 +7,26 @@ use super::names;
 use super::node::{Node, invalid};
 use crate::text::field::{FieldError, FieldPath};
 
-const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+/// What probes of one place may say.
+#[derive(Clone, Copy)]
+pub(crate) struct ProbeRules {
+    /// The handlers, of which there must be one.
+    pub(crate) handlers: &'static [&'static str],
+    /// Requests must say `HTTP` or `HTTPS`.
+    pub(crate) needs_scheme: bool,
+    /// Requests and connections may go to another host than the Pod.
+    pub(crate) may_name_host: bool,
+    /// It may have a grace period of its own, which must be positive then.
+    pub(crate) may_end: bool,
+}
+
+const HOOK: ProbeRules = ProbeRules { handlers: &["exec", "httpGet", "tcpSocket", "sleep"], ..PROBE };
+const PROBE: ProbeRules = ProbeRules {
+    handlers: &["exec", "httpGet", "tcpSocket", "grpc"],
+    needs_scheme: true,
+    may_name_host: true,
+    may_end: true,
+};
 
 /// Checks the hooks and probes of a container that may have them. `grace_period` in seconds.
 pub(super) fn validate_hooks_and_probes(
@@ -18,13 +37,13 @@ pub(super) fn validate_hooks_and_probes(
     if let Some(lifecycle) = container.child("lifecycle") {
         for hook in ["postStart", "preStop"] {
             if let Some(handler) = lifecycle.child(hook) {
-                validate_handler(&handler, "grpc", grace_period, errors);
+                validate_handler(&handler, HOOK, grace_period, errors);
             }
         }
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.child(name) else { continue };
-        validate_probe(&probe, errors);
+        validate_probe(&probe, PROBE, errors);
         if name == "readinessProbe" {
             if let Some(seconds) = probe.integer_option("terminationGracePeriodSeconds") {
                 let message = "must not be set for readinessProbes";
@@ -38,16 +57,16 @@ pub(super) fn validate_hooks_and_probes(
     }
 }
 
-fn validate_probe(probe: &Node<'_>, errors: &mut Vec<FieldError>) {
-    validate_handler(probe, "sleep", None, errors);
+/// Checks one probe whose types are right.
+pub(crate) fn validate_probe(probe: &Node<'_>, rules: ProbeRules, errors: &mut Vec<FieldError>) {
+    validate_handler(probe, rules, None, errors);
     for name in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
         validate_not_negative(probe.integer(name), probe.at(name), errors);
     }
-    if let Some(seconds) =
-        probe.integer_option("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0)
-    {
+    let grace_period = probe.integer_option("terminationGracePeriodSeconds").filter(|_| rules.may_end);
+    if let Some(seconds) = grace_period.filter(|seconds| *seconds <= 0) {
         let path = probe.at("terminationGracePeriodSeconds");
         errors.push(FieldError::invalid_value(path, seconds, "must be greater than 0"));
     }
@@ -60,27 +79,30 @@ pub(crate) fn validate_not_negative(number: i64, path: FieldPath, errors: &mut V
     }
 }
 
-/// Exactly one handler; `foreign` is the one that this kind of place does not have.
+/// Exactly one handler.
 fn validate_handler(
     place: &Node<'_>,
-    foreign: &str,
+    rules: ProbeRules,
     grace_period: Option<i64>,
     errors: &mut Vec<FieldError>,
 ) {
     let mut handlers = 0;
-    for name in HANDLERS.into_iter().filter(|name| *name != foreign) {
+    for &name in rules.handlers {
         let Some(handler) = place.child(name) else { continue };
         handlers += 1;
         if handlers > 1 {
             errors.push(FieldError::forbidden(handler.path(), "may not specify more than 1 handler type"));
             continue;
         }
+        if !rules.may_name_host && !handler.text("host").is_empty() {
+            errors.push(FieldError::forbidden(handler.at("host"), "host field in probes is not allowed"));
+        }
         match name {
             "exec" if handler.count("command") == 0 => {
                 errors.push(FieldError::required(handler.at("command"), ""));
             }
             "exec" => {}
-            "httpGet" => validate_http_get(&handler, errors),
+            "httpGet" => validate_http_get(&handler, rules, errors),
             "sleep" => validate_sleep(&handler, grace_period, errors),
             _ => validate_port(&handler, errors),
         }
@@ -90,13 +112,13 @@ fn validate_handler(
     }
 }
 
-fn validate_http_get(handler: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn validate_http_get(handler: &Node<'_>, rules: ProbeRules, errors: &mut Vec<FieldError>) {
     if handler.text("path").is_empty() {
         errors.push(FieldError::required(handler.at("path"), ""));
     }
     validate_port(handler, errors);
     let scheme = handler.text("scheme");
-    if !matches!(scheme, "HTTP" | "HTTPS") {
+    if !matches!(scheme, "HTTP" | "HTTPS") && (rules.needs_scheme || !scheme.is_empty()) {
         errors.push(FieldError::not_supported(handler.at("scheme"), scheme, &["HTTP", "HTTPS"]));
     }
     for header in handler.list("httpHeaders") {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::kinds::podprobemarker;
+use crate::kinds::podprobemarker::injection as podprobemarker;
 use crate::kinds::podunavailablebudget::reason as budget;
 use crate::kinds::sidecarset::explanation as sidecarset;
 use crate::kinds::workloadspread::explanation as workloadspread;

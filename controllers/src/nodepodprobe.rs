@@ -1,0 +1,210 @@
+//! Controller `nodepodprobe-controller`: tells the agent of each node which probes run there, and writes their results
+//! onto the Pods (docs/behaviour/probes.md#the-controller-of-nodepodprobes). What to do is decided by
+//! `planner::kinds::podprobemarker`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::features::Feature;
+use api::kinds::nodepodprobe::{API_VERSION, KIND, NodePodProbe};
+use cluster::events::about;
+use cluster::write::{self, PatchKind, deletion};
+use cluster::{ErrorReason, Retry};
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use planner::kinds::podprobemarker::liveness::has_moved;
+use planner::kinds::podprobemarker::marker::Marker;
+use planner::kinds::podprobemarker::node::{Node, Step, step};
+use planner::kinds::podprobemarker::probed::{Probed, probed};
+use planner::kinds::podprobemarker::restarts::{Restart, restarts};
+use planner::kinds::podprobemarker::results::{Results, results};
+use planner::kinds::podprobemarker::trigger::{self, BURST};
+use planner::pod::node_fit::is_virtual;
+use planner::pod::observed::ObservedPod;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use crate::probes::{NODE_PROBES, Probes, key};
+use crate::workload::carry_out::{Carried, carry_out};
+use crate::workload::events::{self, Teller};
+use crate::workload::nodes::Nodes;
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::recreate::recreate;
+use crate::workload::store::follow::Readable;
+use crate::workload::store::{Change, Kept};
+use crate::workload::stores::Stores;
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, pod_reference};
+
+const NAME: &str = "nodepodprobe-controller";
+/// Pause before a node is looked at again of which something had changed when it was to be written to.
+const SOON: Duration = Duration::from_millis(200);
+/// Pods of one node that are written to at a time.
+const CONCURRENCY: usize = 8;
+
+struct Controller {
+    client: Client,
+    probes: Arc<Probes>,
+    stores: Arc<Stores>,
+    /// The agents run liveness probes.
+    liveness: bool,
+    teller: Teller,
+}
+
+/// The names of Nodes to look at: where they are sent, and where they come out.
+pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>);
+
+/// Reconciles NodePodProbes. Ends never.
+pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, (sender, names): Names) {
+    let (teller, told) = events::teller("Probe");
+    let controller = Arc::new(Controller {
+        client: context.client.clone(),
+        probes: probes.clone(),
+        stores: stores.clone(),
+        liveness: context.settings.gates.enabled(Feature::EnhancedLivenessProbe),
+        teller: teller.clone(),
+    });
+    let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
+    let work = async {
+        probes.complete(&stores, &context.client).await;
+        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
+    };
+    tokio::join!(
+        stores.nodes.forward(sender.clone()),
+        triggers::forward(probes.nodes.subscribe(), sender.clone(), |change| {
+            change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
+        }),
+        triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
+        work,
+    );
+}
+
+/// How a Node is; `None` where there is none.
+pub(crate) fn node(nodes: &Nodes, name: &str) -> Option<Node> {
+    nodes.get(name).map(|(labels, standing)| Node {
+        is_virtual: is_virtual(&labels),
+        is_ready: standing.ready_since.is_some(),
+        is_deleting: standing.deleting,
+    })
+}
+
+impl Reconciler for Controller {
+    type Key = Box<str>;
+
+    async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
+        let node = node(&self.stores.nodes, name);
+        let mut pods = self.stores.pods.on_node(name);
+        pods.retain(|_| node.is_some_and(Node::has_agent));
+        let markers = self.markers_of(&pods);
+        let probed = probed(&pods, &markers, self.liveness);
+        let known = self.probes.nodes.get(&key(name));
+        let told = self.tell_agent(name, step(name, node, known.as_deref(), &probed)).await?;
+        let all_written = match self.probes.nodes.get(&key(name)) {
+            Some(known) => {
+                let taken = self.take_results(&known, &probed).await;
+                self.restart(&known, &probed).await?;
+                taken?
+            }
+            None => true,
+        };
+        Ok(if told && all_written { Next::Done } else { Next::After(SOON) })
+    }
+
+    fn object(&self, name: &Box<str>) -> Option<ObjectReference> {
+        let known = self.probes.nodes.get(&key(name))?;
+        Some(about(API_VERSION, KIND, name, known.uid()))
+    }
+}
+
+impl Controller {
+    /// The nodes of a Pod that has changed, if it may be probed.
+    fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Box<str>, Duration)> {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let states: Vec<&ObservedPod> = old.into_iter().chain(new).collect();
+        let Some(pod) = states.first() else { return Vec::new() };
+        let markers = self.probes.of_namespace(pod.namespace());
+        let has_liveness = self.liveness && states.iter().any(|pod| has_moved(pod));
+        if markers.is_empty() && !has_liveness {
+            return Vec::new();
+        }
+        if !trigger::of_pod(old, new, &markers) && !(has_liveness && trigger::of_containers(old, new)) {
+            return Vec::new();
+        }
+        let nodes: BTreeSet<&str> = states.iter().map(|pod| &*pod.spec.node_name).collect();
+        nodes.into_iter().filter(|node| !node.is_empty()).map(|node| (Box::from(node), BURST)).collect()
+    }
+
+    /// The markers of the namespaces of these Pods.
+    fn markers_of(&self, pods: &[Arc<ObservedPod>]) -> Vec<Arc<Marker>> {
+        let namespaces: BTreeSet<&str> = pods.iter().map(|pod| pod.namespace()).collect();
+        namespaces.into_iter().flat_map(|namespace| self.probes.of_namespace(namespace)).collect()
+    }
+
+    /// Does what is planned for the NodePodProbe; false where it was in another state.
+    async fn tell_agent(&self, name: &str, step: Step) -> Result<bool, ReconcileError> {
+        let path = NODE_PROBES.all().name(name);
+        let written = match step {
+            Step::Nothing => return Ok(true),
+            Step::Create(object) => write::create(&self.client, &NODE_PROBES.all(), object).await,
+            Step::Delete(seen) => {
+                match write::delete(&self.client, &path, deletion(&seen.uid, None)).await {
+                    Err(error) if error.retry() != Retry::Now => return Err(error.into()),
+                    _ => {}
+                }
+                self.probes.nodes.deleted(&key(name), &seen.resource_version);
+                return Ok(true);
+            }
+            Step::Change(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await,
+        };
+        match written {
+            Ok(text) => {
+                let node = NodePodProbe::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                self.probes.nodes.written(node);
+                Ok(true)
+            }
+            Err(error) if error.is_conflict() || error.reason() == ErrorReason::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the results onto the Pods; false where one was in another state. One that can't be written to stops no
+    /// other.
+    async fn take_results(
+        &self,
+        known: &NodePodProbe,
+        probed: &[Probed<'_>],
+    ) -> Result<bool, ReconcileError> {
+        let news = results(known, probed);
+        // Built before they run: none waits for another.
+        let writes: Vec<_> = news.iter().map(|news| self.take(news)).collect();
+        let outcomes: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
+        let mut all_written = true;
+        for outcome in outcomes {
+            all_written &= outcome?;
+        }
+        Ok(all_written)
+    }
+
+    /// Has the containers restarted that have failed their liveness probes. The failure of one stops no other.
+    async fn restart(&self, known: &NodePodProbe, probed: &[Probed<'_>]) -> Result<(), ReconcileError> {
+        let mut outcome = Ok(());
+        for Restart { pod, request, event } in restarts(known, probed) {
+            match recreate(&self.client, pod, request).await {
+                Ok(true) => self.teller.tell(pod_reference(pod), event),
+                Ok(false) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    async fn take(&self, news: &Results<'_>) -> Result<bool, ReconcileError> {
+        let Results { pod, write, conflicts } = news;
+        for event in conflicts {
+            self.teller.tell(pod_reference(*pod), event.clone());
+        }
+        let carried = carry_out(&self.client, &self.stores.pods, pod, std::slice::from_ref(write)).await?;
+        Ok(matches!(carried, Carried::Written(_)))
+    }
+}

@@ -1,0 +1,62 @@
+//! NodePodProbes.
+
+use super::*;
+
+#[tokio::test]
+async fn a_ready_node_has_a_node_pod_probe_until_it_goes() {
+    let site = Site::open("npp").await;
+    let platform = site.add_node(&site.shop.name("platform"), json!({"type": "virtual-kubelet"})).await;
+    let machine = site.add_node(&site.shop.name("machine"), json!({})).await;
+    let probe = site.node_probe(&site.shop.name("machine")).await;
+    machine.deleted().await;
+    probe.gone().await;
+    let path = format!("/apis/{ALPHA}/nodepodprobes/{}", site.shop.name("platform"));
+    assert_eq!(call(&site.shop.client, "GET", &path, &Value::Null).await.0, 404);
+    platform.deleted().await;
+}
+
+#[tokio::test]
+async fn the_agent_is_told_of_pods_by_address_and_numbers_of_ports() {
+    let site = Site::open("npp").await;
+    let pod = site.running("web").await;
+    let probes = json!([{"name": "open", "containerName": "main", "podConditionType": "game/open",
+        "probe": {"tcpSocket": {"port": "http"}, "periodSeconds": 5}}]);
+    site.create(site.marker("game", probes)).await;
+    let entry = |address: &str| {
+        json!([{"namespace": site.shop.namespace, "name": "web", "uid": pod.object["metadata"]["uid"],
+            "IP": address, "probes": [{"name": "game#open", "containerName": "main",
+                "probe": {"tcpSocket": {"port": 8080}, "periodSeconds": 5}}]}])
+    };
+    site.says(&entry("10.0.0.7")).await;
+    pod.patch_status(&json!({"podIP": "10.0.0.8", "podIPs": [{"ip": "10.0.0.8"}]})).await;
+    site.says(&entry("10.0.0.8")).await;
+    pod.delete_with(&json!({"gracePeriodSeconds": 0})).await;
+    site.says(&json!([])).await;
+}
+
+#[tokio::test]
+async fn a_probe_that_is_not_wanted_any_more_leaves_and_the_pod_keeps_its_labels() {
+    let site = Site::open("npp").await;
+    let pod = site.running("web").await;
+    let mut idle = exec("idle");
+    idle["markerPolicy"] = json!([{"state": "Succeeded", "labels": {"idle": "true"}}]);
+    let game = site.create(site.marker("game", json!([idle, exec("busy")]))).await;
+    site.runs(&["game#busy", "game#idle"]).await;
+    site.report(&pod, &[("game#idle", "Succeeded", "")]).await;
+    until("the label", &pod, |pod| pod["metadata"]["labels"]["idle"] == "true").await;
+    game.patch(&json!({"spec": {"probes": [exec("busy")]}})).await;
+    site.runs(&["game#busy"]).await;
+    assert_eq!(pod.get().await.1["metadata"]["labels"]["idle"], "true");
+}
+
+#[tokio::test]
+async fn a_marker_takes_no_probes_of_another_with_it() {
+    let site = Site::open("npp").await;
+    site.running("web").await;
+    let short = site.create(site.marker("b", json!([exec("idle")]))).await;
+    site.create(site.marker("a-b", json!([exec("busy")]))).await;
+    site.runs(&["a-b#busy", "b#idle"]).await;
+    short.deleted().await;
+    short.gone().await;
+    site.runs(&["a-b#busy"]).await;
+}

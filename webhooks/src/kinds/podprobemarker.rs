@@ -1,0 +1,21 @@
+//! The PodProbeMarker's own webhook.
+
+use std::future::ready;
+
+use api::features::Feature;
+use planner::kinds::podprobemarker::validation;
+use planner::text::verdict::Verdict;
+
+use super::resource::{ValidatedAt, Validation, Write};
+
+const GATES: [Feature; 2] = [Feature::PodProbeMarkerGate, Feature::KruiseDaemon];
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-podprobemarker", legacy: None },
+    validate: |write| Box::pin(ready(validate(write))),
+};
+
+/// Checks a PodProbeMarker against itself and its former self.
+fn validate(write: &Write<'_>) -> Verdict {
+    write.without_gate(&GATES).unwrap_or_else(|| validation::review(write.object, write.old))
+}
