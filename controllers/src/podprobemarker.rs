@@ -150,10 +150,11 @@ impl Controller {
 
     fn send<'a>(&self, marker: &str, nodes: impl Iterator<Item = &'a str>) {
         let having = self.probes.nodes.group(&marker.into());
-        let all: BTreeSet<&str> = having.iter().map(|node| node.name()).chain(nodes).collect();
+        let having = having.iter().map(|node| Box::from(node.name()));
+        let all: BTreeSet<Box<str>> = having.chain(nodes.map(Into::into)).collect();
         for node in all {
             // The queue of nodes lives as long as that of markers.
-            drop(self.nodes.send(node.into()));
+            drop(self.nodes.send(node));
         }
     }
 
