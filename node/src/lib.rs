@@ -4,6 +4,8 @@
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
 //!     '-- secrets  the pull Secrets that the NodeImage names
+//!   pods         the Pods of the node, for all that ask for them
+//!     '-- known    objects of one kind, as watches and own writes show them
 //!   metrics      what it counts
 //! ```
 //!
@@ -11,4 +13,6 @@
 //! but the watch.
 
 pub mod images;
+pub mod known;
 pub mod metrics;
+pub mod pods;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use cluster::delays::Delays;
 use cluster::panics::contained_at_once;
 use cluster::watched::Key;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tracing::error;
 
-use super::delays::Delays;
 use super::store::{Change, Kept};
 
 /// Sends for each change the keys that `wanted` names, each after its time. A key that is due already is
