@@ -4,6 +4,7 @@
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
 //!     '-- secrets  the pull Secrets that the NodeImage names
+//!   http         one GET request, as the kubelet sends it
 //!   pods         the Pods of the node, for all that ask for them
 //!     '-- known    objects of one kind, as watches and own writes show them
 //!   metrics      what it counts
@@ -12,6 +13,7 @@
 //! It reads the objects of its own node alone, and what it decides is in `planner::node`. At rest nothing wakes it
 //! but the watch.
 
+pub mod http;
 pub mod images;
 pub mod known;
 pub mod metrics;
