@@ -1,15 +1,16 @@
 //! The agent against a real API server and a runtime without containers.
 
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::kinds::nodeimage::TagStatus;
+use api::kinds::nodeimage::{NodeImage, TagStatus};
 use cluster::client::Connector;
 use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
 use cri::runtime::Calls;
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{shared, wait_for, wait_until};
+use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
