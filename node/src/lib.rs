@@ -8,6 +8,7 @@
 //!   meta         tells of containers what only the runtime knows
 //!     |-- stop      stops one container; containers  those of the runtimes, as the planner knows them
 //!     '-- error     why work failed
+//!   http         one GET request, as the kubelet sends it
 //!   pods         the Pods of the node, for all that ask for them
 //!     '-- known    objects of one kind, as watches and own writes show them
 //!   metrics      what it counts
@@ -18,6 +19,7 @@
 
 mod containers;
 mod error;
+pub mod http;
 pub mod images;
 pub mod known;
 pub mod meta;
