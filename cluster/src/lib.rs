@@ -8,7 +8,7 @@
 //!              <--PATCH-- reservation (units of a status that many requests want at once)
 //!
 //!   follow   leads a watch to where its objects are kept
-//!   queue    which key is worked on when; delays  keys that are due later
+//!   queue    which key is worked on when; triggers  the keys of changes; delays  keys that are due later
 //!   teller   Events, written beside the work that they tell of
 //! ```
 //!
@@ -33,6 +33,7 @@ pub mod requests;
 pub mod reservation;
 pub mod resource;
 pub mod teller;
+pub mod triggers;
 pub mod watch_failures;
 pub mod watched;
 pub mod write;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use planner::text::backoff::doubled;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
@@ -30,11 +31,9 @@ pub use metrics::QueueMetrics;
 
 mod metrics;
 
-/// First pause after a failure; doubled with each further one.
-const BASE_DELAY: Duration = Duration::from_millis(5);
-/// Longest pause after a failure. OpenKruise's is 1000 s; here nothing waits longer than ten minutes to be
-/// looked at.
-const MAX_DELAY: Duration = Duration::from_secs(600);
+/// The first pause after a failure and the longest. OpenKruise's longest is 1000 s; here nothing waits longer than ten
+/// minutes to be looked at.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(600));
 /// How old the measures of reconciles under way may be.
 const OBSERVATION: Duration = Duration::from_secs(1);
 
@@ -51,6 +50,11 @@ pub enum Next {
 pub trait Failure: Display + Send + 'static {
     /// When to try again.
     fn retry(&self) -> Retry;
+
+    /// The first pause after such a failure, which is doubled with each further one, and the longest.
+    fn pauses(&self) -> (Duration, Duration) {
+        PAUSES
+    }
 }
 
 /// A controller, as its queue calls it.
@@ -77,6 +81,13 @@ pub struct QueueSettings {
     pub name: &'static str,
     /// How many reconciles may run at a time.
     pub workers: usize,
+}
+
+/// A reconcile that failed.
+struct Failed {
+    retry: Retry,
+    pauses: (Duration, Duration),
+    message: String,
 }
 
 type Outcome<E> = Result<Result<Next, E>, Panicked>;
@@ -149,9 +160,15 @@ pub async fn run<R: Reconciler>(
                         teller.tell_panic(object, settings.name, message);
                     }
                 }
+                let failed = |retry, pauses, message| Failed { retry, pauses, message };
                 let outcome = outcome.map_or_else(
-                    |panic| Err((Retry::WhenHealthy, format!("a defect of the controller: {}", panic.message))),
-                    |outcome| outcome.map_err(|error| (error.retry(), error.to_string())),
+                    |panic| {
+                        let message = format!("a defect of the controller: {}", panic.message);
+                        Err(failed(Retry::WhenHealthy, PAUSES, message))
+                    },
+                    |outcome| {
+                        outcome.map_err(|error| failed(error.retry(), error.pauses(), error.to_string()))
+                    },
                 );
                 let result = queue.settle(settings, metrics, key, outcome);
                 metrics.finished(settings.name, result, since.elapsed());
@@ -219,17 +236,17 @@ impl<K: Clone + Debug + Ord> Queue<K> {
         settings: QueueSettings,
         metrics: &QueueMetrics,
         key: K,
-        outcome: Result<Next, (Retry, String)>,
+        outcome: Result<Next, Failed>,
     ) -> metrics::Result {
         let result = match outcome {
-            Err((retry, error)) if retry != Retry::Never => {
+            Err(Failed { retry, pauses, message }) if retry != Retry::Never => {
                 let failures = self.failures.entry(key.clone()).or_default();
-                let pause = backoff(*failures);
+                let pause = doubled(pauses, *failures);
                 *failures = failures.saturating_add(1);
                 warn!(
                     controller = settings.name,
                     ?key,
-                    %error,
+                    error = message,
                     ?pause,
                     "reconcile failed, will be tried again"
                 );
@@ -254,10 +271,6 @@ impl<K: Clone + Debug + Ord> Queue<K> {
     }
 }
 
-fn backoff(failures: u32) -> Duration {
-    planner::text::backoff::doubled((BASE_DELAY, MAX_DELAY), failures)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,14 +281,14 @@ mod tests {
     use tokio::time::timeout;
 
     #[derive(Debug, thiserror::Error)]
-    enum Failed {
+    enum Refused {
         #[error("{0}")]
         Api(#[from] ApiError),
         #[error("{0}")]
         Action(String),
     }
 
-    impl Failure for Failed {
+    impl Failure for Refused {
         fn retry(&self) -> Retry {
             match self {
                 Self::Api(error) => error.retry(),
@@ -293,10 +306,10 @@ mod tests {
         W: Future<Output = Result<Next, String>> + Send + 'static,
     {
         type Key = i32;
-        type Error = Failed;
+        type Error = Refused;
 
-        async fn reconcile(&self, key: &i32) -> Result<Next, Failed> {
-            (self.0)(*key).await.map_err(Failed::Action)
+        async fn reconcile(&self, key: &i32) -> Result<Next, Refused> {
+            (self.0)(*key).await.map_err(Refused::Action)
         }
 
         fn object(&self, key: &i32) -> Option<ObjectReference> {
@@ -475,9 +488,13 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_the_limit() {
-        assert_eq!(backoff(0), Duration::from_millis(5));
-        assert_eq!(backoff(3), Duration::from_millis(40));
-        assert_eq!(backoff(40), Duration::from_secs(600), "each object is looked at every ten minutes");
+        assert_eq!(doubled(PAUSES, 0), Duration::from_millis(5));
+        assert_eq!(doubled(PAUSES, 3), Duration::from_millis(40));
+        assert_eq!(
+            doubled(PAUSES, 40),
+            Duration::from_secs(600),
+            "each object is looked at every ten minutes"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -529,9 +546,9 @@ mod tests {
 
     impl Reconciler for InNamespaceThatEnds {
         type Key = i32;
-        type Error = Failed;
+        type Error = Refused;
 
-        async fn reconcile(&self, _key: &i32) -> Result<Next, Failed> {
+        async fn reconcile(&self, _key: &i32) -> Result<Next, Refused> {
             self.1.fetch_add(1, Ordering::SeqCst);
             let pods = crate::resource::PODS.namespaced("n");
             crate::write::create(&self.0, &pods, "{}".to_owned()).await?;

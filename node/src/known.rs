@@ -103,7 +103,9 @@ impl<T: Kept> Known<T> {
         let mut state = self.lock();
         if state.objects.get(key).is_some_and(|known| is_newer(&object, known)) {
             // A list that is under way may be older.
-            state.unseen.as_mut().is_some_and(|unseen| unseen.remove(key));
+            if let Some(unseen) = &mut state.unseen {
+                unseen.remove(key);
+            }
             state.put(key.clone(), object);
         }
     }

@@ -75,8 +75,12 @@ async fn a_request_has_the_headers_of_the_kubelet_unless_it_says_others() {
     for line in ["user-agent: kube-probe", "accept: */*", "connection: close", &host] {
         assert!(sent.iter().any(|sent| sent == line), "{line} is not in {sent:?}");
     }
-    let headers =
-        vec![header("Host", "shop.example.com"), header("Accept", ""), header("X-A", "1"), header("X-A", "2")];
+    let headers = vec![
+        header("Host", "shop.example.com"),
+        header("Accept", ""),
+        header("X-A", "1"),
+        header("X-A", "2"),
+    ];
     get(&Get { headers, ..to(port, "/") }, LIMIT).await.unwrap();
     let sent = requests.recv().await.unwrap();
     for line in ["host: shop.example.com", "x-a: 1", "x-a: 2"] {
