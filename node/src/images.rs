@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use api::kinds::nodeimage::{API_VERSION, KIND, PLURAL, Spec, Status};
 use cluster::events::{Recorder, Severity, about, about_in};
@@ -72,13 +71,7 @@ pub async fn run(images: Images) {
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
     let mut agent = Agent {
-        tools: Tools {
-            runtime,
-            secrets,
-            metrics,
-            turns,
-            looks: Arc::new(Semaphore::new(1)),
-        },
+        tools: Tools { runtime, secrets, metrics, turns, looks: Arc::new(Semaphore::new(1)) },
         own,
         tasks: Tasks::default(),
         workers: HashMap::new(),

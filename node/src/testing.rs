@@ -66,7 +66,7 @@ impl Node {
         let connector = Connector::new(server().await.config(), Requests::register(&self.registry).unwrap());
         (
             connector.connect("kruise-daemon").unwrap(),
-            Arc::new([connected(self.directory.path()).await]),
+            Arc::new([connected(self.directory.path(), &Calls::register(&self.registry).unwrap()).await]),
             Metrics::register(&self.registry).unwrap(),
             QueueMetrics::register(&self.registry).unwrap(),
         )
@@ -74,8 +74,8 @@ impl Node {
 }
 
 /// The runtime with a socket in this directory.
-pub(crate) async fn connected(directory: &Path) -> Runtime {
-    let detected = cri::detect(directory, None, &Calls::default()).await.unwrap();
+pub(crate) async fn connected(directory: &Path, calls: &Calls) -> Runtime {
+    let detected = cri::detect(directory, None, calls).await.unwrap();
     detected.runtimes.into_iter().next().unwrap()
 }
 

@@ -6,6 +6,7 @@ use api::kinds::nodeimage::{NodeImage, TagStatus};
 use cluster::client::Connector;
 use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
+use cri::runtime::Calls;
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{wait_for, wait_until};
 use kube::Api;
@@ -52,7 +53,7 @@ impl Site {
         agent.spawn(run(Images {
             client,
             node: name.clone(),
-            runtime: connected(directory.path()).await,
+            runtime: connected(directory.path(), &Calls::default()).await,
             most: most.and_then(NonZeroUsize::new),
             metrics: Metrics::register(&registry).unwrap(),
             synced: Arc::default(),

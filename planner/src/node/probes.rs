@@ -231,9 +231,9 @@ fn told<'n>(node: &'n NodePodProbe, key: &Key) -> Option<&'n ProbeState> {
 /// How long the write of a result waits for others; `None` where it is known. Controllers wait for states; that a message
 /// has changed, and that a result is still the same, is told at leisure.
 fn gather(told: Option<&ProbeState>, found: &ProbeState) -> Option<Duration> {
-    let Some(told) = told.filter(|told| {
-        told.state == found.state && told.last_transition_time == found.last_transition_time
-    }) else {
+    let Some(told) = told
+        .filter(|told| told.state == found.state && told.last_transition_time == found.last_transition_time)
+    else {
         return Some(SOON);
     };
     let seconds = |state: &ProbeState| {
