@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::events::about;
-use cluster::resource::{DEFINITIONS, Path, Resource, webhook_configurations};
+use cluster::resource::{DEFINITIONS, Path, webhook_configurations};
 use cluster::{ApiError, ErrorReason, Retry};
 use futures::future::try_join_all;
 use http::{Request, header};
