@@ -44,6 +44,9 @@ pub(crate) struct NodeArguments {
     /// The most images that are pulled at a time; 0 and less: no limit
     #[arg(long, default_value = "-1", allow_hyphen_values = true)]
     max_workers_for_pull_image: i64,
+    /// File of the token with which the server is asked for pull Secrets
+    #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kutter/token")]
+    token_file: PathBuf,
     /// Feature gates: A=true,B=false
     #[arg(long, default_value = "", value_delimiter = ',', action = clap::ArgAction::Append)]
     feature_gates: Vec<String>,
@@ -101,6 +104,7 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     let synced = Arc::new(AtomicBool::new(false));
     let images = Images {
         client: connector.connect("kruise-daemon/kruise-daemon-imagepuller")?,
+        token: arguments.token_file.clone(),
         node,
         runtime,
         most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
