@@ -87,7 +87,9 @@ impl PullSecrets {
             return Err(Refusal::Absent);
         }
         let _turn = self.turns.acquire().await.map_err(|_| Refusal::Busy)?;
-        let review = create(&self.client, &TOKEN_REVIEWS.all(), token_review(token)).await.map_err(|error| busy(&error))?;
+        let review = create(&self.client, &TOKEN_REVIEWS.all(), token_review(token))
+            .await
+            .map_err(|error| busy(&error))?;
         let node = node_of_agent(&review, &self.account).ok_or(Refusal::Unknown)?;
         let image = get(&self.client, &NODE_IMAGES.all().name(&node)).await.map_err(|error| busy(&error))?;
         if !image.is_some_and(|image| is_named(&image, &self.namespace, name)) {
