@@ -3,15 +3,16 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use api::kinds::nodeimage::{API_VERSION, KIND, NodeImage, PLURAL};
+use api::kinds::nodeimage::{API_VERSION, KIND, NodeImage};
 use cluster::ApiError;
 use cluster::events::{Allowance, Recorder, Severity, about, about_in};
-use cluster::resource::Resource;
+use cluster::resource::NODE_IMAGES;
 use cluster::watch_failures::WatchFailures;
 use cluster::watched::WatchedObject;
 use cluster::write::{PatchKind, patch};
@@ -35,11 +36,11 @@ use secrets::Secrets;
 use worker::{Told, Tools, Work, serve};
 
 mod secrets;
+mod server;
 #[cfg(test)]
 mod tests;
 mod worker;
 
-const NODE_IMAGES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// So many writes of the status at once, and one more after each such time.
 const WRITES: (u32, Duration) = (5, Duration::from_secs(2));
 /// The first pause and the longest after writes that failed.
@@ -53,6 +54,8 @@ const WAITING: usize = 256;
 pub struct Images {
     /// A client that names itself as the puller of images.
     pub client: Client,
+    /// The file of the token with which the agent asks for pull Secrets.
+    pub token: PathBuf,
     /// The node.
     pub node: String,
     /// The runtime that has the images.
@@ -95,7 +98,7 @@ struct Agent {
 
 /// Serves the NodeImage of a node until the task is dropped.
 pub async fn run(images: Images) {
-    let Images { client, node, runtime, most, metrics, synced } = images;
+    let Images { client, token, node, runtime, most, metrics, synced } = images;
     let api: Api<WatchedObject> = Api::all_with(client.clone(), &NODE_IMAGES.api_resource());
     let config = Config::default().fields(&format!("metadata.name={node}"));
     let mut events = watch(api, config).default_backoff().boxed();
@@ -106,7 +109,7 @@ pub async fn run(images: Images) {
     let mut agent = Agent {
         tools: Tools {
             runtime,
-            secrets: Secrets::new(client.clone()),
+            secrets: Secrets::new(client.clone(), token),
             metrics,
             turns,
             looks: Arc::new(Semaphore::new(1)),

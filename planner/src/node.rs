@@ -4,6 +4,7 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
+//!   server    where the server is that gives out pull Secrets
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
@@ -16,5 +17,6 @@ pub mod keyring;
 pub mod meta;
 pub mod pull;
 pub mod recreate;
+pub mod server;
 pub mod stop;
 pub mod tasks;
