@@ -8,6 +8,10 @@ use api::Raw;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+/// How the command begins that lets a container end in its turn while its Pod ends.
+const EXIT_HOOK: [&str; 2] = ["/.kruise-exit/hook", "wait"];
+/// Its argument where the container is stopped alone.
+const ALONE: &str = "--no-wait";
 /// The shortest time that a container gets between the request to stop and being killed.
 const LEAST: Duration = Duration::from_secs(2);
 
@@ -102,7 +106,7 @@ pub fn hook(handler: &Raw, ports: &[Raw]) -> Option<Hook> {
     };
     let Handler { exec, http_get, tcp_socket, sleep } = handler?;
     if let Some(Exec { command }) = exec {
-        return Some(Hook::Exec(command));
+        return Some(Hook::Exec(alone(command)));
     }
     if let Some(get) = http_get {
         return Some(Hook::Http(http(get, ports)));
@@ -117,6 +121,14 @@ pub fn hook(handler: &Raw, ports: &[Raw]) -> Option<Hook> {
 pub fn pause(annotation: &str, container: &str) -> Option<Hook> {
     let pauses: BTreeMap<String, u64> = serde_json::from_str(annotation).ok()?;
     pauses.get(container).map(|seconds| Hook::Sleep(Duration::from_secs(*seconds)))
+}
+
+/// The command, which waits for no other container.
+fn alone(mut command: Vec<String>) -> Vec<String> {
+    if command.iter().take(EXIT_HOOK.len()).eq(&EXIT_HOOK) {
+        command.insert(EXIT_HOOK.len(), ALONE.to_owned());
+    }
+    command
 }
 
 fn http(get: HttpGet, ports: &[Raw]) -> HttpHook {
@@ -156,6 +168,9 @@ mod tests {
         let read = |text: &str| hook(&raw(text), &ports);
         let exec = Hook::Exec(vec!["sh".to_owned(), "-c".to_owned()]);
         assert_eq!(read(r#"{"exec":{"command":["sh","-c"]}}"#), Some(exec));
+        let waits = r#"{"exec":{"command":["/.kruise-exit/hook","wait","--name=a","--","sh"]}}"#;
+        let words = ["/.kruise-exit/hook", "wait", "--no-wait", "--name=a", "--", "sh"];
+        assert_eq!(read(waits), Some(Hook::Exec(words.map(str::to_owned).into())));
         assert_eq!(read(r#"{"sleep":{"seconds":3}}"#), Some(Hook::Sleep(Duration::from_secs(3))));
         for (port, found) in
             [("8080", Some(8080)), (r#""web""#, Some(8080)), (r#""other""#, None), ("0", None)]
