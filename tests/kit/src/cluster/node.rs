@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -75,6 +76,22 @@ pub(super) fn start(site: &Site<'_>, number: usize) -> Process {
         site.network.pods().into(),
     ];
     Process::start(Path::new("nsenter"), arguments, &directory.join("node.log"))
+}
+
+/// Kills the containerd of the node in `directory`.
+pub(super) fn kill_containerd(directory: &Path) {
+    let configuration = directory.join("containerd.toml");
+    let expected = ["containerd".as_ref(), "--config".as_ref(), configuration.as_os_str()];
+    let is_it = |process: &Path| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        words.eq(expected.iter().map(|word| word.as_encoded_bytes()))
+    };
+    let processes = fs::read_dir("/proc").expect("processes are listed").flatten().map(|entry| entry.path());
+    let process = processes.into_iter().find(|process| is_it(process)).expect("containerd runs");
+    let number = process.file_name().expect("a process has a number");
+    let status = Command::new("kill").arg("-KILL").arg(number).status();
+    assert!(status.is_ok_and(|status| status.success()), "containerd can't be killed");
 }
 
 /// A control group for the node, in the one hierarchy of version 2 or in each of version 1.
