@@ -54,6 +54,7 @@ async fn start() -> Cluster {
     let image = Image::new()
         .file("/manager", env!("CARGO_BIN_EXE_kutter").as_ref())
         .link("/kutter", "/manager")
+        .link("/kruise-daemon", "/manager")
         .entrypoint(["/manager"])
         .user("65534:65534");
     cluster.push_image("kutter/manager:test", &image);
