@@ -21,6 +21,8 @@ mod site;
 mod only_as_root {
     mod cloneset;
     mod drain;
+    mod images;
+    mod launch;
     mod life;
     mod replicas;
     mod rights;

@@ -40,7 +40,8 @@ fn the_agent_runs_on_every_node_with_what_it_needs_and_no_more() {
     );
     let mounts = container["volumeMounts"].as_array().unwrap();
     assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
-    let paths: Vec<&Value> = pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["hostPath"]["path"]).collect();
+    let paths: Vec<&Value> =
+        pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["hostPath"]["path"]).collect();
     assert_eq!(paths, [&json!("/var/run"), &Value::Null]);
 }
 
@@ -58,7 +59,12 @@ fn values_of_the_agent_reach_it() {
     ]);
     let pod = agent(&objects);
     let container = &pod["containers"][0];
-    for argument in ["--addr=:10333", "--socket-file=containerd/containerd.sock", "--v=5", "--max-workers-for-pull-image=2"] {
+    for argument in [
+        "--addr=:10333",
+        "--socket-file=containerd/containerd.sock",
+        "--v=5",
+        "--max-workers-for-pull-image=2",
+    ] {
         assert!(holds(&container["args"], argument), "{argument}: {container:#}");
     }
     assert_eq!(container["ports"][0]["containerPort"], 10333);
@@ -83,7 +89,8 @@ fn the_agent_writes_nothing_without_a_policy_over_it_and_reads_no_secret() {
             continue;
         }
         for resource in rule["resources"].as_array().unwrap() {
-            let (whole, _) = resource.as_str().unwrap().split_once('/').unwrap_or((resource.as_str().unwrap(), ""));
+            let (whole, _) =
+                resource.as_str().unwrap().split_once('/').unwrap_or((resource.as_str().unwrap(), ""));
             let part = format!("{whole}/*");
             let covers = |policy: &&&Value| {
                 let covered = &policy["spec"]["matchConstraints"]["resourceRules"][0];

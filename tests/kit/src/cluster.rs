@@ -147,12 +147,13 @@ impl Cluster {
         Registry::start(address, at(self.registry_port), nodes.iter().map(PathBuf::as_path), script).await
     }
 
-    /// Kills the containerd of a node; the containers go on, and it is started again at once.
+    /// Kills a process of a node that is on the node's network: its containerd, which is started again at once
+    /// while its containers go on, or a container of a Pod with `hostNetwork`.
     ///
     /// # Panics
     /// When it does not run.
-    pub fn kill_containerd(&self, node: &str) {
-        node::kill_containerd(&self.directory.join(node));
+    pub fn kill(&self, node: &str, program: &str) {
+        node::kill(node, program);
     }
 }
 
