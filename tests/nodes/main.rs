@@ -25,6 +25,7 @@ mod only_as_root {
     mod launch;
     mod life;
     mod replicas;
+    mod restarts;
     mod rights;
     mod sidecarset;
     mod spread;

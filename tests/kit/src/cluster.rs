@@ -144,7 +144,7 @@ impl Cluster {
         let at = |port: u16| SocketAddr::from((self.network.host(), port));
         let address = at(self.network.free_port(self.registry_port + 1));
         let nodes: Vec<PathBuf> = self.names.iter().map(|name| self.directory.join(name)).collect();
-        Registry::start(address, at(self.registry_port), nodes.iter().map(PathBuf::as_path), script).await
+        Registry::start(address, at(self.registry_port), &nodes, script).await
     }
 
     /// Kills a process of a node that is on the node's network: its containerd, which is started again at once

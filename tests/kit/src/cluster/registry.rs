@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Registry {
     pub(super) async fn start(
         address: SocketAddr,
         upstream: SocketAddr,
-        nodes: impl Iterator<Item = &Path>,
+        nodes: &[PathBuf],
         script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static,
     ) -> Self {
         for node in nodes {
@@ -135,17 +135,18 @@ type Content = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, io::Error>> + Send
 type Answer = Response<StreamBody<Content>>;
 
 async fn answer(shared: Arc<Shared>, peer: IpAddr, request: Request<Incoming>) -> Result<Answer, Infallible> {
-    let Some(asked) = shared.note(peer, &request) else { return Ok(refused(200)) };
+    let Some(asked) = shared.note(peer, &request) else { return Ok(empty(200)) };
     let behaviour = (shared.script)(&asked);
     if let Behaviour::Refuses(code) = behaviour {
-        return Ok(refused(code));
+        return Ok(empty(code));
     }
     let (mut head, body) = match shared.pass_on(request).await {
         Ok(response) => response.into_parts(),
         Err(error) => panic!("the cluster's registry does not answer: {error}"),
     };
     head.headers.remove("connection");
-    let length = head.headers.get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+    let length =
+        head.headers.get("content-length").and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let content = body.into_data_stream().map(|data| data.map_err(io::Error::other));
     let content: Content = match behaviour {
         Behaviour::Crawls(rate) => Box::pin(content.flat_map(move |data| crawl(data, rate))),
@@ -194,7 +195,8 @@ impl Shared {
     }
 }
 
-fn refused(code: u16) -> Answer {
+/// An answer without content.
+fn empty(code: u16) -> Answer {
     let mut headers = HeaderMap::new();
     if code == 401 {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"kit\""));
