@@ -7,18 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
+use api::features::{Feature, FeatureGates};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use clap::Args;
 use cluster::client::Connector;
+use cluster::queue::QueueMetrics;
 use cluster::requests::Requests;
+use cri::Runtime;
 use cri::runtime::Calls;
+use kube::Client;
 use node::images::{self, Images};
+use node::meta::{self, Meta};
 use node::metrics::Metrics;
+use node::pods::{self, Pods};
+use node::probes::{self, Probing};
+use node::recreate::{self, Recreate};
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{Registry, TextEncoder};
 use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 use webhooks::server::{ConnectionLimits, Server};
 
@@ -80,7 +89,7 @@ pub(crate) fn run(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
 
 async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     let mut stop = stop_signal()?;
-    arguments.gates()?;
+    let gates = arguments.gates()?;
     let registry = Registry::new();
     registry.register(Box::new(ProcessCollector::for_self()))?;
     let configuration = cluster::client::configuration(arguments.kubeconfig.as_deref()).await?;
@@ -94,40 +103,133 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     }
     let address = &arguments.addr;
     let listener = bind_address(address).await.with_context(|| format!("address {address} can't be used"))?;
-    let runtime = arguments.runtime(&Calls::register(&registry)?).await?;
-    info!(runtime = runtime.name(), node, "the container runtime answers");
+    let runtimes = arguments.runtimes(&Calls::register(&registry)?).await?;
+    let names: Vec<&str> = runtimes.iter().map(Runtime::name).collect();
+    info!(?names, node, "the container runtime answers");
     arguments.warn_of_traps();
 
-    let synced = Arc::new(AtomicBool::new(false));
-    let images = Images {
-        client: connector.connect("kruise-daemon/kruise-daemon-imagepuller")?,
+    let agent = Agent {
+        connector,
         node,
-        runtime,
-        most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
+        runtimes,
         metrics: Metrics::register(&registry)?,
-        synced: synced.clone(),
+        probes: probes::Metrics::register(&registry)?,
+        queues: QueueMetrics::register(&registry)?,
     };
+    let (mut tasks, checks) = agent.start(arguments, &gates)?;
     // The counters of connections are those of admission, which are not shown here.
     let limits = ConnectionLimits::default();
     let mut server =
-        Server::start_plain(listener, pages(registry, synced), limits, &webhooks::Metrics::new()?)
+        Server::start_plain(listener, pages(registry, checks), limits, &webhooks::Metrics::new()?)
             .with_context(|| format!("address {address} can't be served"))?;
     tokio::select! {
         () = stop.received() => info!("stopping"),
         () = server.ended() => return Err(anyhow!("the server of {address} ended")),
-        () = images::run(images) => return Err(anyhow!("the watch of the NodeImage ended")),
+        ended = tasks.join_next() => return Err(anyhow!("a part of the agent ended: {ended:?}")),
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// What all parts of the agent need.
+struct Agent {
+    connector: Connector,
+    node: String,
+    runtimes: Arc<[Runtime]>,
+    metrics: Metrics,
+    probes: probes::Metrics,
+    queues: QueueMetrics,
+}
+
+/// Whether something holds.
+type Check = Box<dyn Fn() -> bool + Send + Sync>;
+/// What has to hold before the agent is healthy, by name.
+type Checks = Vec<(&'static str, Check)>;
+
+impl Agent {
+    /// Starts the parts of the agent.
+    fn start(
+        &self,
+        arguments: &NodeArguments,
+        gates: &FeatureGates,
+    ) -> anyhow::Result<(JoinSet<()>, Checks)> {
+        let mut tasks = JoinSet::new();
+        let synced = Arc::new(AtomicBool::new(false));
+        tasks.spawn(images::run(Images {
+            client: self.client("imagepuller")?,
+            node: self.node.clone(),
+            runtime: self.first_runtime()?,
+            most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
+            metrics: self.metrics.clone(),
+            synced: synced.clone(),
+        }));
+        let requests = Arc::new(recreate::Requests::default());
+        tasks.spawn(recreate::run(Recreate {
+            client: self.client("crr")?,
+            node: self.node.clone(),
+            runtimes: self.runtimes.clone(),
+            metrics: self.metrics.clone(),
+            queues: self.queues.clone(),
+            requests: requests.clone(),
+        }));
+        if gates.enabled(Feature::DaemonWatchingPod) {
+            self.start_with_pods(gates, &mut tasks)?;
+        }
+        let mut checks: Checks = vec![
+            ("nodeImageInformerSynced", Box::new(move || synced.load(Ordering::Relaxed))),
+            ("crrInformerSynced", Box::new(move || requests.is_synced())),
+        ];
+        if gates.enabled(Feature::PodProbeMarkerGate) {
+            let synced = Arc::new(AtomicBool::new(false));
+            tasks.spawn(probes::run(Probing {
+                client: self.client("podprobe")?,
+                node: self.node.clone(),
+                runtime: self.first_runtime()?,
+                metrics: self.probes.clone(),
+                synced: synced.clone(),
+            }));
+            checks.push(("nodePodProbeInformerSynced", Box::new(move || synced.load(Ordering::Relaxed))));
+        }
+        Ok((tasks, checks))
+    }
+
+    /// Starts the parts that follow the Pods of the node.
+    fn start_with_pods(&self, gates: &FeatureGates, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
+        let pods = Arc::new(Pods::default());
+        let (client, node) = (self.client("containermeta")?, self.node.clone());
+        tasks.spawn(meta::run(Meta {
+            client: client.clone(),
+            node: node.clone(),
+            runtimes: self.runtimes.clone(),
+            metrics: self.metrics.clone(),
+            queues: self.queues.clone(),
+            pods: pods.clone(),
+            with_environment: gates.enabled(Feature::InPlaceUpdateEnvFromMetadata),
+        }));
+        tasks.spawn(async move { pods::watch(client, &node, &pods).await });
+        Ok(())
+    }
+
+    /// The runtime of images and probes.
+    fn first_runtime(&self) -> anyhow::Result<Runtime> {
+        self.runtimes.first().cloned().context("no container runtime is left")
+    }
+
+    /// A client that names itself as a part of the agent.
+    fn client(&self, part: &str) -> anyhow::Result<Client> {
+        Ok(self.connector.connect(&format!("kruise-daemon/kruise-daemon-{part}"))?)
+    }
+}
+
 /// `/healthz` and `/metrics`.
-fn pages(registry: Registry, synced: Arc<AtomicBool>) -> Router {
+fn pages(registry: Registry, checks: Checks) -> Router {
+    let checks = Arc::new(checks);
     let health = move || {
-        let answer = if synced.load(Ordering::Relaxed) {
-            (StatusCode::OK, "ok")
-        } else {
-            let reason = "check nodeImageInformerSynced failed, err: not synced";
-            (StatusCode::INTERNAL_SERVER_ERROR, reason)
+        let failing = checks.iter().find(|(_, holds)| !holds());
+        let answer = match failing {
+            None => (StatusCode::OK, "ok".to_owned()),
+            Some((name, _)) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("check {name} failed, err: not synced"))
+            }
         };
         async move { answer }
     };
@@ -143,19 +245,19 @@ fn pages(registry: Registry, synced: Arc<AtomicBool>) -> Router {
 }
 
 impl NodeArguments {
-    fn gates(&self) -> anyhow::Result<api::features::FeatureGates> {
+    fn gates(&self) -> anyhow::Result<FeatureGates> {
         let legacy = environment("CUSTOM_RESOURCE_ENABLE", "");
-        api::features::FeatureGates::parse(&self.feature_gates.join(","), &legacy).context("--feature-gates")
+        FeatureGates::parse(&self.feature_gates.join(","), &legacy).context("--feature-gates")
     }
 
-    /// The runtime that has the images of the node.
-    async fn runtime(&self, calls: &Calls) -> anyhow::Result<cri::Runtime> {
+    /// The runtimes of the node; the first one has its images.
+    async fn runtimes(&self, calls: &Calls) -> anyhow::Result<Arc<[Runtime]>> {
         let file = Some(self.socket_file.as_str()).filter(|file| !file.is_empty());
         let detected = cri::detect(&self.socket_directory, file, calls).await?;
         for (socket, error) in detected.passed_over {
             warn!(socket = %socket.display(), %error, "a container runtime can't be used and is passed over");
         }
-        detected.runtimes.into_iter().next().context("no container runtime is left")
+        Ok(detected.runtimes.into())
     }
 
     /// Tells of arguments without effect.

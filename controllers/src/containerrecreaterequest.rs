@@ -26,8 +26,9 @@ use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};
-use crate::workload::{events, triggers};
+use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller;
 
 const NAME: &str = "containerrecreaterequest-controller";
 const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -81,12 +82,13 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
             change.states().next().map(|request| (request.key(), Duration::ZERO))
         }),
         triggers::forward(pods.subscribe(), sender, |change| controller.of_pod(change)),
-        queue::serve(settings, &context, keys, controller.clone(), events::teller("Recreate")),
+        queue::serve(settings, &context, keys, controller.clone(), teller::teller("Recreate")),
     );
 }
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         for _ in 0..STEPS {

@@ -20,13 +20,13 @@ use planner::kinds::ephemeraljob::trigger;
 use planner::pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 
-use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 const SETTINGS: QueueSettings = QueueSettings { name: "ephemeraljob-controller", workers: 10 };
 const JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -66,7 +66,7 @@ struct Controller {
 /// Reconciles jobs. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
     let client = context.client.clone();
-    let (teller, told) = events::teller("Inject");
+    let (teller, told) = teller::teller("Inject");
     let controller = Arc::new(Controller {
         client: client.clone(),
         jobs: Store::default(),
@@ -88,6 +88,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         for _ in 0..STEPS {

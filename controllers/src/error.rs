@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cluster::queue::Failure;
 use cluster::{ApiError, ErrorReason, Retry};
 
 /// Why a reconcile failed, and at which object; it is tried again.
@@ -38,9 +39,6 @@ pub enum ReconcileError {
     /// What was planned could not be carried out.
     #[error("{0}")]
     Action(String),
-    /// A defect of ours.
-    #[error("a defect of the controller: {0}")]
-    Panicked(String),
     /// Some namespaces could not be brought on; the others were.
     #[error("{failed} namespaces failed, the first: {first}")]
     Namespaces {
@@ -110,5 +108,11 @@ impl ReconcileError {
             Self::Api(error) => error.reason() == ErrorReason::Unanswered,
             _ => true,
         }
+    }
+}
+
+impl Failure for ReconcileError {
+    fn retry(&self) -> Retry {
+        self.retry()
     }
 }

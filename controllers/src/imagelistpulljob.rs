@@ -22,13 +22,13 @@ use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};
-use crate::workload::events::{self, Teller};
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "imagelistpulljob-controller";
 const LISTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -59,7 +59,7 @@ struct Controller {
 
 /// Reconciles ImageListPullJobs. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>) {
-    let (teller, told) = events::teller("Reconcile");
+    let (teller, told) = teller::teller("Reconcile");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
         lists: Store::default(),
@@ -109,6 +109,7 @@ fn of_job(change: &Change<Job>) -> Option<(Key, Duration)> {
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(list) = self.lists.get(key) else {

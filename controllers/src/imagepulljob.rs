@@ -40,7 +40,6 @@ use tokio::sync::mpsc;
 
 use crate::images::{Images, JobGroup, NODE_IMAGES, NodeGroup, PULL_JOBS};
 use crate::workload::course::{Courses, CpuTime};
-use crate::workload::events::{self, Teller};
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
@@ -48,6 +47,7 @@ use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 mod secrets;
 #[cfg(test)]
@@ -91,7 +91,7 @@ struct Memory {
 
 /// Reconciles ImagePullJobs. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
-    let (teller, told) = events::teller("PullImage");
+    let (teller, told) = teller::teller("PullImage");
     let controller =
         Arc::new(Controller::new(context.clone(), images.clone(), stores.clone(), teller.clone()));
     let (sender, keys) = mpsc::unbounded_channel();
@@ -115,6 +115,7 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(job) = self.images.jobs.get(key) else {

@@ -17,8 +17,9 @@ use tokio::sync::mpsc;
 
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::{events, triggers};
+use crate::workload::triggers;
 use crate::{Context, ReconcileError, pod_reference};
+use cluster::teller;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it
@@ -33,7 +34,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let (sender, keys) = mpsc::unbounded_channel();
     let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
     let launch = Arc::new(LaunchPriority { client: context.client.clone(), pods });
-    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, launch, events::teller("Reconcile")));
+    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, launch, teller::teller("Reconcile")));
 }
 
 struct LaunchPriority {
@@ -43,6 +44,7 @@ struct LaunchPriority {
 
 impl Reconciler for LaunchPriority {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         reconcile(&self.client, &self.pods, key).await

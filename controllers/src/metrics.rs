@@ -1,12 +1,10 @@
 //! What controllers count, under the names that dashboards know (docs/behaviour/server.md#metrics).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cluster::cache_sizes::CacheSizes;
-use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-};
+use cluster::queue::QueueMetrics;
+use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::created_pods::CreatedPods;
 
@@ -22,41 +20,9 @@ pub struct Metrics {
     lease: String,
     leader: IntGauge,
     leader_status: IntGaugeVec,
-    reconciles: IntCounterVec,
-    errors: IntCounterVec,
-    panics: IntCounterVec,
-    seconds: HistogramVec,
-    workers: IntGaugeVec,
-    active: IntGaugeVec,
-    depth: IntGaugeVec,
-    adds: IntCounterVec,
-    retries: IntCounterVec,
-    waited: HistogramVec,
-    worked: HistogramVec,
-    unfinished: GaugeVec,
-    longest: GaugeVec,
+    /// What is counted of the queues.
+    pub queues: QueueMetrics,
     sidecar_set_pods: IntGaugeVec,
-}
-
-/// How a reconcile ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Result {
-    /// Nothing more to do.
-    Success,
-    /// To be looked at again later.
-    RequeueAfter,
-    /// Failed, or panicked.
-    Error,
-}
-
-impl Result {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::RequeueAfter => "requeue_after",
-            Self::Error => "error",
-        }
-    }
 }
 
 impl Metrics {
@@ -65,13 +31,6 @@ impl Metrics {
     /// # Errors
     /// The registry has metrics of these names already.
     pub fn register(registry: &Registry, lease: &str) -> prometheus::Result<Self> {
-        let controller = &["controller"];
-        let queue = &["name", "controller"];
-        // From 10 nanoseconds to 1000 seconds, as client-go has them.
-        let durations = |name: &str, help: &str| {
-            let buckets = prometheus::exponential_buckets(1e-8, 10.0, 12)?;
-            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), queue)
-        };
         let metrics = Self {
             created_pods: Arc::default(),
             caches: CacheSizes::register(registry)?,
@@ -81,52 +40,7 @@ impl Metrics {
                 Opts::new("leader_election_master_status", "1 on the replica that holds the Lease"),
                 &["name"],
             )?,
-            reconciles: IntCounterVec::new(
-                Opts::new("controller_runtime_reconcile_total", "Reconciles by result"),
-                &["controller", "result"],
-            )?,
-            errors: IntCounterVec::new(
-                Opts::new("controller_runtime_reconcile_errors_total", "Reconciles that failed"),
-                controller,
-            )?,
-            panics: IntCounterVec::new(
-                Opts::new("kutter_reconcile_panics_total", "Reconciles that a defect of ours ended"),
-                controller,
-            )?,
-            seconds: HistogramVec::new(
-                HistogramOpts::new("controller_runtime_reconcile_time_seconds", "Duration of reconciles"),
-                controller,
-            )?,
-            workers: IntGaugeVec::new(
-                Opts::new(
-                    "controller_runtime_max_concurrent_reconciles",
-                    "Reconciles that may run at a time",
-                ),
-                controller,
-            )?,
-            active: IntGaugeVec::new(
-                Opts::new("controller_runtime_active_workers", "Reconciles that run now"),
-                controller,
-            )?,
-            depth: IntGaugeVec::new(Opts::new("workqueue_depth", "Keys that wait"), queue)?,
-            adds: IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys added"), queue)?,
-            retries: IntCounterVec::new(Opts::new("workqueue_retries_total", "Keys tried again"), queue)?,
-            waited: durations(
-                "workqueue_queue_duration_seconds",
-                "How long keys waited before their reconcile",
-            )?,
-            worked: durations("workqueue_work_duration_seconds", "Duration of reconciles, by queue")?,
-            unfinished: GaugeVec::new(
-                Opts::new("workqueue_unfinished_work_seconds", "Ages of all reconciles under way together"),
-                queue,
-            )?,
-            longest: GaugeVec::new(
-                Opts::new(
-                    "workqueue_longest_running_processor_seconds",
-                    "Age of the longest reconcile under way",
-                ),
-                queue,
-            )?,
+            queues: QueueMetrics::register(registry)?,
             sidecar_set_pods: IntGaugeVec::new(
                 Opts::new(
                     "kutter_sidecarset_pods",
@@ -137,19 +51,6 @@ impl Metrics {
         };
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(metrics.leader_status.clone()))?;
-        registry.register(Box::new(metrics.reconciles.clone()))?;
-        registry.register(Box::new(metrics.errors.clone()))?;
-        registry.register(Box::new(metrics.panics.clone()))?;
-        registry.register(Box::new(metrics.seconds.clone()))?;
-        registry.register(Box::new(metrics.workers.clone()))?;
-        registry.register(Box::new(metrics.active.clone()))?;
-        registry.register(Box::new(metrics.depth.clone()))?;
-        registry.register(Box::new(metrics.adds.clone()))?;
-        registry.register(Box::new(metrics.retries.clone()))?;
-        registry.register(Box::new(metrics.waited.clone()))?;
-        registry.register(Box::new(metrics.worked.clone()))?;
-        registry.register(Box::new(metrics.unfinished.clone()))?;
-        registry.register(Box::new(metrics.longest.clone()))?;
         registry.register(Box::new(metrics.sidecar_set_pods.clone()))?;
         metrics.set_leader(false);
         Ok(metrics)
@@ -190,53 +91,5 @@ impl Metrics {
     /// Forgets all SidecarSets: another replica counts them.
     pub(crate) fn forget_sidecar_sets(&self) {
         self.sidecar_set_pods.reset();
-    }
-
-    pub(crate) fn set_workers(&self, controller: &str, workers: usize) {
-        self.workers.with_label_values(&[controller]).set(workers as i64);
-        // There from the start, at zero.
-        self.panics.with_label_values(&[controller]);
-    }
-
-    /// Counts a panic of a reconcile.
-    pub(crate) fn panicked(&self, controller: &str) {
-        self.panics.with_label_values(&[controller]).inc();
-    }
-
-    pub(crate) fn added(&self, controller: &str) {
-        self.adds.with_label_values(&[controller, controller]).inc();
-    }
-
-    pub(crate) fn retried(&self, controller: &str) {
-        self.retries.with_label_values(&[controller, controller]).inc();
-    }
-
-    pub(crate) fn taken(&self, controller: &str, waited: Duration) {
-        self.waited.with_label_values(&[controller, controller]).observe(waited.as_secs_f64());
-    }
-
-    pub(crate) fn finished(&self, controller: &str, result: Result, worked: Duration) {
-        let seconds = worked.as_secs_f64();
-        self.reconciles.with_label_values(&[controller, result.label()]).inc();
-        self.seconds.with_label_values(&[controller]).observe(seconds);
-        self.worked.with_label_values(&[controller, controller]).observe(seconds);
-        if result == Result::Error {
-            self.errors.with_label_values(&[controller]).inc();
-        }
-    }
-
-    /// Records how many keys wait, and the ages of the reconciles under way.
-    pub(crate) fn observe(&self, controller: &str, waiting: usize, ages: impl Iterator<Item = Duration>) {
-        let (mut active, mut sum, mut longest) = (0, Duration::ZERO, Duration::ZERO);
-        for age in ages {
-            active += 1;
-            sum = sum.saturating_add(age);
-            longest = longest.max(age);
-        }
-        let queue = &[controller, controller];
-        self.depth.with_label_values(queue).set(waiting as i64);
-        self.active.with_label_values(&[controller]).set(active);
-        self.unfinished.with_label_values(queue).set(sum.as_secs_f64());
-        self.longest.with_label_values(queue).set(longest.as_secs_f64());
     }
 }

@@ -18,13 +18,13 @@ use planner::workload::image_pull::is_endless;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, NODE_IMAGES, NodeGroup};
-use crate::workload::events::{self, Teller};
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "nodeimage-controller";
 /// Pause before a NodeImage is looked at again that had changed when it was to be written to.
@@ -40,7 +40,7 @@ struct Controller {
 
 /// Reconciles NodeImages. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
-    let (teller, told) = events::teller("PullImage");
+    let (teller, told) = teller::teller("PullImage");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
         images: images.clone(),
@@ -72,6 +72,7 @@ fn key(name: &str) -> Key {
 
 impl Reconciler for Controller {
     type Key = Box<str>;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         let node = self.stores.nodes.get(name).map(|(labels, standing)| Node {

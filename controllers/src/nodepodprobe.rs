@@ -27,7 +27,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::probes::{NODE_PROBES, Probes, key};
 use crate::workload::carry_out::{Carried, carry_out};
-use crate::workload::events::{self, Teller};
 use crate::workload::nodes::Nodes;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::recreate::recreate;
@@ -36,6 +35,7 @@ use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, pod_reference};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "nodepodprobe-controller";
 /// Pause before a node is looked at again of which something had changed when it was to be written to.
@@ -57,7 +57,7 @@ pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>)
 
 /// Reconciles NodePodProbes. Ends never.
 pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, (sender, names): Names) {
-    let (teller, told) = events::teller("Probe");
+    let (teller, told) = teller::teller("Probe");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
         probes: probes.clone(),
@@ -91,6 +91,7 @@ pub(crate) fn node(nodes: &Nodes, name: &str) -> Option<Node> {
 
 impl Reconciler for Controller {
     type Key = Box<str>;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         let node = node(&self.stores.nodes, name);

@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 
 use crate::workload::pods::{Pods, is_left_to_workload};
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::{events, triggers};
+use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
+use cluster::teller;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "pod-readiness-controller", workers: 3 };
 
@@ -28,7 +29,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let (sender, keys) = mpsc::unbounded_channel();
     let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
     let readiness = Arc::new(PodReadiness { client: context.client.clone(), pods });
-    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, readiness, events::teller("Reconcile")));
+    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, readiness, teller::teller("Reconcile")));
 }
 
 struct PodReadiness {
@@ -38,6 +39,7 @@ struct PodReadiness {
 
 impl Reconciler for PodReadiness {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         reconcile(&self.client, &self.pods, key).await

@@ -27,8 +27,9 @@ use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
-use crate::workload::{events, triggers};
+use crate::workload::triggers;
 use crate::{Context, ReconcileError};
+use cluster::teller;
 
 const NAME: &str = "podprobemarker-controller";
 /// Pause before a marker is looked at again of which something had changed when it was to be written to.
@@ -67,7 +68,7 @@ pub(crate) async fn run(
     let settings = QueueSettings { name: NAME, workers: context.settings.podprobemarker_workers };
     let work = async {
         probes.complete(&stores, &context.client).await;
-        queue::serve(settings, &context, keys, controller.clone(), events::teller("Mark")).await;
+        queue::serve(settings, &context, keys, controller.clone(), teller::teller("Mark")).await;
     };
     tokio::join!(
         triggers::forward(probes.markers.subscribe(), sender.clone(), |change| {
@@ -82,6 +83,7 @@ pub(crate) async fn run(
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let pods = &self.stores.pods;

@@ -26,7 +26,6 @@ use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
 use crate::workload::carry_out::carry_out;
-use crate::workload::events::{self, Teller};
 use crate::workload::finder;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
@@ -34,6 +33,7 @@ use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "podunavailablebudget-controller";
 /// Pause before a budget is looked at again that had changed when its status was to be written, or whose Pods are not
@@ -66,7 +66,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
     context.metrics.caches.count("podunavailablebudgets", KIND, &budgets, Store::len);
     let (sender, keys) = mpsc::unbounded_channel();
-    let (teller, told) = events::teller("Protect");
+    let (teller, told) = teller::teller("Protect");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
         budgets: budgets.clone(),
@@ -123,6 +123,7 @@ struct Members {
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         // Pods keep the marks of other budgets: all have to be known.

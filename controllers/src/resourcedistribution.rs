@@ -37,8 +37,9 @@ use tracing::warn;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};
-use crate::workload::{events, triggers};
+use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller;
 
 mod copies;
 mod memory;
@@ -146,7 +147,7 @@ pub async fn run(context: Context) {
             controller.secrets.synced(),
             controller.config_maps.synced(),
         );
-        queue::serve(settings, &context, names, controller.clone(), events::teller("Reconcile")).await;
+        queue::serve(settings, &context, names, controller.clone(), teller::teller("Reconcile")).await;
     };
     tokio::join!(
         follow(all(&client, DISTRIBUTIONS), Config::default(), &controller.distributions),
@@ -165,6 +166,7 @@ pub async fn run(context: Context) {
 
 impl Reconciler for Controller {
     type Key = Box<str>;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         let distribution = self.distributions.get(&key(name));

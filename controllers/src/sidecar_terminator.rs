@@ -19,12 +19,12 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::workload::carry_out::{Carried, carry_out};
-use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::recreate::recreate;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "sidecarterminator-controller";
 /// Pause before a Pod is looked at again that had changed when it was to be written to.
@@ -38,7 +38,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     let changed = triggers::forward(pods.subscribe(), sender, |change| {
         triggers::changed(change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
     });
-    let (teller, told) = events::teller("Terminate");
+    let (teller, told) = teller::teller("Terminate");
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarterminator_workers };
     let terminator = Arc::new(Terminator::new(context.client.clone(), pods, teller.clone()));
     tokio::join!(changed, queue::serve(settings, &context, keys, terminator, (teller, told)));
@@ -57,6 +57,7 @@ type Warned = (Box<str>, String);
 
 impl Reconciler for Terminator {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(pod) = self.pods.get(key).filter(|pod| sidecar_terminator::is_due(pod)) else {

@@ -40,7 +40,6 @@ use tracing::{info, warn};
 
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::course::{self, Courses, CpuTime};
-use crate::workload::events::{self, Teller};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
@@ -48,6 +47,7 @@ use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
+use cluster::teller::{self, Teller};
 
 mod account;
 mod memory;
@@ -119,7 +119,7 @@ struct Written {
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
     let namespace = &context.settings.install_namespace;
-    let (teller, told) = events::teller("Update");
+    let (teller, told) = teller::teller("Update");
     let controller = Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
     let sets = Api::<WatchedObject>::all_with(client.clone(), &SIDECAR_SETS.api_resource());
@@ -146,6 +146,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
 
 impl Reconciler for Controller {
     type Key = Box<str>;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
         let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {

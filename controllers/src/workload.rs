@@ -4,13 +4,13 @@
 //!   stores          what is watched once for all: pods, claims, controller_revisions, nodes
 //!     |- finder       the workloads behind Pods, of any kind
 //!     '- store        objects of one kind, found by name and group; triggers  the keys to reconcile
-//!   queue           which key is reconciled when; delays  keys that are due later
+//!   queue           which key is reconciled when
 //!   controller      one reconcile of a workload of any kind, by the kind's plan
 //!     |- reading      looks again at what is not known for certain
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     '- memory       what was refused, and for how long; course  how long to rest
-//!   events          Events, written beside the work; paces  how often a status is written
+//!   paces           how often a status is written
 //!   recreate        creates ContainerRecreateRequests
 //! ```
 
@@ -20,8 +20,6 @@ mod children;
 pub(crate) mod controller;
 pub mod controller_revisions;
 pub(crate) mod course;
-mod delays;
-pub mod events;
 mod executor;
 pub(crate) mod finder;
 pub(crate) mod memory;

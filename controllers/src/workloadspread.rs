@@ -31,7 +31,6 @@ use planner::workload::found::{FoundWorkload, Reference};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::workload::events::{self, Teller};
 use crate::workload::nodes::Facts;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
@@ -39,6 +38,7 @@ use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 const NAME: &str = "workloadspread-controller";
 const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -112,7 +112,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     let spreads: Arc<Store<Spread>> = Arc::default();
     context.metrics.caches.count("workloadspreads", KIND, &spreads, Store::len);
     let (sender, keys) = mpsc::unbounded_channel();
-    let (teller, told) = events::teller("Spread");
+    let (teller, told) = teller::teller("Spread");
     let controller = Arc::new(Controller {
         client: context.client.clone(),
         spreads: spreads.clone(),
@@ -149,6 +149,7 @@ pub(crate) fn is_on(context: &Context) -> bool {
 
 impl Reconciler for Controller {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(spread) = self.spreads.get(key).filter(|spread| spread.is_active()) else {

@@ -4,11 +4,34 @@
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
 //!     '-- secrets  the pull Secrets that the NodeImage names
+//!   probes       runs the probes of the NodePodProbe
+//!     |-- worker   one probe
+//!     '-- looks    what is known of the containers that are probed
+//!   own          the NodeImage and the NodePodProbe: as they are, and the writes of their status
+//!   recreate     carries out ContainerRecreateRequests
+//!   meta         tells of containers what only the runtime knows
+//!     |-- stop      stops one container; containers  those of the runtimes, as the planner knows them
+//!     '-- error     why work failed
+//!   http         one GET request, as the kubelet sends it
+//!   pods         the Pods of the node, for all that ask for them
+//!     '-- known    objects of one kind, as watches and own writes show them
 //!   metrics      what it counts
 //! ```
 //!
 //! It reads the objects of its own node alone, and what it decides is in `planner::node`. At rest nothing wakes it
 //! but the watch.
 
+mod containers;
+mod error;
+pub mod http;
 pub mod images;
+pub mod known;
+pub mod meta;
 pub mod metrics;
+mod own;
+pub mod pods;
+pub mod probes;
+pub mod recreate;
+mod stop;
+#[cfg(test)]
+mod testing;

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Counters of pulls. Cheap to clone: clones count together.
+/// Counters of pulls and stops. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     ended: IntCounterVec,
     duration: Histogram,
     running: IntGauge,
+    stops: IntCounterVec,
 }
 
 /// A pull that is going on; it leaves the gauge when it is dropped.
@@ -33,15 +34,24 @@ impl Metrics {
             duration.buckets(vec![0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0]),
         )?;
         let running = IntGauge::new("kruise_daemon_image_pulls_running", "Pulls that are going on")?;
+        let stops =
+            Opts::new("kruise_daemon_container_stops_total", "Containers that were stopped, by what for");
+        let stops = IntCounterVec::new(stops, &["by"])?;
         registry.register(Box::new(ended.clone()))?;
         registry.register(Box::new(duration.clone()))?;
         registry.register(Box::new(running.clone()))?;
-        Ok(Self { ended, duration, running })
+        registry.register(Box::new(stops.clone()))?;
+        Ok(Self { ended, duration, running, stops })
     }
 
     pub(crate) fn begin(&self) -> Running {
         self.running.inc();
         Running(self.running.clone())
+    }
+
+    /// A container was stopped, by `crr` or `meta`.
+    pub(crate) fn stopped(&self, by: &str) {
+        self.stops.with_label_values(&[by]).inc();
     }
 
     pub(crate) fn end(&self, succeeded: bool, elapsed: Duration) {

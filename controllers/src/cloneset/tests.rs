@@ -22,12 +22,12 @@ use crate::ReconcileError;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
 use crate::workload::controller::{Controller, Stored};
-use crate::workload::events::{self, Told};
 use crate::workload::memory;
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, Reconciler};
+use crate::workload::queue::{Next, Reconciler};
 use crate::workload::store::follow::Sink;
 use crate::workload::store::{Change, Kept};
+use cluster::teller::{self, Told};
 
 mod writes;
 
@@ -88,6 +88,7 @@ struct Counted(Arc<Controller<CloneSet>>, AtomicUsize);
 
 impl Reconciler for Counted {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         self.1.fetch_add(1, Ordering::SeqCst);
@@ -128,7 +129,7 @@ impl Site {
             fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
         let context = Context::fixed(client, World::new("kruise-system"));
         let metrics = context.metrics.clone();
-        let (teller, told) = events::teller("Reconcile");
+        let (teller, told) = teller::teller("Reconcile");
         let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
@@ -224,8 +225,14 @@ impl Site {
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
         let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
         let settings = QueueSettings { name: NAME, workers: 1 };
-        let (teller, _told) = events::teller("Reconcile");
-        drop(timeout(time, queue::run(settings, &self.metrics, &teller, keys, counted.clone())).await);
+        let (teller, _told) = teller::teller("Reconcile");
+        drop(
+            timeout(
+                time,
+                cluster::queue::run(settings, &self.metrics.queues, &teller, keys, counted.clone()),
+            )
+            .await,
+        );
         counted.1.load(Ordering::SeqCst)
     }
 

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::fake;
-use crate::workload::events::Told;
 use crate::workload::pods::Pods;
+use cluster::teller::Told;
 
 const JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/imagepulljobs/pull";
 const SECRETS: &str = "/api/v1/namespaces";
@@ -66,7 +66,7 @@ impl Site {
         let context = Context::fixed(client, World::new("kruise-system"));
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
-        let (teller, told) = events::teller("PullImage");
+        let (teller, told) = teller::teller("PullImage");
         let controller = Controller::new(context, Arc::new(Images::default()), stores, teller);
         let site = Self { controller, server, requests, _told: told };
         let mut job = json!({

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fake;
-use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
+use cluster::teller::Told;
 
 const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
@@ -32,7 +32,7 @@ impl Site {
         stores.pods.list_begins();
         let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
         budgets.list_begins();
-        let (teller, told) = events::teller("Protect");
+        let (teller, told) = teller::teller("Protect");
         let controller = Controller { client, budgets, stores, teller, context };
         let site = Self { controller, server, requests, told };
         site.server.put(SET, json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": pods}}));

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fake::{self, Requests};
-use crate::workload::events::Told;
 use crate::workload::store::follow::Sink;
 use cluster::events::Recorder;
+use cluster::teller::Told;
 use serde_json::json;
 
 const KILLED: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
@@ -19,7 +19,7 @@ fn open(variable: &str, code: u16) -> (Site, Requests) {
     pods.list_begins();
     see(&pods, variable, 1);
     pods.list_ends();
-    let (teller, told) = events::teller("Terminate");
+    let (teller, told) = teller::teller("Terminate");
     let recorder = Recorder::new(client.clone(), NAME, None);
     let site = Site { terminator: Terminator::new(client, Arc::new(pods), teller), told, recorder };
     (site, requests)

@@ -164,7 +164,7 @@ impl<'c> Keeper<'c> {
     pub(super) async fn run(mut self) {
         loop {
             if let Err(Panicked { message, .. }) = contained(self.round()).await {
-                self.metrics.panicked(NAME);
+                self.metrics.queues.panicked(NAME);
                 error!(panic = message, "the accounts of SidecarSets wait for the next round");
             }
             let evicting =
@@ -202,7 +202,7 @@ impl<'c> Keeper<'c> {
     /// Leaves a SidecarSet alone for long where work on it panicked: the others go on.
     fn set_aside(&mut self, name: &str, outcome: Result<(), Panicked>) {
         let Err(Panicked { message, .. }) = outcome else { return };
-        self.metrics.panicked(NAME);
+        self.metrics.queues.panicked(NAME);
         self.sets.remove(name);
         self.due.insert(name.into(), Instant::now() + FAILED.1);
         if let Some(set) = self.controller.sets.get(&key(name)) {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fake::{self, Request, Requests};
-use crate::workload::events::Told;
 use crate::workload::store::follow::Sink;
 use cluster::events::Recorder;
+use cluster::teller::Told;
 use planner::server::world::World;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,7 +102,7 @@ impl Site {
         }
         known.list_ends();
         let index = Arc::new(Index::fixed(world));
-        let (teller, told) = events::teller("Update");
+        let (teller, told) = teller::teller("Update");
         let recorder = Recorder::new(client.clone(), NAME, None);
         let stores = Arc::new(Stores::new(Arc::new(known), index.clone(), "kruise-system"));
         let controller = Controller::new(client, index, stores, teller);

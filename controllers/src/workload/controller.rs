@@ -44,7 +44,6 @@ use tracing::{debug, warn};
 use super::budgets::{Budgets, Spent};
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
-use super::events::{self, Teller};
 use super::memory::{Memory, STATUS};
 use super::nodes::Labels;
 use super::queue::{self, Next, QueueSettings, Reconciler};
@@ -54,6 +53,7 @@ use super::store::{Change, Identity, Kept, Store};
 use super::stores::Stores;
 use super::triggers;
 use crate::{Context, ReconcileError, now};
+use cluster::teller::{self, Teller};
 
 /// ImagePullJobs.
 const PULL_JOBS: Resource<'_> =
@@ -146,7 +146,7 @@ impl<'a, W: Workload> Work<'a, W> {
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
     let environment = environment(&context).await;
-    let (teller, told) = events::teller("Reconcile");
+    let (teller, told) = teller::teller("Reconcile");
     let controller = Arc::new(Controller::<W>::new(context, environment, stores.clone(), teller.clone()));
     controller.context.metrics.caches.count(settings.name, W::KIND, &controller, |all| all.workloads.len());
     let (sender, keys) = mpsc::unbounded_channel();
@@ -212,6 +212,7 @@ fn resource<W: Workload>() -> Resource<'static> {
 
 impl<W: Workload> Reconciler for Controller<W> {
     type Key = Key;
+    type Error = ReconcileError;
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let course = course(key);

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fake;
-use crate::workload::events::Told;
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::Sink;
+use cluster::teller::Told;
 
 const SPREAD: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/workloadspreads/ws";
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
@@ -50,7 +50,7 @@ impl Site {
         stores.pods.list_begins();
         let spreads: Arc<Store<Spread>> = Arc::default();
         spreads.list_begins();
-        let (teller, told) = events::teller("Spread");
+        let (teller, told) = teller::teller("Spread");
         let (discovery, unsuited) = (Discovery::default(), Mutex::default());
         let controller = Controller { client, spreads, stores, teller, context, discovery, unsuited };
         let site = Self { controller, server, requests, told };

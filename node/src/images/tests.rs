@@ -1,36 +1,21 @@
 //! The agent against a real API server and a runtime without containers.
 
-use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::kinds::nodeimage::TagStatus;
+use api::kinds::nodeimage::{NodeImage, TagStatus};
 use cluster::client::Connector;
 use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
-use cri::runtime::Calls;
 use kit::fake_runtime::{FakeRuntime, Pull};
-use kit::{shared, wait_for, wait_until};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kit::{wait_for, wait_until};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 
 use super::*;
-
-/// The API server, with the kind NodeImage.
-async fn server() -> &'static kit::ApiServer {
-    static READY: OnceCell<()> = OnceCell::const_new();
-    let server = shared().await;
-    let ready = READY.get_or_init(async || {
-        let definition = api::crds::find("apps.kruise.io", KIND).unwrap();
-        server.kubectl_with_input(["apply", "--server-side", "-f", "-"], definition.yaml).await.success();
-        let name = format!("crd/{}", definition.name());
-        server.kubectl(["wait", "--for=condition=Established", &name]).await.success();
-    });
-    ready.await;
-    server
-}
+use crate::testing::{connected, server, told};
 
 /// A node with its agent.
 struct Site {
@@ -106,28 +91,6 @@ impl Site {
         let tag = node.status.image_statuses[image].tags[0].clone();
         (node, tag)
     }
-
-    /// The notes of Events with this reason about an object.
-    async fn told(&self, kind: &str, name: &str, reason: &str) -> String {
-        let events: Api<k8s_openapi::api::events::v1::Event> =
-            Api::namespaced(server().await.client(), "default");
-        wait_for("an Event", async || {
-            let all = events.list(&ListParams::default()).await.unwrap();
-            let about = |event: &&k8s_openapi::api::events::v1::Event| {
-                let object = event.regarding.clone().unwrap_or_default();
-                object.kind.as_deref() == Some(kind)
-                    && object.name.as_deref() == Some(name)
-                    && event.reason.as_deref() == Some(reason)
-            };
-            all.items.iter().find(about).and_then(|event| event.note.clone()).ok_or(reason)
-        })
-        .await
-    }
-}
-
-async fn connected(directory: &Path) -> Runtime {
-    let detected = cri::detect(directory, None, &Calls::default()).await.unwrap();
-    detected.runtimes.into_iter().next().unwrap()
 }
 
 /// One image with one tag, whose pull goes on under these terms.
@@ -159,7 +122,7 @@ async fn an_image_is_pulled_and_everybody_is_told() {
     assert_eq!(sandbox.annotations["apps.kruise.io/pulling-image-by"], "kruise-daemon");
     assert_eq!((sandbox.annotations["a"].as_str(), sandbox.labels["c"].as_str()), ("b", "d"));
     assert_eq!((request.image.unwrap().image.as_str(), request.auth), ("busybox:1", None));
-    let note = site.told(KIND, &site.name, "PullImageSucceed").await;
+    let note = told("default", KIND, &site.name, "PullImageSucceed").await;
     assert!(note.starts_with("Image busybox:1, ecalpsedTime "), "{note}");
 }
 
@@ -187,7 +150,7 @@ async fn a_pull_that_fails_is_tried_again_and_its_owners_are_told() {
     assert_eq!((tag.phase.as_str(), tag.message.as_str()), ("Failed", message));
     assert_eq!((node.status.failed, site.runtime.pulls().len()), (Some(1), 2));
     for (kind, name) in [(KIND, site.name.as_str()), ("ImagePullJob", "job-of-nowhere")] {
-        let note = site.told(kind, name, "PullImageFailed").await;
+        let note = told("default", kind, name, "PullImageFailed").await;
         assert_eq!(note, format!("Image nowhere/app:1 {message}"));
     }
 }

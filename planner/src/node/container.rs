@@ -2,12 +2,23 @@
 //! as absent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use api::Raw;
 use jiff::Timestamp;
+
+use super::stop::{Hook, hook};
 
 const NAME: &str = "io.kubernetes.container.name";
 const HASH: &str = "io.kubernetes.container.hash";
 const RESTARTS: &str = "io.kubernetes.container.restartCount";
+const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
+const PORTS: &str = "io.kubernetes.container.ports";
+const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
+const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
+const POD_NAME: &str = "io.kubernetes.pod.name";
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// What a container does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +55,25 @@ impl RuntimeContainer {
     /// The name that the Pod gives it.
     pub fn name(&self) -> &str {
         self.labels.get(NAME).map_or("", String::as_str)
+    }
+
+    /// Namespace, name and UID of its Pod.
+    pub fn pod(&self) -> [&str; 3] {
+        [POD_NAMESPACE, POD_NAME, POD_UID].map(|label| self.labels.get(label).map_or("", String::as_str))
+    }
+
+    /// How long it has to stop, by what the kubelet knew when it made it.
+    pub fn grace(&self) -> Option<Duration> {
+        let grace = |key| self.annotations.get(key).and_then(|seconds| seconds.parse().ok());
+        grace(DELETION_GRACE).or_else(|| grace(GRACE)).map(Duration::from_secs)
+    }
+
+    /// What runs before it is stopped.
+    pub fn hook(&self) -> Option<Hook> {
+        let ports =
+            self.annotations.get(PORTS).and_then(|ports| serde_json::from_str::<Vec<Raw>>(ports).ok());
+        let handler = Raw::parse(self.annotations.get(PRE_STOP)?).ok()?;
+        hook(&handler, &ports.unwrap_or_default())
     }
 
     /// How often the kubelet has started containers of this name before.

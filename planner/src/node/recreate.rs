@@ -74,12 +74,8 @@ pub struct Turn<'r> {
     pub waiting: Vec<&'r ContainerRecreateRequest>,
 }
 
-/// Whose turn it is. `is_stale` says that a request is known to have been written since it was read: then its turn
-/// comes with what was written.
-pub fn turn<'r>(
-    requests: impl IntoIterator<Item = &'r ContainerRecreateRequest>,
-    is_stale: impl Fn(&ContainerRecreateRequest) -> bool,
-) -> Turn<'r> {
+/// Whose turn it is.
+pub fn turn<'r>(requests: impl IntoIterator<Item = &'r ContainerRecreateRequest>) -> Turn<'r> {
     let mut sorted: Vec<&ContainerRecreateRequest> =
         requests.into_iter().filter(|request| !is_over(request)).collect();
     let age = |request: &ContainerRecreateRequest| {
@@ -87,11 +83,10 @@ pub fn turn<'r>(
     };
     sorted
         .sort_by_key(|request| (weight(&request.status.phase), age(request), request.metadata.name.clone()));
-    let known = sorted.iter().take_while(|request| !is_stale(request)).count();
-    let mut known = sorted.into_iter().take(known);
+    let mut sorted = sorted.into_iter();
     Turn {
-        current: known.next(),
-        waiting: known.filter(|later| later.status.phase == Phase::Unset).collect(),
+        current: sorted.next(),
+        waiting: sorted.filter(|later| later.status.phase == Phase::Unset).collect(),
     }
 }
 

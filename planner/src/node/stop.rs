@@ -8,6 +8,10 @@ use api::Raw;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+/// How the command begins that lets a container end in its turn while its Pod ends.
+const EXIT_HOOK: [&str; 2] = ["/.kruise-exit/hook", "wait"];
+/// Its argument where the container is stopped alone.
+const ALONE: &str = "--no-wait";
 /// The shortest time that a container gets between the request to stop and being killed.
 const LEAST: Duration = Duration::from_secs(2);
 
@@ -49,14 +53,14 @@ struct Handler {
 }
 
 #[derive(Deserialize)]
-struct Exec {
+pub(super) struct Exec {
     #[serde(default)]
-    command: Vec<String>,
+    pub(super) command: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct HttpGet {
+pub(super) struct HttpGet {
     #[serde(default)]
     host: String,
     port: PortName,
@@ -70,7 +74,7 @@ struct HttpGet {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum PortName {
+pub(super) enum PortName {
     Number(u16),
     Name(String),
 }
@@ -102,7 +106,7 @@ pub fn hook(handler: &Raw, ports: &[Raw]) -> Option<Hook> {
     };
     let Handler { exec, http_get, tcp_socket, sleep } = handler?;
     if let Some(Exec { command }) = exec {
-        return Some(Hook::Exec(command));
+        return Some(Hook::Exec(alone(command)));
     }
     if let Some(get) = http_get {
         return Some(Hook::Http(http(get, ports)));
@@ -119,22 +123,35 @@ pub fn pause(annotation: &str, container: &str) -> Option<Hook> {
     pauses.get(container).map(|seconds| Hook::Sleep(Duration::from_secs(*seconds)))
 }
 
-fn http(get: HttpGet, ports: &[Raw]) -> HttpHook {
-    let named = |name: &str| {
-        let mut known = ports.iter().filter_map(|port| serde_json::from_str::<Port>(port.get()).ok());
-        known.find(|port| port.name == name).map(|port| port.container_port)
-    };
-    let port = match &get.port {
-        PortName::Number(number) => Some(*number),
-        PortName::Name(name) => name.parse().ok().or_else(|| named(name)),
-    };
+/// The command, which waits for no other container.
+fn alone(mut command: Vec<String>) -> Vec<String> {
+    if command.iter().take(EXIT_HOOK.len()).eq(&EXIT_HOOK) {
+        command.insert(EXIT_HOOK.len(), ALONE.to_owned());
+    }
+    command
+}
+
+pub(super) fn http(get: HttpGet, ports: &[Raw]) -> HttpHook {
     HttpHook {
         host: Some(get.host).filter(|host| !host.is_empty()),
-        port: port.filter(|port| *port > 0),
+        port: port(&get.port, ports),
         path: get.path,
         tls: get.scheme.eq_ignore_ascii_case("https"),
         headers: get.http_headers.into_iter().map(|header| (header.name, header.value)).collect(),
     }
+}
+
+/// The number of a port; `None` where the container has none of this name.
+pub(super) fn port(port: &PortName, ports: &[Raw]) -> Option<u16> {
+    let named = |name: &str| {
+        let mut known = ports.iter().filter_map(|port| serde_json::from_str::<Port>(port.get()).ok());
+        known.find(|port| port.name == name).map(|port| port.container_port)
+    };
+    let number = match port {
+        PortName::Number(number) => Some(*number),
+        PortName::Name(name) => name.parse().ok().or_else(|| named(name)),
+    };
+    number.filter(|number| *number > 0)
 }
 
 /// What is left for the container after its hook has taken so long, in whole seconds.
@@ -156,6 +173,9 @@ mod tests {
         let read = |text: &str| hook(&raw(text), &ports);
         let exec = Hook::Exec(vec!["sh".to_owned(), "-c".to_owned()]);
         assert_eq!(read(r#"{"exec":{"command":["sh","-c"]}}"#), Some(exec));
+        let waits = r#"{"exec":{"command":["/.kruise-exit/hook","wait","--name=a","--","sh"]}}"#;
+        let words = ["/.kruise-exit/hook", "wait", "--no-wait", "--name=a", "--", "sh"];
+        assert_eq!(read(waits), Some(Hook::Exec(words.map(str::to_owned).into())));
         assert_eq!(read(r#"{"sleep":{"seconds":3}}"#), Some(Hook::Sleep(Duration::from_secs(3))));
         for (port, found) in
             [("8080", Some(8080)), (r#""web""#, Some(8080)), (r#""other""#, None), ("0", None)]

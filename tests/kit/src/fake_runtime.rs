@@ -3,10 +3,15 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cri::messages::{
-    Image, ImageFsInfoResponse, ListImagesResponse, PullImageRequest, PullImageResponse, VersionResponse,
+    Container, ContainerState, ContainerStatus, ContainerStatusRequest, ContainerStatusResponse,
+    ExecSyncRequest, ExecSyncResponse, Image, ImageFsInfoResponse, ListContainersRequest,
+    ListContainersResponse, ListImagesResponse, PodSandboxNetworkStatus, PodSandboxStatus,
+    PodSandboxStatusResponse, PullImageRequest, PullImageResponse, StopContainerRequest,
+    StopContainerResponse, VersionResponse,
 };
 use futures::stream;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -17,6 +22,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// How a pull goes.
@@ -31,6 +37,16 @@ pub enum Pull {
 }
 
 type Script = Arc<dyn Fn(&PullImageRequest) -> Pull + Send + Sync>;
+type Exec = Arc<dyn Fn(&ExecSyncRequest) -> ExecSyncResponse + Send + Sync>;
+
+/// What was asked of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To run this command.
+    Exec(String, Vec<String>),
+    /// To stop, and to be killed after so many seconds.
+    Stop(String, i64),
+}
 
 /// A runtime at a socket.
 pub struct FakeRuntime {
@@ -45,6 +61,13 @@ struct State {
     pulls: Vec<PullImageRequest>,
     open: usize,
     most_open: usize,
+    containers: Vec<(Container, i64)>,
+    exec: Exec,
+    /// Containers whose end takes until the test lets them go.
+    held: watch::Sender<Vec<String>>,
+    /// Why no container can be stopped.
+    unstoppable: Option<String>,
+    asked: Vec<Asked>,
 }
 
 /// A pull that goes on, until it is answered or cancelled.
@@ -62,8 +85,18 @@ impl FakeRuntime {
         directory: &Path,
         script: impl Fn(&PullImageRequest) -> Pull + Send + Sync + 'static,
     ) -> Self {
-        let state =
-            State { script: Arc::new(script), images: Vec::new(), pulls: Vec::new(), open: 0, most_open: 0 };
+        let state = State {
+            script: Arc::new(script),
+            images: Vec::new(),
+            pulls: Vec::new(),
+            open: 0,
+            most_open: 0,
+            containers: Vec::new(),
+            exec: Arc::new(|_| ExecSyncResponse::default()),
+            held: watch::Sender::default(),
+            unstoppable: None,
+            asked: Vec::new(),
+        };
         let socket = directory.join("containerd.sock");
         let mut runtime = Self { socket, state: Arc::new(Mutex::new(state)), serving: None };
         runtime.listen();
@@ -108,6 +141,55 @@ impl FakeRuntime {
         self.state.lock().unwrap().images.push(image(tag, id));
     }
 
+    /// Runs a container of a Pod: `number` counts the containers of this name. Its ID is made of both.
+    pub fn run_container(&self, pod: [&str; 3], name: &str, number: u32, annotations: &[(&str, &str)]) {
+        let keys = ["namespace", "name", "uid"].map(|key| format!("io.kubernetes.pod.{key}"));
+        let labels = keys.into_iter().zip(pod.map(str::to_owned));
+        let labels = labels.chain([("io.kubernetes.container.name".to_owned(), name.to_owned())]);
+        let number_text = number.to_string();
+        let counted = [("io.kubernetes.container.restartCount", number_text.as_str())];
+        let annotations = annotations.iter().chain(&counted);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let now = i64::try_from(now).unwrap();
+        let container = Container {
+            id: format!("{name}-{number}-of-{}", pod[2]),
+            pod_sandbox_id: pod[2].to_owned(),
+            state: ContainerState::Running.into(),
+            created_at: now,
+            labels: labels.collect(),
+            annotations: annotations.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        };
+        self.state.lock().unwrap().containers.push((container, now));
+    }
+
+    /// From now on commands in containers end so.
+    pub fn answer_commands(
+        &self,
+        exec: impl Fn(&ExecSyncRequest) -> ExecSyncResponse + Send + Sync + 'static,
+    ) {
+        self.state.lock().unwrap().exec = Arc::new(exec);
+    }
+
+    /// Lets the end of this container take until [`Self::let_go`].
+    pub fn hold(&self, id: &str) {
+        self.state.lock().unwrap().held.send_modify(|held| held.push(id.to_owned()));
+    }
+
+    /// Lets containers end that were held.
+    pub fn let_go(&self) {
+        self.state.lock().unwrap().held.send_modify(Vec::clear);
+    }
+
+    /// Lets no container stop, for this reason.
+    pub fn refuse_stops(&self, reason: &str) {
+        self.state.lock().unwrap().unstoppable = Some(reason.to_owned());
+    }
+
+    /// What was asked of containers.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
     /// All pulls that were asked for.
     pub fn pulls(&self) -> Vec<PullImageRequest> {
         self.state.lock().unwrap().pulls.clone()
@@ -149,8 +231,59 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Result<
             runtime_version: "v2.0.0".to_owned(),
             runtime_api_version: "v1".to_owned(),
         }),
+        "/runtime.v1.RuntimeService/ListContainers" => {
+            let filter = ListContainersRequest::decode(message).unwrap().filter.unwrap_or_default();
+            let fits = |container: &Container| {
+                let mut labels = filter.label_selector.iter();
+                (filter.id.is_empty() || filter.id == container.id)
+                    && labels.all(|(key, value)| container.labels.get(key) == Some(value))
+            };
+            let known = state.lock().unwrap();
+            let containers = known.containers.iter().map(|(container, _)| container);
+            answered(&ListContainersResponse {
+                containers: containers.filter(|c| fits(c)).cloned().collect(),
+            })
+        }
+        "/runtime.v1.RuntimeService/ContainerStatus" => {
+            let id = ContainerStatusRequest::decode(message).unwrap().container_id;
+            let known = state.lock().unwrap();
+            let started = known.containers.iter().find(|(container, _)| container.id == id);
+            let status = started.map(|(_, started)| ContainerStatus { started_at: *started });
+            answered(&ContainerStatusResponse { status })
+        }
+        "/runtime.v1.RuntimeService/ExecSync" => {
+            let request = ExecSyncRequest::decode(message).unwrap();
+            let mut known = state.lock().unwrap();
+            known.asked.push(Asked::Exec(request.container_id.clone(), request.cmd.clone()));
+            answered(&(known.exec)(&request))
+        }
+        "/runtime.v1.RuntimeService/PodSandboxStatus" => {
+            let network = Some(PodSandboxNetworkStatus { ip: "127.0.0.1".to_owned() });
+            answered(&PodSandboxStatusResponse { status: Some(PodSandboxStatus { network }) })
+        }
+        "/runtime.v1.RuntimeService/StopContainer" => {
+            stop(&state, StopContainerRequest::decode(message).unwrap()).await
+        }
         other => refused(&format!("unknown method {other}")),
     })
+}
+
+async fn stop(state: &Mutex<State>, request: StopContainerRequest) -> Response<Body> {
+    let id = request.container_id;
+    let mut held = {
+        let mut known = state.lock().unwrap();
+        known.asked.push(Asked::Stop(id.clone(), request.timeout));
+        known.held.subscribe()
+    };
+    held.wait_for(|held| !held.contains(&id)).await.unwrap();
+    let mut known = state.lock().unwrap();
+    if let Some(reason) = &known.unstoppable {
+        return refused(reason);
+    }
+    for (container, _) in known.containers.iter_mut().filter(|(container, _)| container.id == id) {
+        container.state = ContainerState::Exited.into();
+    }
+    answered(&StopContainerResponse {})
 }
 
 async fn pull(state: Arc<Mutex<State>>, request: PullImageRequest) -> Response<Body> {

@@ -12,7 +12,7 @@ use tokio_util::time::{DelayQueue, delay_queue};
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Keys, and when they are due.
-pub(crate) struct Delays<K> {
+pub struct Delays<K> {
     queue: DelayQueue<K>,
     places: BTreeMap<K, delay_queue::Key>,
 }
@@ -24,12 +24,13 @@ impl<K> Default for Delays<K> {
 }
 
 impl<K: Clone + Ord> Delays<K> {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no key is due, now or later.
+    pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// Makes `key` due after `pause`, whenever it was due before.
-    pub(crate) fn put(&mut self, key: K, pause: Duration) {
+    pub fn put(&mut self, key: K, pause: Duration) {
         let pause = pause.min(LONGEST);
         match self.places.get(&key) {
             Some(place) => self.queue.reset(place, pause),
@@ -38,7 +39,7 @@ impl<K: Clone + Ord> Delays<K> {
     }
 
     /// Makes `key` due after `pause` at the latest.
-    pub(crate) fn put_no_later(&mut self, key: K, pause: Duration) {
+    pub fn put_no_later(&mut self, key: K, pause: Duration) {
         let pause = pause.min(LONGEST);
         let known = self.places.get(&key).map(|place| self.queue.deadline(place));
         if known.is_none_or(|known| Instant::now() + pause < known) {
@@ -47,14 +48,14 @@ impl<K: Clone + Ord> Delays<K> {
     }
 
     /// Forgets when `key` is due.
-    pub(crate) fn remove(&mut self, key: &K) {
+    pub fn remove(&mut self, key: &K) {
         if let Some(place) = self.places.remove(key) {
             self.queue.remove(&place);
         }
     }
 
     /// The next key, once it is due; `None` at once where no key is.
-    pub(crate) async fn next(&mut self) -> Option<K> {
+    pub async fn next(&mut self) -> Option<K> {
         let key = poll_fn(|context| self.queue.poll_expired(context)).await?.into_inner();
         self.places.remove(&key);
         Some(key)

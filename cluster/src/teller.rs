@@ -1,9 +1,10 @@
 //! Events about objects: written one after another, beside the work that they tell of.
 
-use cluster::events::{Recorder, Severity};
 use k8s_openapi::api::core::v1::ObjectReference;
 use planner::workload::event::Event;
 use tokio::sync::mpsc;
+
+use crate::events::{Recorder, Severity};
 
 /// Events that may wait to be written. More are dropped: they tell of what can be seen.
 const WAITING: usize = 4096;
