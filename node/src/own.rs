@@ -121,8 +121,7 @@ impl<S: DeserializeOwned, T: DeserializeOwned> Own<S, T> {
         self.unwritten = None;
         let path = self.resource.all().name(&object.metadata.name).subresource("status");
         let client = self.client.clone();
-        self.writing
-            .push(Box::pin(async move { patch(&client, &path, PatchKind::Merge, patch_text).await }));
+        self.writing.push(Box::pin(async move { patch(&client, &path, PatchKind::Merge, patch_text).await }));
     }
 
     fn see(&mut self, event: watcher::Result<Event<WatchedObject>>) {
@@ -152,8 +151,7 @@ impl<S: DeserializeOwned, T: DeserializeOwned> Own<S, T> {
     /// write.
     fn learn(&mut self, json: &str, certain: bool) {
         match serde_json::from_str::<Object<S, T>>(json) {
-            Ok(object)
-                if !certain && self.object.as_ref().is_some_and(|known| is_older(&object, known)) => {}
+            Ok(object) if !certain && self.object.as_ref().is_some_and(|known| is_older(&object, known)) => {}
             Ok(object) => self.object = Some(object),
             Err(error) => warn!(kind = self.kind, %error, "an object is not understood and passed over"),
         }

@@ -4,7 +4,11 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
+<<<<<<< HEAD
 //!   probes    which probes run, and what the status of the NodePodProbe says
+=======
+//!   server    where the server is that gives out pull Secrets
+>>>>>>> rights
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
@@ -18,5 +22,6 @@ pub mod meta;
 pub mod probes;
 pub mod pull;
 pub mod recreate;
+pub mod server;
 pub mod stop;
 pub mod tasks;

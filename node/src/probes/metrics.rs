@@ -24,7 +24,10 @@ impl Metrics {
     /// # Errors
     /// The registry has metrics of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let runs = Opts::new("kruise_daemon_probe_total", "Runs of probes, by what they check and what came of them");
+        let runs = Opts::new(
+            "kruise_daemon_probe_total",
+            "Runs of probes, by what they check and what came of them",
+        );
         let runs = IntCounterVec::new(runs, &["handler", "result"])?;
         let workers = IntGauge::new("kruise_daemon_probe_workers", "Probes that are run from time to time")?;
         registry.register(Box::new(runs.clone()))?;

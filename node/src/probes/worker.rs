@@ -76,7 +76,8 @@ pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>) {
 async fn run(tools: &Tools, work: &Work) -> Option<Finding> {
     let Work { namespace, pod, name, .. } = work;
     let looked = tools.looks.at(&work.uid, &work.container).await;
-    let looked = looked.inspect_err(|error| debug!(%error, "the container runtime does not tell of containers"));
+    let looked =
+        looked.inspect_err(|error| debug!(%error, "the container runtime does not tell of containers"));
     let container = looked.ok()??;
     let outcome = match work.without_run(&container, Timestamp::now()) {
         Some(outcome) => outcome,

@@ -68,7 +68,7 @@ fn values_of_the_agent_reach_it() {
         assert!(holds(&container["args"], argument), "{argument}: {container:#}");
     }
     assert_eq!(container["ports"][0]["containerPort"], 10333);
-    assert!(holds(&container["env"], &json!({"name": "A", "value": "b"})), "{container:#}");
+    assert!(holds(&container["env"], json!({"name": "A", "value": "b"})), "{container:#}");
     assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
 }
@@ -96,7 +96,7 @@ fn the_agent_writes_nothing_without_a_policy_over_it_and_reads_no_secret() {
                 let covered = &policy["spec"]["matchConstraints"]["resourceRules"][0];
                 covered["apiGroups"] == rule["apiGroups"]
                     && holds(&covered["resources"], whole)
-                    && (resource == whole || holds(&covered["resources"], &part))
+                    && (resource == whole || holds(&covered["resources"], part.as_str()))
             };
             assert_eq!(policies.iter().filter(covers).count(), 1, "{resource}");
         }
