@@ -4,11 +4,8 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
-<<<<<<< HEAD
-//!   probes    which probes run, and what the status of the NodePodProbe says
-=======
 //!   server    where the server is that gives out pull Secrets
->>>>>>> rights
+//!   probes    which probes run, and what the status of the NodePodProbe says
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
