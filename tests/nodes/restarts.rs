@@ -108,7 +108,8 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     }
 
     yard.ask("both", "web", &["first", "second"], json!({"orderedRecreate": true})).await;
-    yard.ask("later", "web", &["first"], json!({})).await;
+    // Without force a container that has restarted meanwhile would do.
+    yard.ask("later", "web", &["first"], json!({"forceRecreate": true})).await;
     yard.ask("deaf", "deaf", &["main"], json!({"terminationGracePeriodSeconds": 1})).await;
     yard.ask("leaving", "leaving", &["main"], json!({})).await;
 
@@ -208,10 +209,11 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
 
     // Beside it a Pod of nobody, of which nothing is told, and a change by hand.
     yard.create(running(pod("bare"), "main", "sleep infinity")).await;
-    let bare = yard.ready("bare").await;
+    yard.ready("bare").await;
     site.kubectl(&format!("label pod {name} shown=three --overwrite -n {}", yard.namespace)).await.success();
     yard.ask("probe", "bare", &["main"], json!({"terminationGracePeriodSeconds": 1})).await;
     yard.succeeded("probe").await;
+    let bare = yard.get("pod bare").await;
     assert!(bare["metadata"]["annotations"][META].is_null(), "{bare:#}");
     assert_eq!(restarts(&newest(1).await, "main"), 1, "a label by hand restarts nothing");
     site.kubectl(&format!("delete cloneset web -n {}", yard.namespace)).await.success();
