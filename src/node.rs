@@ -53,6 +53,9 @@ pub(crate) struct NodeArguments {
     /// The most images that are pulled at a time; 0 and less: no limit
     #[arg(long, default_value = "-1", allow_hyphen_values = true)]
     max_workers_for_pull_image: i64,
+    /// File of the token with which the server is asked for pull Secrets
+    #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kutter/token")]
+    token_file: PathBuf,
     /// Feature gates: A=true,B=false
     #[arg(long, default_value = "", value_delimiter = ',', action = clap::ArgAction::Append)]
     feature_gates: Vec<String>,
@@ -156,6 +159,7 @@ impl Agent {
         let synced = Arc::new(AtomicBool::new(false));
         tasks.spawn(images::run(Images {
             client: self.client("imagepuller")?,
+            token: arguments.token_file.clone(),
             node: self.node.clone(),
             runtime: self.first_runtime()?,
             most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use api::features::Feature;
 use axum::Router;
 use cluster::client::Connector;
 use cluster::events::Recorder;
 use cluster::requests::Requests;
 use cluster::reservation::Reservations;
 use cluster::{Lookup, feed};
+use kube::Client;
 use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::kinds::workloadspread::places::Places;
 use planner::server::world::World;
@@ -31,7 +33,7 @@ use tracing::{error, info, warn};
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
 use webhooks::server::{ConnectionLimits, Drained, Server, bind};
-use webhooks::{Admission, Metrics, ProtectionLog, Refusals};
+use webhooks::{Admission, Metrics, ProtectionLog, PullSecrets, Refusals};
 
 use crate::arguments::ServeArguments;
 use heartbeat::Heartbeat;
@@ -109,7 +111,7 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         ))),
         clock: settings::clock(),
     });
-    let mut server = serve_webhooks(settings, state, &certificates, &metrics)?;
+    let mut server = serve_webhooks(settings, state, client.clone(), &certificates, &metrics)?;
     let readiness = Readiness::new(index.clone(), &certificates);
     let heartbeats = [
         Heartbeat::start("admission", admission.handle()),
@@ -165,12 +167,17 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
 fn serve_webhooks(
     settings: &Settings,
     state: Arc<Admission>,
+    client: Client,
     certificates: &certs::Certificates,
     metrics: &Metrics,
 ) -> anyhow::Result<Server> {
     let listener = bind(settings.webhook_port)
         .with_context(|| format!("port {} can't be used", settings.webhook_port))?;
-    let router = router(state, Limits::default());
+    let mut router = router(state, Limits::default());
+    if settings.gates.enabled(Feature::KruiseDaemon) {
+        let namespace = settings.controllers.config_namespace.clone();
+        router = router.with_pull_secrets(PullSecrets::new(client, &settings.install_namespace, namespace));
+    }
     let resolver = certificates.resolver.clone();
     Server::start(listener, resolver, router, ConnectionLimits::default(), metrics)
         .context("the webhook server can't start")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Dependencies between the crates go one way:
 # src -> webhooks, controllers, certs, node -> cluster -> planner -> api, and node -> cri. Crates on one floor don't know each other.
-# Inside a crate modules form no circle, and the floors of the planner go one way too: see tests/kit/src/bin/arrows.
+# Inside a crate modules form no circle, and the floors of the planner go one way too: see tests/arrows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,6 +28,6 @@ for room in "${!allowed[@]}"; do
     esac
   done
 done
-cargo run --offline --quiet -p kutter-kit --bin arrows -- planner webhooks controllers cluster certs node node/cri || failed=1
+cargo run --offline --quiet -p kutter-arrows -- planner webhooks controllers cluster certs node node/cri || failed=1
 [[ $failed == 0 ]] && echo "the rooms know only those below them"
 exit $failed

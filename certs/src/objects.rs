@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::events::about;
-use cluster::resource::{DEFINITIONS, Path, Resource};
+use cluster::resource::{DEFINITIONS, Path, webhook_configurations};
 use cluster::{ApiError, ErrorReason, Retry};
 use futures::future::try_join_all;
 use http::{Request, header};
@@ -16,8 +16,6 @@ use planner::server::registration::{
 use planner::text::json_patch::Patch;
 use thiserror::Error;
 use tracing::debug;
-
-const CONFIGURATION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Why an object can't be read or written.
 #[derive(Debug, Error)]
@@ -201,11 +199,11 @@ impl Objects {
 }
 
 fn configurations(kind: ConfigurationKind) -> Path {
-    Resource::new(CONFIGURATION_VERSION, kind.plural(), kind.kind()).all()
+    webhook_configurations(kind).all()
 }
 
 pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> ObjectReference {
-    about(CONFIGURATION_VERSION, kind.kind(), kind.name(), uid)
+    about(webhook_configurations(kind).api_version, kind.kind(), kind.name(), uid)
 }
 
 pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {

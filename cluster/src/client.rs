@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
 use kube::{Client, Config};
 use thiserror::Error;
 
@@ -32,6 +34,15 @@ pub enum ConnectError {
         #[source]
         source: kube::config::KubeconfigError,
     },
+    /// A server of the cluster can't be called.
+    #[error("server {url} can't be called: {source}")]
+    Peer {
+        /// Its address.
+        url: String,
+        /// What is wrong.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
     /// Neither in a cluster nor a kubeconfig.
     #[error("no cluster found: neither a service account nor a kubeconfig is usable: {0}")]
     Infer(#[source] kube::config::InferConfigError),
@@ -50,6 +61,62 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     let wrap = |source| ConnectError::Kubeconfig { path: path.display().to_string(), source };
     let file = Kubeconfig::read_from(path).map_err(wrap)?;
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(wrap)
+}
+
+/// A server of the cluster that answers like the API server to those that show a token of their account.
+#[derive(Debug)]
+pub struct Peer<'a> {
+    /// `https://host:port`.
+    pub url: String,
+    /// The name in its certificate, where that is not the host.
+    pub name: Option<String>,
+    /// The certificates by which it is known: PEM in base64.
+    pub authority: String,
+    /// The file of the token.
+    pub token: &'a Path,
+}
+
+impl Peer<'_> {
+    /// The configuration of clients of this server. No proxy lies between servers of a cluster.
+    ///
+    /// # Errors
+    /// The address is none, or the certificates can't be read.
+    pub async fn configuration(self) -> Result<Config, ConnectError> {
+        let Self { url, name, authority, token } = self;
+        let cluster = Cluster {
+            server: Some(url.clone()),
+            certificate_authority_data: Some(authority),
+            tls_server_name: name,
+            ..Cluster::default()
+        };
+        let user = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
+        let context =
+            Context { cluster: "peer".to_owned(), user: Some("agent".to_owned()), ..Context::default() };
+        let named = Kubeconfig {
+            clusters: vec![NamedCluster {
+                name: "peer".to_owned(),
+                cluster: Some(cluster),
+                ..NamedCluster::default()
+            }],
+            auth_infos: vec![NamedAuthInfo {
+                name: "agent".to_owned(),
+                auth_info: Some(user),
+                ..NamedAuthInfo::default()
+            }],
+            contexts: vec![NamedContext {
+                name: "peer".to_owned(),
+                context: Some(context),
+                ..NamedContext::default()
+            }],
+            current_context: Some("peer".to_owned()),
+            ..Kubeconfig::default()
+        };
+        let wrap = |source| ConnectError::Peer { url, source };
+        let configuration = Config::from_custom_kubeconfig(named, &KubeConfigOptions::default()).await;
+        let mut configuration = configuration.map_err(wrap)?;
+        configuration.proxy_url = None;
+        Ok(configuration)
+    }
 }
 
 /// A client that names itself `user_agent` (docs/behaviour/server.md#environment), with its worker on the

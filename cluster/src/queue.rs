@@ -160,16 +160,17 @@ pub async fn run<R: Reconciler>(
                         teller.tell_panic(object, settings.name, message);
                     }
                 }
-                let failed = |retry, pauses, message| Failed { retry, pauses, message };
-                let outcome = outcome.map_or_else(
-                    |panic| {
-                        let message = format!("a defect of the controller: {}", panic.message);
-                        Err(failed(Retry::WhenHealthy, PAUSES, message))
-                    },
-                    |outcome| {
-                        outcome.map_err(|error| failed(error.retry(), error.pauses(), error.to_string()))
-                    },
-                );
+                let outcome = match outcome {
+                    Ok(Ok(next)) => Ok(next),
+                    Ok(Err(error)) => {
+                        let (retry, pauses) = (error.retry(), error.pauses());
+                        Err(Failed { retry, pauses, message: error.to_string() })
+                    }
+                    Err(Panicked { message, .. }) => {
+                        let message = format!("a defect of the controller: {message}");
+                        Err(Failed { retry: Retry::WhenHealthy, pauses: PAUSES, message })
+                    }
+                };
                 let result = queue.settle(settings, metrics, key, outcome);
                 metrics.finished(settings.name, result, since.elapsed());
             }

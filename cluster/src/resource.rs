@@ -11,6 +11,7 @@ use std::ops::Deref;
 
 use kube::core::{ApiResource, GroupVersionKind};
 use planner::kinds::resourcedistribution::resource::ResourceKind;
+use planner::server::registration::ConfigurationKind;
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,8 +48,23 @@ pub const BUDGETS: Resource<'_> = {
     use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
     Resource::new(API_VERSION, PLURAL, KIND)
 };
+/// NodeImages.
+pub const NODE_IMAGES: Resource<'_> = {
+    use api::kinds::nodeimage::{API_VERSION, KIND, PLURAL};
+    Resource::new(API_VERSION, PLURAL, KIND)
+};
+/// Services.
+pub const SERVICES: Resource<'_> = Resource::new("v1", "services", "Service");
+/// TokenReviews.
+pub const TOKEN_REVIEWS: Resource<'_> =
+    Resource::new("authentication.k8s.io/v1", "tokenreviews", "TokenReview");
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
+
+/// The webhook configurations of this kind.
+pub fn webhook_configurations(kind: ConfigurationKind) -> Resource<'static> {
+    Resource::new("admissionregistration.k8s.io/v1", kind.plural(), kind.kind())
+}
 
 /// What ResourceDistributions distribute.
 pub fn distributed(kind: ResourceKind) -> Resource<'static> {

@@ -21,7 +21,7 @@ use api::kinds::imagepulljob::{API_VERSION, KIND};
 use api::kinds::nodeimage::{NodeImage, PullSecret};
 use cluster::Retry;
 use cluster::events::about_in;
-use cluster::resource::{Path, Resource, SECRETS};
+use cluster::resource::{NODE_IMAGES, Path, Resource, SECRETS};
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind, deletion};
 use futures::future::join_all;
@@ -38,7 +38,7 @@ use planner::workload::event::Event;
 use planner::workload::update_order::UpdateOrder;
 use tokio::sync::mpsc;
 
-use crate::images::{Images, JobGroup, NODE_IMAGES, NodeGroup, PULL_JOBS};
+use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
 use crate::workload::course::{Courses, CpuTime};
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};

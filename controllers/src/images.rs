@@ -12,7 +12,7 @@ use std::sync::Arc;
 use api::kinds::imagepulljob;
 use api::kinds::nodeimage::{self, NodeImage};
 use cluster::client::metadata_only;
-use cluster::resource::{Resource, SECRETS};
+use cluster::resource::{NODE_IMAGES, Resource, SECRETS};
 use cluster::watched::WatchedObject;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
@@ -25,8 +25,6 @@ use crate::metrics::Metrics;
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Identity, Kept, Store};
 
-pub(crate) const NODE_IMAGES: Resource<'_> =
-    Resource::new(nodeimage::API_VERSION, nodeimage::PLURAL, nodeimage::KIND);
 pub(crate) const PULL_JOBS: Resource<'_> =
     Resource::new(imagepulljob::API_VERSION, imagepulljob::PLURAL, imagepulljob::KIND);
 

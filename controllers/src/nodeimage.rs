@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::kinds::nodeimage::{API_VERSION, KIND, NodeImage, PullSecret};
 use api::kinds::shared;
 use cluster::events::about;
+use cluster::resource::NODE_IMAGES;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion};
 use cluster::{ErrorReason, Retry};
@@ -17,7 +18,7 @@ use planner::kinds::nodeimage::plan::{Node, Owner, Plan, Step, plan};
 use planner::workload::image_pull::is_endless;
 use tokio::sync::mpsc;
 
-use crate::images::{Images, NODE_IMAGES, NodeGroup};
+use crate::images::{Images, NodeGroup};
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Kept};

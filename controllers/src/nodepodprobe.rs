@@ -129,7 +129,9 @@ impl Controller {
         if markers.is_empty() && !has_liveness {
             return Vec::new();
         }
-        if !trigger::of_pod(old, new, &markers) && !(has_liveness && trigger::of_containers(old, new)) {
+        let concerned =
+            trigger::of_pod(old, new, &markers) || has_liveness && trigger::of_containers(old, new);
+        if !concerned {
             return Vec::new();
         }
         let nodes: BTreeSet<&str> = states.iter().map(|pod| &*pod.spec.node_name).collect();

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use api::kinds::nodeimage::{API_VERSION, KIND, PLURAL, Spec, Status};
+use api::kinds::nodeimage::{API_VERSION, KIND, Spec, Status};
 use cluster::events::{Recorder, Severity, about, about_in};
-use cluster::resource::Resource;
+use cluster::resource::NODE_IMAGES;
 use cri::Runtime;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -24,11 +25,11 @@ use secrets::Secrets;
 use worker::{Told, Tools, Work, serve};
 
 mod secrets;
+mod server;
 #[cfg(test)]
 mod tests;
 mod worker;
 
-const NODE_IMAGES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// So many words of workers, and Events, may wait.
 const WAITING: usize = 256;
 
@@ -36,6 +37,8 @@ const WAITING: usize = 256;
 pub struct Images {
     /// A client that names itself as the puller of images.
     pub client: Client,
+    /// The file of the token with which the agent asks for pull Secrets.
+    pub token: PathBuf,
     /// The node.
     pub node: String,
     /// The runtime that has the images.
@@ -63,11 +66,11 @@ struct Agent {
 
 /// Serves the NodeImage of a node until the task is dropped.
 pub async fn run(images: Images) {
-    let Images { client, node, runtime, most, metrics, synced } = images;
+    let Images { client, token, node, runtime, most, metrics, synced } = images;
     let own = Own::new(client.clone(), (NODE_IMAGES, KIND), &node, synced);
     let (tell, mut told) = mpsc::channel(WAITING);
     let (notices, tellable) = mpsc::channel(WAITING);
-    let secrets = Secrets::new(client.clone());
+    let secrets = Secrets::new(client.clone(), token);
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
     let mut agent = Agent {

@@ -30,9 +30,8 @@ pub(crate) async fn server() -> &'static kit::ApiServer {
         for kind in [nodeimage::KIND, nodepodprobe::KIND, containerrecreaterequest::KIND] {
             let definition = api::crds::find("apps.kruise.io", kind).unwrap();
             server.kubectl_with_input(["apply", "--server-side", "-f", "-"], definition.yaml).await.success();
-            let name = format!("crd/{}", definition.name());
-            server.kubectl(["wait", "--for=condition=Established", &name]).await.success();
         }
+        server.wait_established().await;
     });
     ready.await;
     server

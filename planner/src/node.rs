@@ -4,6 +4,7 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
+//!   server    where the server is that gives out pull Secrets
 //!   probes    which probes run, and what the status of the NodePodProbe says
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
@@ -18,5 +19,6 @@ pub mod meta;
 pub mod probes;
 pub mod pull;
 pub mod recreate;
+pub mod server;
 pub mod stop;
 pub mod tasks;

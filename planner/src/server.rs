@@ -8,6 +8,7 @@
 //!   registration, silence    the webhook entries, and whether anybody calls them
 //!   rotation                 certificates: when they are made anew
 //!   election                 who leads among the replicas
+//!   pull_secrets             which pull Secrets the agent of a node gets
 //! ```
 //!
 //! What needs several kinds at once belongs here, and so does what concerns the product itself rather than
@@ -16,6 +17,7 @@
 pub mod election;
 pub mod pod_review;
 pub mod pod_validation;
+pub mod pull_secrets;
 pub mod registration;
 pub mod rotation;
 pub mod silence;

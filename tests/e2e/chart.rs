@@ -1,5 +1,6 @@
 //! What the chart renders, with the real Helm and no cluster.
 
+mod daemon;
 mod installation;
 
 use std::process::Command;
@@ -11,9 +12,11 @@ use crate::product;
 const CASCADING: &str =
     "featureGates=ResourcesDeletionProtection=true\\,DeletionProtectionForCRDCascadingGate=true";
 const EXTERNAL: &str = "featureGates=EnableExternalCerts=true";
+const NO_DAEMON: &str = "featureGates=KruiseDaemon=false";
 /// Values with which the claims below must hold.
-const COMBINATIONS: [&[&str]; 7] = [
+const COMBINATIONS: [&[&str]; 8] = [
     &[],
+    &[NO_DAEMON],
     &[CASCADING],
     &[EXTERNAL, "externalCerts.annotations.issuer=mine"],
     &["installation.namespace=elsewhere", "installation.createNamespace=false"],
@@ -55,8 +58,11 @@ fn manager(objects: &[Value]) -> &Value {
     &one(objects, "Deployment")["spec"]["template"]["spec"]
 }
 
-fn holds(list: &Value, word: &str) -> bool {
-    list.as_array().is_some_and(|list| list.iter().any(|item| item == word))
+fn holds<T>(list: &Value, item: T) -> bool
+where
+    Value: PartialEq<T>,
+{
+    list.as_array().is_some_and(|list| list.iter().any(|one| *one == item))
 }
 
 #[test]
@@ -72,7 +78,11 @@ fn no_webhook_entry_is_in_the_chart() {
 
 #[test]
 fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
-    for (values, level) in [(&[][..], "restricted"), (&["manager.hostNetwork=true"], "privileged")] {
+    for (values, level) in [
+        (&[][..], "privileged"),
+        (&[NO_DAEMON], "restricted"),
+        (&[NO_DAEMON, "manager.hostNetwork=true"], "privileged"),
+    ] {
         let objects = render(values);
         let mut namespaces = of_kind(&objects, "Namespace").into_iter();
         let ours = namespaces.find(|namespace| namespace["metadata"]["name"] == "kruise-system").unwrap();

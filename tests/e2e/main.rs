@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod agent_rights;
 mod certificates;
 mod chart;
 mod chronicle;

@@ -219,7 +219,7 @@ spec: {selector: {matchLabels: {app: web}}, maxUnavailable: 1}
 apiVersion: apps.kruise.io/v1alpha1
 kind: PodProbeMarker
 metadata: {name: game}
-spec: {selector: {matchLabels: {app: web}}, probes: [{name: idle, containerName: main, podConditionType: a/b, probe: {}}]}
+spec: {selector: {matchLabels: {app: web}}, probes: [{name: idle, containerName: main, podConditionType: a/b, probe: {tcpSocket: {port: 80}}}]}
 ";
     std::fs::write(&file, manifests).unwrap();
     let gates = "EnablePodProbeMarkerOnServerless=true";

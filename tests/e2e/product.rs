@@ -100,7 +100,7 @@ impl Drop for Watchdog {
 pub async fn install(server: &ApiServer) {
     let crds = run(&["crds"]).await.success();
     server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &crds).await.success();
-    server.kubectl(["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.success();
+    server.wait_established().await;
     let namespace = format!(
         "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}, labels: {{control-plane: openkruise}}}}\n"
     );

@@ -449,6 +449,11 @@ pub async fn direct(port: u16, authority: &str) -> Client {
 
 /// [`direct`], where the certificate has to be for `name`.
 pub async fn direct_as(port: u16, authority: &str, name: &str) -> Client {
+    direct_with(port, authority, name, &json!({})).await
+}
+
+/// [`direct_as`], by whoever has this proof.
+pub async fn direct_with(port: u16, authority: &str, name: &str, user: &Value) -> Client {
     kit::install_crypto_provider();
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "current-context": "webhook",
@@ -456,7 +461,7 @@ pub async fn direct_as(port: u16, authority: &str, name: &str) -> Client {
             "server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": authority,
             "tls-server-name": name,
         }}],
-        "users": [{"name": "nobody", "user": {}}],
+        "users": [{"name": "nobody", "user": user}],
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "nobody"}}],
     }))
     .unwrap();

@@ -7,7 +7,8 @@
 //!          |    `- endpoint   the table of all webhooks
 //!          |         `- kinds      one file per kind: pod, pod_validation, sidecarset, cloneset, protection (deletes, ten kinds)
 //!          |              `- admission  gates, index, metrics: what all of them use
-//!          `- convert    /convert
+//!          |- convert    /convert
+//!          `- pull_secrets  what agents of nodes ask for
 //!   probes     health, readiness and metrics over plain HTTP
 //! ```
 //!
@@ -29,6 +30,7 @@ pub mod endpoint;
 pub mod metrics;
 pub mod probes;
 pub mod protection_log;
+pub mod pull_secrets;
 pub mod review;
 pub mod router;
 pub mod server;
@@ -45,4 +47,5 @@ pub use deadline::Deadline;
 pub use endpoint::{Endpoint, paths};
 pub use metrics::Metrics;
 pub use protection_log::ProtectionLog;
+pub use pull_secrets::PullSecrets;
 pub use refusals::Refusals;

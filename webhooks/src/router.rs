@@ -26,6 +26,7 @@ use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
 use crate::leftover;
 use crate::metrics::PathMetrics;
+use crate::pull_secrets::PullSecrets;
 use crate::review::Reply;
 use crate::server::Serve;
 
@@ -78,6 +79,8 @@ impl Default for Limits {
 #[derive(Clone)]
 pub struct Router {
     shared: Arc<Shared>,
+    /// What agents of nodes ask for, where they are answered.
+    pull_secrets: Option<Arc<PullSecrets>>,
     /// Who calls.
     peer: IpAddr,
 }
@@ -126,7 +129,7 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
         admission,
         limits,
     });
-    Router { shared, peer: Ipv6Addr::UNSPECIFIED.into() }
+    Router { shared, pull_secrets: None, peer: Ipv6Addr::UNSPECIFIED.into() }
 }
 
 impl fmt::Debug for Router {
@@ -136,6 +139,12 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
+    /// Answers agents of nodes too.
+    #[must_use]
+    pub fn with_pull_secrets(self, pull_secrets: PullSecrets) -> Self {
+        Self { pull_secrets: Some(Arc::new(pull_secrets)), ..self }
+    }
+
     /// Answers a call, whatever its method.
     pub async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
     where
@@ -147,7 +156,16 @@ impl Router {
         let mut response = match self.shared.routes.iter().find(|route| route.path == path) {
             Some(route) => self.shared.answer(route, self.peer, &head, &mut body).await,
             None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
-            None => plain(StatusCode::NOT_FOUND, ""),
+            None => {
+                let answer = match &self.pull_secrets {
+                    Some(secrets) => Box::pin(secrets.answer(&head)).await,
+                    None => None,
+                };
+                answer.map_or_else(
+                    || plain(StatusCode::NOT_FOUND, ""),
+                    |(status, body)| json(status, body.into_bytes()),
+                )
+            }
         };
         if !body.is_end_stream()
             && let Some(connection) = Box::pin(leftover::discard(body, &head)).await

@@ -35,3 +35,15 @@ include "kutter.gate" (list . "Gate" "AllAlpha"). */}}
 {{- if and (has (trim $gate._0) $names) (has (lower (trim (default "" $gate._1))) (list "1" "t" "true")) }}on{{ end }}
 {{- end }}
 {{- end }}
+
+{{/* Not empty where the agent of the nodes is installed: its gate is on unless it is switched off. */}}
+{{- define "kutter.daemon" -}}
+{{- $off := "" }}
+{{- range splitList "," .Values.featureGates }}
+{{- $gate := splitn "=" 2 . }}
+{{- if and (has (trim $gate._0) (list "KruiseDaemon" "AllBeta")) (has (lower (trim (default "" $gate._1))) (list "0" "f" "false")) }}
+{{- $off = "off" }}
+{{- end }}
+{{- end }}
+{{- if or (not $off) (include "kutter.gate" (list . "KruiseDaemon")) }}on{{ end }}
+{{- end }}

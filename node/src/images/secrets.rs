@@ -1,8 +1,9 @@
-//! The pull Secrets that the NodeImage names, read one by one and kept for some minutes
-//! (docs/behaviour/node-agent.md#pull-secrets).
+//! The pull Secrets that the NodeImage names, read one by one from the server and kept for some minutes
+//! (docs/behaviour/node-agent.md#pull-secrets). The agent itself may read no Secret.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use planner::node::keyring::{Keyring, SecretError, may_exist};
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::server::connect;
+
 /// How long a Secret is kept at least; chance adds up to as much, so that nodes do not ask at the same time.
 const KEPT: Duration = Duration::from_secs(300);
 
@@ -24,6 +27,7 @@ type Name = (String, String);
 #[derive(Clone)]
 pub(crate) struct Secrets {
     client: Client,
+    token: Arc<Path>,
     known: Arc<Mutex<HashMap<Name, Known>>>,
 }
 
@@ -35,18 +39,20 @@ struct Known {
 }
 
 impl Secrets {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, known: Arc::default() }
+    /// Asks the API server where the server is, and the server with the token of this file.
+    pub(crate) fn new(client: Client, token: PathBuf) -> Self {
+        Self { client, token: token.into(), known: Arc::default() }
     }
 
-    /// The credentials of all these Secrets. One that can't be read from the API server is passed over.
+    /// The credentials of all these Secrets. One that can't be read is passed over.
     ///
     /// # Errors
     /// One is there and holds no credentials that can be understood.
     pub(crate) async fn keyring(&self, secrets: &[PullSecret]) -> Result<Keyring, String> {
         let mut all = Keyring::default();
+        let mut server = None;
         for secret in secrets {
-            match self.read(secret).await {
+            match self.read(secret, &mut server).await {
                 Some(Ok(keyring)) => all.add(&keyring),
                 Some(Err(error)) => {
                     let PullSecret { namespace, name, .. } = secret;
@@ -66,7 +72,12 @@ impl Secrets {
         }
     }
 
-    async fn read(&self, secret: &PullSecret) -> Option<Result<Arc<Keyring>, SecretError>> {
+    /// The credentials of a Secret; `server` is where it is read, once it is known.
+    async fn read(
+        &self,
+        secret: &PullSecret,
+        server: &mut Option<Result<Client, String>>,
+    ) -> Option<Result<Arc<Keyring>, SecretError>> {
         let now = Instant::now();
         {
             let mut known = self.known();
@@ -80,9 +91,17 @@ impl Secrets {
             warn!(namespace, name, "a pull Secret can't have this name and is passed over");
             return None;
         }
-        // What a cache of the API server knows is good enough, and cheap.
-        let path = SECRETS.namespaced(namespace).name(name).query("resourceVersion=0");
-        let keyring = match get(&self.client, &path).await {
+        if server.is_none() {
+            *server = Some(connect(&self.client, &self.token).await);
+        }
+        let server = match server.as_ref()? {
+            Ok(server) => server,
+            Err(reason) => {
+                warn!(namespace, name, reason, "a pull Secret can't be read and is passed over");
+                return None;
+            }
+        };
+        let keyring = match get(server, &SECRETS.namespaced(namespace).name(name)).await {
             Ok(Some(json)) => Keyring::of_secret(&json).map(Arc::new),
             Ok(None) => {
                 warn!(namespace, name, "a pull Secret does not exist and is passed over");

@@ -1,8 +1,11 @@
 //! The agent against a real API server and a runtime without containers.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::kinds::nodeimage::{NodeImage, TagStatus};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use cluster::client::Connector;
 use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
@@ -17,6 +20,33 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::testing::{connected, server, told};
+
+/// Registers the API server itself as the server: it has Secrets under the same paths.
+async fn serve_secrets() {
+    let server = server().await;
+    let authority = std::fs::read(server.directory().unwrap().join("certificates/apiserver.crt")).unwrap();
+    let entry = json!({
+        "name": "secrets.example.com", "failurePolicy": "Ignore", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": format!("{}none", server.config().cluster_url), "caBundle": STANDARD.encode(authority)},
+        "rules": [{"operations": ["CREATE"], "apiGroups": ["none.example.com"], "apiVersions": ["v1"],
+            "resources": ["nones"]}],
+    });
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "kruise-validating-webhook-configuration"}, "webhooks": [entry],
+    });
+    kit::objects::create(&server.client(), configuration).await.unwrap();
+}
+
+/// The file of a token that the API server takes.
+fn token(server: &kit::ApiServer, directory: &Path) -> PathBuf {
+    let kubeconfig = server.kubeconfig();
+    let kubeconfig: Value = serde_json::from_slice(&std::fs::read(kubeconfig).unwrap()).unwrap();
+    let file = directory.join("token");
+    std::fs::write(&file, kubeconfig["users"][0]["user"]["token"].as_str().unwrap()).unwrap();
+    file
+}
 
 /// A node with its agent.
 struct Site {
@@ -52,6 +82,7 @@ impl Site {
         let mut agent = JoinSet::new();
         agent.spawn(run(Images {
             client,
+            token: token(server, directory.path()),
             node: name.clone(),
             runtime: connected(directory.path(), &Calls::default()).await,
             most: most.and_then(NonZeroUsize::new),
@@ -214,6 +245,7 @@ async fn credentials_are_tried_in_order_and_read_again_where_they_are_not_believ
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
             "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths.to_string()}})
     };
+    serve_secrets().await;
     let client = server().await.client();
     kit::objects::create(&client, secret("pull-old", "old")).await.unwrap();
     kit::objects::create(&client, secret("pull-wrong", "wrong")).await.unwrap();

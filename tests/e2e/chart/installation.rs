@@ -36,8 +36,7 @@ impl Installation {
         let words =
             ["upgrade", "--install", "kutter", CHART, "--namespace=default", "--take-ownership", GATES];
         self.server.helm(words.iter().chain(values)).await.success();
-        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=120s"];
-        self.server.kubectl(established).await.success();
+        self.server.wait_established().await;
     }
 
     /// Starts a replica and waits until all is registered.

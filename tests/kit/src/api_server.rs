@@ -284,6 +284,16 @@ impl ApiServer {
         self.run("kubectl", arguments, input).await
     }
 
+    /// Waits until all kinds that CRDs define can be used. kubectl alone fails on a CRD that has no condition yet.
+    pub async fn wait_established(&self) {
+        let words = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=10s"];
+        wait_for("the CRDs to be established", async || {
+            let output = self.kubectl(words).await;
+            if output.status.success() { Ok(()) } else { Err(output.stderr) }
+        })
+        .await;
+    }
+
     /// Runs the real helm as an administrator.
     pub async fn helm<I, S>(&self, arguments: I) -> Output
     where

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cri::messages::{
@@ -149,8 +148,7 @@ impl FakeRuntime {
         let number_text = number.to_string();
         let counted = [("io.kubernetes.container.restartCount", number_text.as_str())];
         let annotations = annotations.iter().chain(&counted);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let now = i64::try_from(now).unwrap();
+        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap();
         let container = Container {
             id: format!("{name}-{number}-of-{}", pod[2]),
             pod_sandbox_id: pod[2].to_owned(),

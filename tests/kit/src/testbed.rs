@@ -70,7 +70,7 @@ struct ImageArguments {
     #[arg(long, default_value = "/manager")]
     path: String,
     /// A symbolic link to it; may be repeated.
-    #[arg(long = "link", value_name = "PATH", default_value = "/kutter")]
+    #[arg(long = "link", value_name = "PATH", default_values = ["/kutter", "/kruise-daemon"])]
     links: Vec<String>,
     /// Who runs it.
     #[arg(long, default_value = "65534:65534")]

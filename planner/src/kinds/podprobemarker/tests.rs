@@ -30,6 +30,9 @@ fn exec(name: &str) -> Value {
     json!({"name": name, "containerName": "main", "probe": {"exec": {"command": ["check"]}}})
 }
 
+/// A change of a Pod.
+type Change = fn(&mut Value);
+
 /// A running Pod of node `n` with label `app=web`, changed by `change`.
 fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<ObservedPod> {
     let mut object = json!({

@@ -73,7 +73,7 @@ fn scenario_4_the_agent_is_told_numbers_of_ports() {
 
 #[test]
 fn pods_that_are_not_probed_have_no_entry() {
-    let changes: [(&str, fn(&mut Value)); 6] = [
+    let changes: [(&str, Change); 6] = [
         ("other labels", |pod| pod["metadata"]["labels"] = json!({"app": "db"})),
         ("another namespace", |pod| pod["metadata"]["namespace"] = json!("mall")),
         ("not initialized", |pod| pod["status"]["conditions"] = json!([])),

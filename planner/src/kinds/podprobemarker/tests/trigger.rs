@@ -4,7 +4,7 @@ use crate::kinds::podprobemarker::trigger::{concerns, markers_of, of_containers,
 #[test]
 fn what_probes_depend_on_wakes_and_nothing_else_does() {
     let (web, markers) = (pod("web", |_| {}), [marker("game", json!([exec("idle")]))]);
-    let changes: [(fn(&mut Value), bool); 7] = [
+    let changes: [(Change, bool); 7] = [
         (|pod| pod["metadata"]["labels"]["app"] = json!("db"), true),
         (|pod| pod["status"]["podIP"] = json!("10.0.0.8"), true),
         (|pod| pod["status"]["conditions"] = json!([]), true),

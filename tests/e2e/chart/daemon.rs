@@ -1,0 +1,111 @@
+//! The agent of the nodes in the chart (docs/behaviour/node-agent.md#installation, docs/behaviour/node-agent.md#rights).
+
+use serde_json::{Value, json};
+
+use super::{NO_DAEMON, holds, of_kind, one, render};
+
+fn agent(objects: &[Value]) -> &Value {
+    &one(objects, "DaemonSet")["spec"]["template"]["spec"]
+}
+
+#[test]
+fn the_agent_is_installed_unless_its_gate_is_off() {
+    for off in [NO_DAEMON, "featureGates=A=true\\, KruiseDaemon=F", "featureGates=AllBeta=false"] {
+        let text = serde_json::to_string(&render(&[off])).unwrap();
+        // The namespace of pull Secrets belongs to another gate.
+        assert!(!text.replace("kruise-daemon-config", "").contains("kruise-daemon"), "{off}");
+    }
+    for on in ["featureGates=", "featureGates=KruiseDaemon=true\\,AllBeta=false"] {
+        assert_eq!(of_kind(&render(&[on]), "DaemonSet").len(), 1, "{on}");
+    }
+}
+
+#[test]
+fn the_agent_runs_on_every_node_with_what_it_needs_and_no_more() {
+    let objects = render(&[]);
+    let set = one(&objects, "DaemonSet");
+    assert_eq!(set["spec"]["selector"]["matchLabels"], json!({"control-plane": "daemon"}));
+    assert_eq!(set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], "10%");
+    let pod = agent(&objects);
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
+    assert_eq!((&pod["hostNetwork"], &pod["serviceAccountName"]), (&json!(true), &json!("kruise-daemon")));
+    let container = &pod["containers"][0];
+    assert_eq!(container["command"], json!(["/kruise-daemon"]));
+    assert_eq!(container["env"][0]["name"], "NODE_NAME");
+    let context = &container["securityContext"];
+    assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(
+        (&context["allowPrivilegeEscalation"], &context["readOnlyRootFilesystem"]),
+        (&json!(false), &json!(true))
+    );
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
+    let paths: Vec<&Value> =
+        pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["hostPath"]["path"]).collect();
+    assert_eq!(paths, [&json!("/var/run"), &Value::Null]);
+}
+
+#[test]
+fn values_of_the_agent_reach_it() {
+    let objects = render(&[
+        "daemon.port=10333",
+        "daemon.socketLocation=/run/k3s",
+        "daemon.socketFile=containerd/containerd.sock",
+        "daemon.log.level=5",
+        "daemon.nodeSelector.pool=a",
+        "daemon.extraEnvs[0].name=A",
+        "daemon.extraEnvs[0].value=b",
+        "daemon.extraArguments={--max-workers-for-pull-image=2}",
+    ]);
+    let pod = agent(&objects);
+    let container = &pod["containers"][0];
+    for argument in [
+        "--addr=:10333",
+        "--socket-file=containerd/containerd.sock",
+        "--v=5",
+        "--max-workers-for-pull-image=2",
+    ] {
+        assert!(holds(&container["args"], argument), "{argument}: {container:#}");
+    }
+    assert_eq!(container["ports"][0]["containerPort"], 10333);
+    assert!(holds(&container["env"], json!({"name": "A", "value": "b"})), "{container:#}");
+    assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
+    assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
+}
+
+#[test]
+fn the_agent_writes_nothing_without_a_policy_over_it_and_reads_no_secret() {
+    let objects = render(&[]);
+    let policies = of_kind(&objects, "ValidatingAdmissionPolicy");
+    let roles = of_kind(&objects, "ClusterRole").into_iter().chain(of_kind(&objects, "Role"));
+    let rules: Vec<&Value> = roles
+        .filter(|role| role["metadata"]["name"] == "kruise-daemon-role")
+        .flat_map(|role| role["rules"].as_array().unwrap())
+        .collect();
+    for rule in &rules {
+        assert!(!holds(&rule["resources"], "secrets"), "{rule:#}");
+        let reads = ["get", "list", "watch"];
+        if rule["verbs"].as_array().unwrap().iter().all(|verb| reads.contains(&verb.as_str().unwrap())) {
+            continue;
+        }
+        for resource in rule["resources"].as_array().unwrap() {
+            let (whole, _) =
+                resource.as_str().unwrap().split_once('/').unwrap_or((resource.as_str().unwrap(), ""));
+            let part = format!("{whole}/*");
+            let covers = |policy: &&&Value| {
+                let covered = &policy["spec"]["matchConstraints"]["resourceRules"][0];
+                covered["apiGroups"] == rule["apiGroups"]
+                    && holds(&covered["resources"], whole)
+                    && (resource == whole || holds(&covered["resources"], part.as_str()))
+            };
+            assert_eq!(policies.iter().filter(covers).count(), 1, "{resource}");
+        }
+    }
+    let bindings = of_kind(&objects, "ValidatingAdmissionPolicyBinding");
+    for policy in policies {
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let binds = |binding: &&&Value| binding["spec"]["policyName"] == policy["metadata"]["name"];
+        let binding = bindings.iter().find(binds).unwrap();
+        assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+    }
+}
