@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-budget fuzz
+.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-budget bench-node fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -38,7 +38,7 @@ image: ## The container image as an OCI layout in target/image
 	cargo build --release
 	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter
 
-bench: bench-admission bench-sidecarset bench-cloneset bench-budget ## All benches
+bench: bench-admission bench-sidecarset bench-cloneset bench-budget bench-node ## All benches
 	cargo bench -p kutter-planner
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
@@ -54,6 +54,9 @@ bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake node
 	./benches/admission.sh --only unbudgeted
 	./benches/controllers.sh budget
 	./benches/controllers.sh spread
+
+bench-node: ## Cost of the agent of a node, and of handing images to 1,000 fake nodes; prints figures in the same form
+	./benches/controllers.sh node
 
 fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks

@@ -22,6 +22,7 @@ use node::images::{self, Images};
 use node::meta::{self, Meta};
 use node::metrics::Metrics;
 use node::pods::{self, Pods};
+use node::probes::{self, Probing};
 use node::recreate::{self, Recreate};
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{Registry, TextEncoder};
@@ -115,6 +116,7 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
         node,
         runtimes,
         metrics: Metrics::register(&registry)?,
+        probes: probes::Metrics::register(&registry)?,
         queues: QueueMetrics::register(&registry)?,
     };
     let (mut tasks, checks) = agent.start(arguments, &gates)?;
@@ -137,6 +139,7 @@ struct Agent {
     node: String,
     runtimes: Arc<[Runtime]>,
     metrics: Metrics,
+    probes: probes::Metrics,
     queues: QueueMetrics,
 }
 
@@ -158,7 +161,7 @@ impl Agent {
             client: self.client("imagepuller")?,
             token: arguments.token_file.clone(),
             node: self.node.clone(),
-            runtime: self.runtimes.first().context("no container runtime is left")?.clone(),
+            runtime: self.first_runtime()?,
             most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
             metrics: self.metrics.clone(),
             synced: synced.clone(),
@@ -175,10 +178,21 @@ impl Agent {
         if gates.enabled(Feature::DaemonWatchingPod) {
             self.start_with_pods(gates, &mut tasks)?;
         }
-        let checks: Checks = vec![
+        let mut checks: Checks = vec![
             ("nodeImageInformerSynced", Box::new(move || synced.load(Ordering::Relaxed))),
             ("crrInformerSynced", Box::new(move || requests.is_synced())),
         ];
+        if gates.enabled(Feature::PodProbeMarkerGate) {
+            let synced = Arc::new(AtomicBool::new(false));
+            tasks.spawn(probes::run(Probing {
+                client: self.client("podprobe")?,
+                node: self.node.clone(),
+                runtime: self.first_runtime()?,
+                metrics: self.probes.clone(),
+                synced: synced.clone(),
+            }));
+            checks.push(("nodePodProbeInformerSynced", Box::new(move || synced.load(Ordering::Relaxed))));
+        }
         Ok((tasks, checks))
     }
 
@@ -197,6 +211,11 @@ impl Agent {
         }));
         tasks.spawn(async move { pods::watch(client, &node, &pods).await });
         Ok(())
+    }
+
+    /// The runtime of images and probes.
+    fn first_runtime(&self) -> anyhow::Result<Runtime> {
+        self.runtimes.first().cloned().context("no container runtime is left")
     }
 
     /// A client that names itself as a part of the agent.

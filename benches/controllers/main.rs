@@ -1,4 +1,4 @@
-//! `bench-controllers`: what the controllers cost on one core, with Pods on fake nodes. CPU time and memory
+//! `bench-controllers`: what the controllers, and the agents of nodes, cost on one core, with Pods on fake nodes. CPU time and memory
 //! are those of the program's process; its calls are read from the audit log of the API server.
 //!
 //! Whatever goes wrong panics: a bench that could not measure has no result.
@@ -12,6 +12,7 @@
 
 mod budget;
 mod cloneset;
+mod node;
 mod program;
 mod sidecarset;
 mod spread;
@@ -46,6 +47,8 @@ enum Controller {
     Budget,
     /// Pods are placed by a WorkloadSpread
     Spread,
+    /// The agent of a node rests beside Pods, and images are handed out
+    Node,
 }
 
 fn main() {
@@ -60,6 +63,7 @@ fn main() {
             Controller::Cloneset => cloneset::measure(&stand, &sizes(&[500, 1_000, 5_000])).await,
             Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
             Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
+            Controller::Node => node::measure(&stand, &sizes(&[100, 250])).await,
         }
     });
 }

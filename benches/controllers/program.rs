@@ -31,29 +31,53 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path) -> Self {
+    /// The server, with further arguments.
+    pub(crate) fn start(kutter: &Path, port: u16, kubeconfig: &Path, log: &Path, further: &[&str]) -> Self {
         let (health, metrics) = (kit::api_server::free_port(), kit::api_server::free_port());
         let folder = log.with_extension("files");
         fs::create_dir_all(&folder).expect("a folder can be made");
-        let output = File::create(log).expect("the log opens");
-        // So that it ends with us, in whatever way we do.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", &core()]).arg(kutter).arg("serve");
-        let child = command
+        let mut command = pinned(kutter);
+        command
+            .arg("serve")
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--health-probe-addr=:{health}"))
             .arg(format!("--metrics-addr=:{metrics}"))
             .arg("--drain-duration=0s")
             .arg(format!("--protection-log-path={}", folder.display()))
-            .envs(benches::ENVIRONMENT)
+            .args(further)
             .env("WEBHOOK_PORT", port.to_string())
-            .env("WEBHOOK_CERT_DIR", folder.join("certificates"))
+            .env("WEBHOOK_CERT_DIR", folder.join("certificates"));
+        Self::spawn(command, metrics, log)
+    }
+
+    /// The agent of a node whose runtime has its socket in the directory `sockets`.
+    pub(crate) fn agent(kutter: &Path, node: &str, sockets: &Path, kubeconfig: &Path, log: &Path) -> Self {
+        let metrics = kit::api_server::free_port();
+        let mut command = pinned(kutter);
+        command
+            .arg("node")
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--socket-directory={}", sockets.display()))
+            .arg(format!("--addr=127.0.0.1:{metrics}"))
+            .env("NODE_NAME", node);
+        Self::spawn(command, metrics, log)
+    }
+
+    fn spawn(mut command: Command, metrics: u16, log: &Path) -> Self {
+        let output = File::create(log).expect("the log opens");
+        let child = command
+            .envs(benches::ENVIRONMENT)
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a file"))
             .stderr(output)
             .spawn()
             .expect("setpriv and taskset (util-linux) are installed");
         Self { child, metrics }
+    }
+
+    /// Waits until it shows its metrics.
+    pub(crate) async fn wait_answering(&self) {
+        wait_within(PATIENCE, "the program to answer", async || self.read_metrics().await.map(drop)).await;
     }
 
     /// Waits until it leads.
@@ -105,6 +129,13 @@ impl Program {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
+    /// How often its first thread has gone to rest so far, which is how often it was woken.
+    pub(crate) fn rests(&self) -> u64 {
+        let status = self.read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.expect("the process runs").trim().parse().expect("a number")
+    }
+
     fn read(&self, file: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("the process runs")
     }
@@ -122,6 +153,13 @@ impl Drop for Program {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// A command that runs the program on one core, and ends with us, in whatever way we do.
+fn pinned(kutter: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", &core()]).arg(kutter);
+    command
 }
 
 /// The first core that we may use.

@@ -36,11 +36,26 @@ impl Stand {
 
     /// The program, leading and with its caches filled.
     pub(crate) async fn program(&self, name: &str) -> Program {
+        self.program_with(name, &[]).await
+    }
+
+    /// [`program`](Self::program) with further arguments.
+    pub(crate) async fn program_with(&self, name: &str, further: &[&str]) -> Program {
         let log = self.directory.path().join(format!("{name}.log"));
-        let program = Program::start(&self.kutter, self.audited.port, self.server().kubeconfig(), &log);
+        let server = self.server().kubeconfig();
+        let program = Program::start(&self.kutter, self.audited.port, server, &log, further);
         program.wait_leading().await;
         program.wait_quiet().await;
         program
+    }
+
+    /// The agent of a node whose runtime has its socket in the directory `sockets`.
+    pub(crate) async fn agent(&self, node: &str, sockets: &Path) -> Program {
+        let log = self.directory.path().join(format!("{node}.log"));
+        let agent = Program::agent(&self.kutter, node, sockets, self.server().kubeconfig(), &log);
+        agent.wait_answering().await;
+        agent.wait_quiet().await;
+        agent
     }
 
     async fn wait_registered(&self) {
@@ -84,6 +99,11 @@ impl Stand {
     /// What the controllers asked so far: an audit event for each call.
     pub(crate) fn calls(&self) -> Vec<Value> {
         self.audited.calls("kruise-manager/controllers")
+    }
+
+    /// What the agents of nodes asked so far.
+    pub(crate) fn calls_of_agents(&self) -> Vec<Value> {
+        self.audited.calls("kruise-daemon")
     }
 
     /// What admission asked so far.

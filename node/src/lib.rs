@@ -4,6 +4,10 @@
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
 //!     '-- secrets  the pull Secrets that the NodeImage names
+//!   probes       runs the probes of the NodePodProbe
+//!     |-- worker   one probe
+//!     '-- looks    what is known of the containers that are probed
+//!   own          the NodeImage and the NodePodProbe: as they are, and the writes of their status
 //!   recreate     carries out ContainerRecreateRequests
 //!   meta         tells of containers what only the runtime knows
 //!     |-- stop      stops one container; containers  those of the runtimes, as the planner knows them
@@ -24,7 +28,9 @@ pub mod images;
 pub mod known;
 pub mod meta;
 pub mod metrics;
+mod own;
 pub mod pods;
+pub mod probes;
 pub mod recreate;
 mod stop;
 #[cfg(test)]

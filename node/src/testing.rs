@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use api::kinds::{containerrecreaterequest, nodeimage, nodepodprobe};
 use cluster::client::Connector;
 use cluster::queue::QueueMetrics;
 use cluster::requests::Requests;
@@ -26,7 +27,7 @@ pub(crate) async fn server() -> &'static kit::ApiServer {
     static READY: OnceCell<()> = OnceCell::const_new();
     let server = shared().await;
     let ready = READY.get_or_init(async || {
-        for kind in [api::kinds::nodeimage::KIND, api::kinds::containerrecreaterequest::KIND] {
+        for kind in [nodeimage::KIND, nodepodprobe::KIND, containerrecreaterequest::KIND] {
             let definition = api::crds::find("apps.kruise.io", kind).unwrap();
             server.kubectl_with_input(["apply", "--server-side", "-f", "-"], definition.yaml).await.success();
         }

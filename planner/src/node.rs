@@ -5,6 +5,7 @@
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
 //!   server    where the server is that gives out pull Secrets
+//!   probes    which probes run, and what the status of the NodePodProbe says
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
@@ -15,6 +16,7 @@
 pub mod container;
 pub mod keyring;
 pub mod meta;
+pub mod probes;
 pub mod pull;
 pub mod recreate;
 pub mod server;

@@ -21,8 +21,11 @@ mod site;
 mod only_as_root {
     mod cloneset;
     mod drain;
+    mod images;
+    mod launch;
     mod life;
     mod replicas;
+    mod restarts;
     mod rights;
     mod sidecarset;
     mod spread;

@@ -208,9 +208,9 @@ async fn a_native_sidecar_runs_beside_the_main_container() {
     fleet.close().await;
 }
 
-/// Scenario 27 of docs/behaviour/sidecarset.md, up to the request to the node.
+/// Scenario 27 of docs/behaviour/sidecarset.md, as the agent of the node carries it out.
 #[tokio::test]
-async fn a_finished_job_asks_for_the_end_of_its_sidecar() {
+async fn a_finished_job_ends_with_its_sidecar() {
     let Some(site) = Site::installed().await else { return };
     let fleet = Fleet::open(&site, "job", |set| {
         sleeping(set, "busybox:1.36")
@@ -242,6 +242,8 @@ async fn a_finished_job_asks_for_the_end_of_its_sidecar() {
     assert_eq!(container["name"], "side");
     // Admission has taken over which container it is.
     assert_eq!(container["statusContext"]["restartCount"], 0);
+    let words = format!("wait job/once -n {} --for=condition=Complete --timeout=90s", fleet.namespace);
+    site.kubectl(&words).await.success();
     site.kubectl(&format!("delete job once -n {}", fleet.namespace)).await.success();
     fleet.close().await;
 }

@@ -94,6 +94,11 @@ impl Site {
         self.wait_registered().await;
     }
 
+    /// The cluster.
+    pub fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
     /// The control plane.
     pub fn server(&self) -> &'static ApiServer {
         self.cluster.server()
@@ -151,6 +156,20 @@ impl Site {
         let list = self.get(&format!("pods -n {namespace} -l control-plane=controller-manager")).await;
         let all = list["items"].as_array().unwrap().iter();
         all.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).cloned().collect()
+    }
+
+    /// The Pod of the agent on a node.
+    pub async fn agent(&self, node: &str) -> Value {
+        wait_for("the agent", async || {
+            let words = format!(
+                "pods -n {NAMESPACE} -l control-plane=daemon --field-selector=spec.nodeName={node},status.phase=Running"
+            );
+            let list = self.get(&words).await;
+            let mut agents = list["items"].as_array().unwrap().iter();
+            let agent = agents.find(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+            agent.cloned().ok_or(list.clone())
+        })
+        .await
     }
 
     /// A namespace in which Pods with label `tier: web` get a sidecar, once admission knows it.

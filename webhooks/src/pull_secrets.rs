@@ -87,21 +87,23 @@ impl PullSecrets {
             return Err(Refusal::Absent);
         }
         let _turn = self.turns.acquire().await.map_err(|_| Refusal::Busy)?;
-        let review = create(&self.client, &TOKEN_REVIEWS.all(), token_review(token)).await.map_err(busy)?;
+        let review = create(&self.client, &TOKEN_REVIEWS.all(), token_review(token))
+            .await
+            .map_err(|error| busy(&error))?;
         let node = node_of_agent(&review, &self.account).ok_or(Refusal::Unknown)?;
-        let image = get(&self.client, &NODE_IMAGES.all().name(&node)).await.map_err(busy)?;
+        let image = get(&self.client, &NODE_IMAGES.all().name(&node)).await.map_err(|error| busy(&error))?;
         if !image.is_some_and(|image| is_named(&image, &self.namespace, name)) {
             warn!(node, name, "an agent asks for a Secret that its NodeImage does not name");
             return Err(Refusal::NotNamed);
         }
         get(&self.client, &SECRETS.namespaced(&self.namespace).name(name))
             .await
-            .map_err(busy)?
+            .map_err(|error| busy(&error))?
             .ok_or(Refusal::Absent)
     }
 }
 
-fn busy(error: ApiError) -> Refusal {
+fn busy(error: &ApiError) -> Refusal {
     warn!(request = error.request(), %error, "an agent gets no pull Secret");
     Refusal::Busy
 }

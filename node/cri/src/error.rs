@@ -42,6 +42,11 @@ impl CriError {
         matches!(self, Self::Unreachable(_))
     }
 
+    /// Whether there was no answer, or no end of a command, in its time.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Refused { code: Code::DeadlineExceeded, .. })
+    }
+
     /// Whether the registry wants to know who asks, or does not believe it. Runtimes tell it in words only.
     pub fn is_authentication(&self) -> bool {
         const WORDS: [&str; 5] =

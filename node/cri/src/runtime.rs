@@ -146,6 +146,14 @@ impl Runtime {
             .await
     }
 
+    /// The containers of the node, all that were not removed yet.
+    ///
+    /// # Errors
+    /// The runtime does not answer, or with an error.
+    pub async fn containers(&self) -> Result<Vec<Container>, CriError> {
+        self.list_containers(ContainerFilter::default()).await
+    }
+
     /// The container of this ID; `None` where there is none.
     ///
     /// # Errors

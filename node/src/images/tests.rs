@@ -1,8 +1,9 @@
 //! The agent against a real API server and a runtime without containers.
 
-use std::sync::atomic::AtomicUsize;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::kinds::nodeimage::TagStatus;
+use api::kinds::nodeimage::{NodeImage, TagStatus};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster::client::Connector;
@@ -10,6 +11,7 @@ use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{wait_for, wait_until};
+use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};

@@ -53,14 +53,14 @@ struct Handler {
 }
 
 #[derive(Deserialize)]
-struct Exec {
+pub(super) struct Exec {
     #[serde(default)]
-    command: Vec<String>,
+    pub(super) command: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct HttpGet {
+pub(super) struct HttpGet {
     #[serde(default)]
     host: String,
     port: PortName,
@@ -74,7 +74,7 @@ struct HttpGet {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum PortName {
+pub(super) enum PortName {
     Number(u16),
     Name(String),
 }
@@ -131,22 +131,27 @@ fn alone(mut command: Vec<String>) -> Vec<String> {
     command
 }
 
-fn http(get: HttpGet, ports: &[Raw]) -> HttpHook {
-    let named = |name: &str| {
-        let mut known = ports.iter().filter_map(|port| serde_json::from_str::<Port>(port.get()).ok());
-        known.find(|port| port.name == name).map(|port| port.container_port)
-    };
-    let port = match &get.port {
-        PortName::Number(number) => Some(*number),
-        PortName::Name(name) => name.parse().ok().or_else(|| named(name)),
-    };
+pub(super) fn http(get: HttpGet, ports: &[Raw]) -> HttpHook {
     HttpHook {
         host: Some(get.host).filter(|host| !host.is_empty()),
-        port: port.filter(|port| *port > 0),
+        port: port(&get.port, ports),
         path: get.path,
         tls: get.scheme.eq_ignore_ascii_case("https"),
         headers: get.http_headers.into_iter().map(|header| (header.name, header.value)).collect(),
     }
+}
+
+/// The number of a port; `None` where the container has none of this name.
+pub(super) fn port(port: &PortName, ports: &[Raw]) -> Option<u16> {
+    let named = |name: &str| {
+        let mut known = ports.iter().filter_map(|port| serde_json::from_str::<Port>(port.get()).ok());
+        known.find(|port| port.name == name).map(|port| port.container_port)
+    };
+    let number = match port {
+        PortName::Number(number) => Some(*number),
+        PortName::Name(name) => name.parse().ok().or_else(|| named(name)),
+    };
+    number.filter(|number| *number > 0)
 }
 
 /// What is left for the container after its hook has taken so long, in whole seconds.

@@ -251,6 +251,7 @@ pub fn event(key: &Key, report: &Report, elapsed: Duration) -> Option<Event> {
     }
 }
 
-fn shortened(message: &str) -> String {
+/// As much of a message as a status shows.
+pub(super) fn shortened(message: &str) -> String {
     message.get(..message.floor_char_boundary(MESSAGE)).unwrap_or_default().to_owned()
 }

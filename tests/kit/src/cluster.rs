@@ -13,10 +13,11 @@ mod image;
 mod network;
 mod node;
 mod packages;
+mod registry;
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 
 pub use image::Image;
+pub use registry::{Asked, Behaviour, Registry};
 
 use crate::binaries::announce;
 use crate::supervisor::Process;
@@ -45,6 +47,8 @@ pub struct Cluster {
     server: ApiServer,
     directory: PathBuf,
     names: Vec<String>,
+    network: network::Network,
+    registry_port: u16,
     _janitor: Process,
     _lock: File,
 }
@@ -107,6 +111,8 @@ impl Cluster {
             server,
             directory,
             names,
+            network,
+            registry_port: port,
             _janitor: janitor,
             _lock: lock,
         }
@@ -128,9 +134,26 @@ impl Cluster {
     }
 
     /// Makes an image available under a reference such as `kutter:1.0`. A reference pushed again
-    /// reaches only containers that are pulled again.
-    pub fn push_image(&self, reference: &str, image: &Image) {
-        image.push(&self.directory, reference);
+    /// reaches only containers that are pulled again. Returns the digest by which it is known.
+    pub fn push_image(&self, reference: &str, image: &Image) -> String {
+        image.push(&self.directory, reference)
+    }
+
+    /// A registry with the images of this cluster that takes requests as `script` says.
+    pub async fn registry(&self, script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static) -> Registry {
+        let at = |port: u16| SocketAddr::from((self.network.host(), port));
+        let address = at(self.network.free_port(self.registry_port + 1));
+        let nodes: Vec<PathBuf> = self.names.iter().map(|name| self.directory.join(name)).collect();
+        Registry::start(address, at(self.registry_port), &nodes, script).await
+    }
+
+    /// Kills a process of a node that is on the node's network: its containerd, which is started again at once
+    /// while its containers go on, or a container of a Pod with `hostNetwork`.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&self, node: &str, program: &str) {
+        node::kill(node, program);
     }
 }
 

@@ -132,12 +132,13 @@ impl Image {
         write(&directory.join("oci-layout"), json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes());
     }
 
-    /// Stores the image in the registry of the cluster in `directory`.
-    pub(super) fn push(&self, directory: &Path, reference: &str) {
+    /// Stores the image in the registry of the cluster in `directory`, and returns the digest by which it is known.
+    pub(super) fn push(&self, directory: &Path, reference: &str) -> String {
         let (repository, tag) = split_reference(reference);
         let repository = Repository::new(directory, &repository);
         let manifest = self.manifest(reference, |content| repository.blob(content));
         repository.tag(&tag, &manifest);
+        Blob::of(&manifest).digest
     }
 
     /// The manifest, whose blobs are put into `store`.

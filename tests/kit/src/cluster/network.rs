@@ -11,6 +11,8 @@ const BASES: [u8; 7] = [200, 208, 216, 224, 232, 240, 248];
 /// Routes of this many bits or fewer lead to the world outside; more special ones may be laid over them.
 const WIDE: u8 = 8;
 const BRIDGE: &str = "kutter0";
+/// The last part of the address of node `number` is this and the number.
+const BEFORE_NODES: usize = 10;
 
 /// The ranges of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl Network {
 
     /// The address of node `number`.
     pub(super) fn node(self, number: usize) -> String {
-        format!("10.{}.0.{}", self.base, 10 + number)
+        format!("10.{}.0.{}", self.base, BEFORE_NODES + number)
     }
 
     /// The range of all Pods.
@@ -95,6 +97,12 @@ impl Network {
             ip(&format!("-netns {namespace} route add {} via {}", self.pods_of(other), self.node(other)));
         }
     }
+}
+
+/// The name of the node that has this address, on its own side of the bridge.
+pub(super) fn node_name(address: Ipv4Addr) -> String {
+    let [.., last] = address.octets();
+    format!("node-{}", usize::from(last) - BEFORE_NODES)
 }
 
 /// The range that a line of `ip route` leads to; `None` for the default route.

@@ -1,7 +1,11 @@
 //! One node: its network, its configuration files and its processes.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -75,6 +79,24 @@ pub(super) fn start(site: &Site<'_>, number: usize) -> Process {
         site.network.pods().into(),
     ];
     Process::start(Path::new("nsenter"), arguments, &directory.join("node.log"))
+}
+
+/// Kills the process of a node, on its network, that runs this program.
+pub(super) fn kill(node: &str, program: &str) {
+    let network = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let wanted = network(&Path::new("/run/netns").join(format!("kutter-{node}")));
+    let runs = |process: &Path| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        Path::new(OsStr::from_bytes(first)).file_name() == Some(program.as_ref())
+    };
+    let mut processes =
+        fs::read_dir("/proc").expect("processes are listed").flatten().map(|entry| entry.path());
+    let process = processes.find(|process| runs(process) && network(&process.join("ns/net")) == wanted);
+    let process = process.unwrap_or_else(|| panic!("{program} does not run on {node}"));
+    let number = process.file_name().expect("a process has a number");
+    let status = Command::new("kill").arg("-KILL").arg(number).status();
+    assert!(status.is_ok_and(|status| status.success()), "{program} can't be killed");
 }
 
 /// A control group for the node, in the one hierarchy of version 2 or in each of version 1.

@@ -11,7 +11,10 @@ for place in /var/lib/kubelet /var/lib/containerd /var/lib/cni /var/log; do
     mount --bind "$1$place" "$place"
 done
 mount -t tmpfs tmpfs /run
-containerd --config "$1/containerd.toml" >"$1/containerd.log" 2>&1 &
+# Like a service manager: it starts again what has been killed, but not what never came up.
+while containerd --config "$1/containerd.toml" >>"$1/containerd.log" 2>&1 || [ -S /run/containerd/containerd.sock ]; do
+    sleep 0.1
+done &
 until [ -S /run/containerd/containerd.sock ]; do
     kill -0 $!
     sleep 0.05

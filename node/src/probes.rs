@@ -1,0 +1,133 @@
+//! Runs the probes of the NodePodProbe of the node (docs/behaviour/node-agent.md#probes): one loop follows it, keeps one
+//! worker for each probe, and writes the status when there is something to tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use api::kinds::nodepodprobe::{API_VERSION, KIND, PLURAL, Spec, Status};
+use cluster::events::{Recorder, about_in};
+use cluster::resource::Resource;
+use cluster::teller::{Teller, teller, write};
+use cri::Runtime;
+use jiff::Timestamp;
+use kube::Client;
+use planner::node::probes::{Probes, Step};
+use planner::node::tasks::Worker;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::own::{Own, Turn};
+pub use metrics::Metrics;
+use worker::{Told, Tools, serve};
+
+mod looks;
+mod metrics;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+const NODE_POD_PROBES: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// So many words of workers may wait.
+const WAITING: usize = 256;
+
+/// What the agent needs to run probes.
+pub struct Probing {
+    /// A client that names itself as the prober of Pods.
+    pub client: Client,
+    /// The node.
+    pub node: String,
+    /// The runtime that has the containers.
+    pub runtime: Runtime,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Set when the NodePodProbe is known, or that there is none.
+    pub synced: Arc<AtomicBool>,
+}
+
+struct Agent {
+    tools: Tools,
+    own: Own<Spec, Status>,
+    probes: Probes,
+    workers: HashMap<Worker, AbortHandle>,
+    running: JoinSet<()>,
+    teller: Teller,
+}
+
+/// Runs the probes of a node until the task is dropped.
+pub async fn run(probing: Probing) {
+    let Probing { client, node, runtime, metrics, synced } = probing;
+    let (tell, mut told) = mpsc::channel(WAITING);
+    let (looks, questions) = looks::looks();
+    let (teller, mut events) = teller("Probe");
+    let mut running = JoinSet::new();
+    running.spawn(looks::answer(runtime.clone(), questions));
+    let own = Own::new(client.clone(), (NODE_POD_PROBES, KIND), &node, synced);
+    let recorder = Recorder::new(client, "kruise-daemon-podprobe", Some(node));
+    running.spawn(async move { write(&recorder, &mut events).await });
+    let mut agent = Agent {
+        tools: Tools { runtime, looks, metrics, began: Instant::now(), tell },
+        own,
+        probes: Probes::default(),
+        workers: HashMap::new(),
+        running,
+        teller,
+    };
+    loop {
+        tokio::select! {
+            turn = agent.own.next() => match turn {
+                Turn::Seen => agent.follow(),
+                Turn::Due => agent.write(),
+            },
+            Some(told) = told.recv() => agent.hear(told),
+            Some(_) = agent.running.join_next() => {}
+        }
+    }
+}
+
+impl Agent {
+    /// Starts and stops workers, and finds out whether there is something to write.
+    fn follow(&mut self) {
+        for step in self.probes.follow(self.own.object()) {
+            match step {
+                Step::Stop(worker) => {
+                    if let Some(running) = self.workers.remove(&worker) {
+                        running.abort();
+                    }
+                }
+                Step::Start(worker, work) => {
+                    let serving = serve(self.tools.clone(), worker, work);
+                    self.workers.insert(worker, self.running.spawn(serving));
+                }
+            }
+        }
+        self.tools.metrics.workers(self.workers.len());
+        self.owe();
+    }
+
+    fn hear(&mut self, told: Told) {
+        let key = told.key();
+        let Told { work, worker, finding } = told;
+        let node = self.own.object();
+        let Some(heard) = self.probes.report(node, &key, worker, finding, Timestamp::now()) else { return };
+        if let Some(event) = heard.event {
+            self.teller.tell(about_in(&work.namespace, "v1", "Pod", &work.pod, &work.uid), event);
+        }
+        if heard.is_news {
+            self.owe();
+        }
+    }
+
+    fn owe(&mut self) {
+        let change = self.own.object().and_then(|node| self.probes.change(node));
+        self.own.owe(change.map(|change| change.gather));
+    }
+
+    fn write(&mut self) {
+        match self.own.object().and_then(|node| self.probes.change(node)) {
+            Some(change) => self.own.write(change.patch),
+            None => self.own.owe(None),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Images come to real nodes from a registry that has its moods (docs/behaviour/images.md and
+//! docs/behaviour/node-agent.md).
+
+use std::time::Duration;
+
+use kit::builders::{Object, object, workload};
+use kit::cluster::{Asked, Behaviour, Registry};
+use kit::{Image, objects, wait_for, wait_within};
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const NODES: [&str; 2] = ["node-1", "node-2"];
+/// `user:right` and `user:wrong` in base64, as HTTP sends them.
+const RIGHT: &str = "Basic dXNlcjpyaWdodA==";
+const WRONG: &str = "Basic dXNlcjp3cm9uZw==";
+
+/// Jobs of one namespace, and where their images come from.
+struct Depot<'s> {
+    site: &'s Site,
+    namespace: String,
+    registry: Registry,
+}
+
+impl<'s> Depot<'s> {
+    async fn open(
+        site: &'s Site,
+        prefix: &str,
+        script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static,
+    ) -> Self {
+        wait_within(PATIENCE, "the NodeImages", async || {
+            let list = site.get("nodeimages").await;
+            if list["items"].as_array().unwrap().len() == NODES.len() { Ok(()) } else { Err(list) }
+        })
+        .await;
+        let namespace = site.server().namespace(prefix).await;
+        Self { site, namespace, registry: site.cluster().registry(script).await }
+    }
+
+    /// An image that no node has yet, with content of this size, and its digest.
+    fn push(&self, reference: &str, size: usize) -> (String, String) {
+        let content = format!("{}/{reference}", self.namespace).repeat(size / 10 + 1);
+        let image = Image::busybox().text("content", &content[..size]);
+        let digest = self.site.cluster().push_image(reference, &image);
+        (self.registry.image(reference), digest)
+    }
+
+    /// A job for both nodes at a time.
+    fn job(&self, name: &str, image: &str) -> Object {
+        self.of_kind("ImagePullJob", name).with("/spec/image", image)
+    }
+
+    fn of_kind(&self, kind: &str, name: &str) -> Object {
+        let policy = json!({"timeoutSeconds": 30, "backoffLimit": 1});
+        let spec = json!({"parallelism": 2, "pullPolicy": policy, "completionPolicy": {"ttlSecondsAfterFinished": 300}});
+        object("apps.kruise.io/v1beta1", kind, name).in_namespace(&self.namespace).with("/spec", spec)
+    }
+
+    async fn create(&self, manifest: Object) {
+        objects::create(&self.site.server().client(), manifest).await.unwrap();
+    }
+
+    /// The status of a job, such as `imagepulljob web`, that has completed.
+    async fn completed(&self, job: &str) -> Value {
+        wait_within(PATIENCE, "the job to complete", async || {
+            let status = self.site.get(&format!("{job} -n {}", self.namespace)).await["status"].clone();
+            if status["completionTime"].is_string() { Ok(status) } else { Err(status) }
+        })
+        .await
+    }
+
+    /// What a node says of a tag of an image.
+    async fn told(&self, node: &str, image: &str, tag: &str) -> Value {
+        let object = self.site.get(&format!("nodeimage {node}")).await;
+        let mut tags = object["status"]["imageStatuses"][image]["tags"].as_array().into_iter().flatten();
+        tags.find(|status| status["tag"] == tag).cloned().unwrap_or_default()
+    }
+
+    /// Waits for an Event about an object of this kind, and returns its text.
+    async fn event(&self, namespace: &str, kind: &str, reason: &str, about: &str) -> String {
+        let words =
+            format!("events -n {namespace} --field-selector=involvedObject.kind={kind},reason={reason}");
+        wait_within(PATIENCE, "the Event", async || {
+            let list = self.site.get(&words).await;
+            let mut texts =
+                list["items"].as_array().unwrap().iter().filter_map(|event| event["message"].as_str());
+            let found = texts.find(|text| text.contains(about)).map(str::to_owned);
+            found.ok_or_else(|| format!("{list:#}"))
+        })
+        .await
+    }
+
+    /// A Secret with this password for the registry.
+    async fn secret(&self, name: &str, password: &str) {
+        let address = self.registry.address();
+        let auths = json!({"auths": {address: {"username": "user", "password": password}}});
+        let secret = object("v1", "Secret", name)
+            .in_namespace(&self.namespace)
+            .with("/type", "kubernetes.io/dockerconfigjson")
+            .with("/stringData", json!({".dockerconfigjson": auths.to_string()}));
+        self.create(secret).await;
+    }
+
+    /// Ends what may still be going on.
+    async fn close(self) {
+        let words = format!("delete imagelistpulljobs,imagepulljobs --all -n {}", self.namespace);
+        self.site.kubectl(&words).await.success();
+    }
+}
+
+/// A registry in which each repository is troubled in its own way.
+fn moody(asked: &Asked) -> Behaviour {
+    match (asked.repository.as_str(), asked.is_lookup) {
+        ("moody/late", true) if asked.before == 0 => Behaviour::Refuses(500),
+        ("moody/torn", _) if asked.is_blob && asked.before == 0 => Behaviour::Breaks,
+        ("moody/gone", _) => Behaviour::Refuses(404),
+        ("moody/busy", _) => Behaviour::Refuses(429),
+        ("moody/private", _) if asked.credentials != RIGHT => Behaviour::Refuses(401),
+        _ => Behaviour::Gives,
+    }
+}
+
+/// Scenarios 4, 6, 11 and 13 of docs/behaviour/node-agent.md#acceptance-scenarios-of-the-node-agent and 11 and 23 of
+/// docs/behaviour/images.md#acceptance-scenarios.
+#[tokio::test]
+async fn images_come_from_a_registry_that_has_its_moods() {
+    let Some(site) = Site::installed().await else { return };
+    let depot = Depot::open(&site, "moody", moody).await;
+    let image = |name: &str| depot.push(&format!("moody/{name}:1"), 100_000).0;
+    let images = ["calm", "late", "torn", "gone", "busy"].map(image);
+    depot.create(depot.of_kind("ImageListPullJob", "list").with("/spec/images", json!(images))).await;
+
+    // By its digest alone; with credentials of which the second are right; and with none.
+    let digest = depot.push("moody/fixed:1", 1000).1;
+    let fixed = depot.registry.image("moody/fixed");
+    depot.create(depot.job("fixed", &format!("{fixed}@{digest}"))).await;
+    let private = depot.push("moody/private:1", 1000).0;
+    depot.secret("wrong", "wrong").await;
+    depot.secret("right", "right").await;
+    let secrets = json!(["wrong", "right"]);
+    depot.create(depot.job("private", &private).with("/spec/pullSecrets", secrets)).await;
+    let refused = depot.push("moody/private:2", 1000).0;
+    depot.create(depot.job("refused", &refused).with("/spec/pullPolicy/backoffLimit", 0)).await;
+    let nowhere = depot.job("nowhere", "nowhere.example.com:5000/some/image:1");
+    depot.create(nowhere.with("/spec/pullPolicy/timeoutSeconds", 2)).await;
+
+    let status = depot.completed("imagelistpulljob list").await;
+    let counts = [&status["desired"], &status["completed"], &status["succeeded"]];
+    assert_eq!(counts, [&json!(5), &json!(5), &json!(3)], "{status:#}");
+    let mut failed: Vec<&str> = status["failedImageStatuses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|failed| failed["name"].as_str().unwrap_or_default())
+        .collect();
+    failed.sort_unstable();
+    assert_eq!(failed, [&images[4], &images[3]], "{status:#}");
+    let lookups = |name: &str| NODES.map(|node| depot.registry.lookups(node, &format!("moody/{name}")));
+    assert_eq!(lookups("calm"), [1, 1]);
+    assert_eq!(lookups("late"), [2, 2], "an attempt that failed, and one more");
+    assert_eq!(lookups("gone"), [2, 2], "no more attempts than asked for");
+    for node in NODES {
+        let calm = depot.told(node, &depot.registry.image("moody/calm"), "1").await;
+        assert_eq!((&calm["phase"], &calm["progress"]), (&json!("Succeeded"), &json!(100)), "{calm:#}");
+        let id = calm["imageID"].as_str().unwrap();
+        assert!(id.starts_with(&format!("{}@sha256:", depot.registry.image("moody/calm"))), "{id}");
+        let busy = depot.told(node, &depot.registry.image("moody/busy"), "1").await;
+        assert!(busy["message"].as_str().unwrap().contains("429 Too Many Requests"), "{busy:#}");
+    }
+    depot.event("default", "NodeImage", "PullImageSucceed", &images[0]).await;
+
+    for (job, succeeded) in [("fixed", 2), ("private", 2), ("refused", 0), ("nowhere", 0)] {
+        let status = depot.completed(&format!("imagepulljob {job}")).await;
+        let counts = [&status["desired"], &status["succeeded"], &status["failed"]];
+        assert_eq!(counts, [&json!(2), &json!(succeeded), &json!(2 - succeeded)], "{job}: {status:#}");
+    }
+    for node in NODES {
+        let asked = depot.registry.asked();
+        let private = asked.iter().filter(|it| it.node == node && it.repository == "moody/private");
+        let told: Vec<&str> = private.map(|it| it.credentials.as_str()).filter(|it| !it.is_empty()).collect();
+        let (wrong, right) =
+            (told.iter().position(|it| *it == WRONG), told.iter().position(|it| *it == RIGHT));
+        assert!(wrong.is_some() && wrong < right, "one after the other: {told:?}");
+        let status = depot.told(node, &fixed, &digest).await;
+        assert_eq!(status["phase"], "Succeeded", "{status:#}");
+    }
+    let told = depot.event(&depot.namespace, "ImagePullJob", "PullImageFailed", "nowhere").await;
+    assert!(told.contains("nowhere.example.com:5000/some/image:1"), "{told}");
+    depot.close().await;
+}
+
+/// Scenario 28 of docs/behaviour/node-agent.md#acceptance-scenarios-of-the-node-agent: on one node the agent is killed
+/// while an image comes, on the other the runtime.
+#[tokio::test]
+async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
+    let Some(site) = Site::installed().await else { return };
+    let crawls = |asked: &Asked| if asked.is_blob { Behaviour::Crawls(50_000) } else { Behaviour::Gives };
+    let depot = Depot::open(&site, "killed", crawls).await;
+    // Some 5 seconds: the shell is a part of it.
+    let image = Image::new().text("content", &depot.namespace.repeat(250_000 / depot.namespace.len()));
+    site.cluster().push_image("crawling/web:1", &image);
+    let name = depot.registry.image("crawling/web");
+    let agents = [site.agent(NODES[0]).await, site.agent(NODES[1]).await];
+    depot.create(depot.job("web", &format!("{name}:1"))).await;
+    wait_within(PATIENCE, "the image to come to both nodes", async || {
+        let asked = depot.registry.asked();
+        let comes = |node: &&str| asked.iter().any(|it| it.node == **node && it.is_blob);
+        if NODES.iter().all(|node| comes(&node)) { Ok(()) } else { Err(asked) }
+    })
+    .await;
+    site.cluster().kill(NODES[0], "kruise-daemon");
+    site.cluster().kill(NODES[1], "containerd");
+
+    let status = depot.completed("imagepulljob web").await;
+    assert_eq!((&status["succeeded"], &status["failed"]), (&json!(2), &json!(0)), "{status:#}");
+    for node in NODES {
+        let told = depot.told(node, &name, "1").await;
+        assert_eq!((&told["phase"], &told["version"]), (&json!("Succeeded"), &json!(0)), "{told:#}");
+        assert_eq!(depot.registry.lookups(node, "crawling/web"), 2, "{node} repeated it once");
+    }
+    let restarts = |agent: &Value| agent["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap();
+    let now = [site.agent(NODES[0]).await, site.agent(NODES[1]).await].each_ref().map(restarts);
+    let [first, second] = agents.each_ref().map(restarts);
+    assert_eq!(now, [first + 1, second], "the agent has outlived the runtime");
+    depot.close().await;
+}
+
+/// docs/behaviour/in-place-update.md#image-pre-download.
+#[tokio::test]
+async fn the_images_of_an_update_are_there_before_it() {
+    let Some(site) = Site::installed().await else { return };
+    let depot = Depot::open(&site, "ahead", |_| Behaviour::Gives).await;
+    let (old, new) = (depot.push("ahead/web:1", 1000).0, depot.push("ahead/next:1", 1000).0);
+    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web")
+        .in_namespace(&depot.namespace)
+        .matching("app", "web")
+        .replicas(4)
+        .container("main", &old)
+        .having("command", json!(["sleep", "infinity"]))
+        .with("/spec/template/spec/terminationGracePeriodSeconds", 0)
+        .with(
+            "/spec/updateStrategy",
+            json!({"type": "RollingUpdate", "rollingUpdate": {
+                "podUpdatePolicy": "InPlaceIfPossible", "partition": "100%", "maxUnavailable": "100%",
+                "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": 2},
+            }}),
+        );
+    depot.create(set).await;
+    let shows = async |counts: Value| {
+        wait_for("the CloneSet", async || {
+            let set = site.get(&format!("cloneset web -n {}", depot.namespace)).await;
+            let status = &set["status"];
+            let observed = status["observedGeneration"] == set["metadata"]["generation"];
+            let mut wanted = counts.as_object().unwrap().iter();
+            let all = wanted.all(|(field, count)| status[field] == *count);
+            if observed && all { Ok(()) } else { Err(status.clone()) }
+        })
+        .await;
+    };
+    let patch = async |patch: Value| {
+        let patch = format!("--patch={patch}");
+        let words = ["patch", "cloneset", "web", "-n", &depot.namespace, "--type=json", &patch];
+        site.server().kubectl(words).await.success();
+    };
+    shows(json!({"readyReplicas": 4})).await;
+    patch(json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": new}])).await;
+    let job = wait_for("the job", async || {
+        let list = site.get(&format!("imagepulljobs -n {}", depot.namespace)).await;
+        list["items"][0]["metadata"]["name"].as_str().map(str::to_owned).ok_or(list.clone())
+    })
+    .await;
+    let status = depot.completed(&format!("imagepulljob {job}")).await;
+    assert_eq!(status["succeeded"], status["desired"], "{status:#}");
+    shows(json!({"readyReplicas": 4, "updatedReplicas": 0})).await;
+    let before = NODES.map(|node| depot.registry.lookups(node, "ahead/next"));
+    assert_eq!(before.iter().sum::<usize>(), status["desired"].as_u64().unwrap() as usize);
+
+    patch(json!([{"op": "replace", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0}]))
+        .await;
+    shows(json!({"updatedReadyReplicas": 4})).await;
+    let after = NODES.map(|node| depot.registry.lookups(node, "ahead/next"));
+    assert_eq!(after, before, "no kubelet had to pull");
+    site.kubectl(&format!("delete cloneset web -n {}", depot.namespace)).await.success();
+    depot.close().await;
+}
