@@ -121,7 +121,7 @@ fn moody(asked: &Asked) -> Behaviour {
         ("moody/torn", _) if asked.is_blob && asked.before == 0 => Behaviour::Breaks,
         ("moody/gone", _) => Behaviour::Refuses(404),
         ("moody/busy", _) => Behaviour::Refuses(429),
-        ("moody/private", _) if asked.credentials != RIGHT => Behaviour::Refuses(401),
+        ("moody/private" | "moody/closed", _) if asked.credentials != RIGHT => Behaviour::Refuses(401),
         _ => Behaviour::Gives,
     }
 }
@@ -145,7 +145,8 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     depot.secret("right", "right").await;
     let secrets = json!(["wrong", "right"]);
     depot.create(depot.job("private", &private).with("/spec/pullSecrets", secrets)).await;
-    let refused = depot.push("moody/private:2", 1000).0;
+    // Tags of one image share their Secrets: without any is another image.
+    let refused = depot.push("moody/closed:1", 1000).0;
     depot.create(depot.job("refused", &refused).with("/spec/pullPolicy/backoffLimit", 0)).await;
     let nowhere = depot.job("nowhere", "nowhere.example.com:5000/some/image:1");
     depot.create(nowhere.with("/spec/pullPolicy/timeoutSeconds", 2)).await;
@@ -224,7 +225,9 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     for node in NODES {
         let told = depot.told(node, &name, "1").await;
         assert_eq!((&told["phase"], &told["version"]), (&json!("Succeeded"), &json!(0)), "{told:#}");
-        assert_eq!(depot.registry.lookups(node, "crawling/web"), 2, "{node} repeated it once");
+        // Once more where the runtime still holds what it was pulling for the agent that was killed.
+        let lookups = depot.registry.lookups(node, "crawling/web");
+        assert!((2..=3).contains(&lookups), "{node} has begun {lookups} times");
     }
     let restarts = |agent: &Value| agent["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap();
     let now = [site.agent(NODES[0]).await, site.agent(NODES[1]).await].each_ref().map(restarts);
@@ -245,6 +248,7 @@ async fn the_images_of_an_update_are_there_before_it() {
         .replicas(4)
         .container("main", &old)
         .having("command", json!(["sleep", "infinity"]))
+        .having("imagePullPolicy", "IfNotPresent")
         .with("/spec/template/spec/terminationGracePeriodSeconds", 0)
         .with(
             "/spec/updateStrategy",
@@ -287,7 +291,7 @@ async fn the_images_of_an_update_are_there_before_it() {
         .await;
     shows(json!({"updatedReadyReplicas": 4})).await;
     let after = NODES.map(|node| depot.registry.lookups(node, "ahead/next"));
-    assert_eq!(after, before, "no kubelet had to pull: {:#?}", depot.registry.asked());
+    assert_eq!(after, before, "no kubelet had to pull");
     site.kubectl(&format!("delete cloneset web -n {}", depot.namespace)).await.success();
     depot.close().await;
 }
