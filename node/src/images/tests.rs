@@ -71,6 +71,7 @@ impl Site {
     }
 
     async fn with(runtime: FakeRuntime, directory: TempDir, images: &Value, most: Option<usize>) -> Self {
+        let providers = Providers::read(&directory.path().join("config.yaml"), directory.path()).await;
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let name = format!("node-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let (server, registry) = (server().await, Registry::new());
@@ -83,6 +84,7 @@ impl Site {
         agent.spawn(run(Images {
             client,
             token: token(server, directory.path()),
+            providers,
             node: name.clone(),
             runtime: connected(directory.path(), &Calls::default()).await,
             most: most.and_then(NonZeroUsize::new),
@@ -271,6 +273,34 @@ async fn credentials_are_tried_in_order_and_read_again_where_they_are_not_believ
     server().await.kubectl_with_input(["replace", "-f", "-"], &right).await.success();
     assert_eq!(site.ended("reg:5000/app").await.1.phase, "Succeeded");
     assert_eq!(passwords(0).last().unwrap(), "right");
+}
+
+#[tokio::test]
+async fn a_credential_provider_is_asked_where_the_secrets_are_not_enough() {
+    let directory = TempDir::new().unwrap();
+    providers::tests::configure(&directory, providers::tests::SCRIPT);
+    let runtime = FakeRuntime::start(directory.path(), |request| match request.auth.as_ref() {
+        Some(auth) if auth.password == "secret" => Pull::Comes,
+        _ => Pull::Fails("401 Unauthorized".to_owned()),
+    });
+    let site = Site::with(runtime, directory, &wanted("reg:5000/app", "", 0, &once()), None).await;
+    assert_eq!(site.ended("reg:5000/app").await.1.phase, "Succeeded");
+    assert_eq!(site.runtime.pulls().len(), 1, "nobody asks without a name");
+    // It is not asked for others.
+    site.want(&wanted("elsewhere/app", "", 0, &once())).await;
+    let message = site.ended("elsewhere/app").await.1.message;
+    assert_eq!(message, r#"Failed to pull image reference "elsewhere/app:1": 401 Unauthorized"#);
+}
+
+#[tokio::test]
+async fn a_credential_provider_that_fails_is_named_where_the_pull_fails() {
+    let directory = TempDir::new().unwrap();
+    providers::tests::configure(&directory, "echo secret >&2; exit 3");
+    let runtime = FakeRuntime::start(directory.path(), |_| Pull::Fails("no".to_owned()));
+    let site = Site::with(runtime, directory, &wanted("reg:5000/app", "", 0, &once()), None).await;
+    let message = site.ended("reg:5000/app").await.1.message;
+    let refused = r#"Failed to pull image reference "reg:5000/app:1": no"#;
+    assert_eq!(message, format!("{refused}; credential provider plugin: exit status: 3"));
 }
 
 #[tokio::test]
