@@ -60,7 +60,7 @@ async fn an_agent_that_lacks_something_says_so_and_ends() {
     for (arguments, node, reason) in [
         (sound, None, "not found NODE_NAME in environments"),
         (no_socket, Some("n"), "not found container runtime sock"),
-        (wrong_socket, Some("n"), "not found container runtime sock"),
+        (wrong_socket, Some("n"), "has none of crio.sock"),
     ] {
         let Output { status, stderr, .. } = command(&arguments, node).output().await.unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
