@@ -68,7 +68,7 @@ fn values_of_the_agent_reach_it() {
         assert!(holds(&container["args"], argument), "{argument}: {container:#}");
     }
     assert_eq!(container["ports"][0]["containerPort"], 10333);
-    assert!(holds(&container["env"], json!({"name": "A", "value": "b"})), "{container:#}");
+    assert!(holds(&container["env"], &json!({"name": "A", "value": "b"})), "{container:#}");
     assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
 }
