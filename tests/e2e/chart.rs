@@ -62,7 +62,7 @@ fn holds<T: ?Sized>(list: &Value, item: &T) -> bool
 where
     Value: PartialEq<T>,
 {
-    list.as_array().is_some_and(|list| list.iter().any(|one| *one == item))
+    list.as_array().is_some_and(|list| list.iter().any(|one| *one == *item))
 }
 
 #[test]

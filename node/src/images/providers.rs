@@ -32,6 +32,8 @@ pub struct Providers(Arc<[Program]>);
 struct Program {
     provider: Provider,
     file: PathBuf,
+    /// When this process has read of it.
+    began: Instant,
     /// Held while the program runs: it is asked once for all that wait for the same answer.
     answers: Mutex<Answers>,
 }
@@ -60,7 +62,7 @@ impl Providers {
         info!(?names, "credential providers are asked");
         let program = |provider: Provider| {
             let file = directory.join(&provider.name);
-            Program { provider, file, answers: Mutex::default() }
+            Program { provider, file, began: Instant::now(), answers: Mutex::default() }
         };
         Self(useful.into_iter().map(program).collect())
     }
@@ -96,12 +98,12 @@ impl Providers {
 impl Program {
     async fn ask(&self, image: &str) -> Result<Arc<Keyring>, String> {
         let mut answers = self.answers.lock().await;
-        if let Some(known) = answers.get(image, Instant::now()) {
+        if let Some(known) = answers.get(image, self.began.elapsed()) {
             return Ok(known);
         }
         let late = |_| Err(format!("no answer in {LIMIT:?}"));
         let answer = timeout(LIMIT, self.run(image)).await.unwrap_or_else(late)?;
-        answers.keep(&answer, Instant::now());
+        answers.keep(&answer, self.began.elapsed());
         Ok(answer.keyring)
     }
 

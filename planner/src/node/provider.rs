@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -96,9 +96,9 @@ enum Scope {
     All,
 }
 
-/// The answers of a provider that still count.
+/// The answers of a provider that still count. Times are since a moment that the caller settles.
 #[derive(Debug, Default)]
-pub struct Answers(HashMap<Scope, (Arc<Keyring>, Instant)>);
+pub struct Answers(HashMap<Scope, (Arc<Keyring>, Duration)>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -263,13 +263,13 @@ impl Provider {
 
 impl Answers {
     /// The answer that counts for an image now.
-    pub fn get(&mut self, image: &str, now: Instant) -> Option<Arc<Keyring>> {
+    pub fn get(&mut self, image: &str, now: Duration) -> Option<Arc<Keyring>> {
         self.0.retain(|_, (_, until)| *until > now);
         scopes(image).iter().rev().find_map(|scope| self.0.get(scope)).map(|(keyring, _)| keyring.clone())
     }
 
     /// Keeps an answer as long as it counts.
-    pub fn keep(&mut self, answer: &Answer, now: Instant) {
+    pub fn keep(&mut self, answer: &Answer, now: Duration) {
         let until = now.checked_add(answer.kept).filter(|until| *until > now);
         if let Some(until) = until.filter(|_| self.0.len() < MOST_KEPT) {
             self.0.insert(answer.scope.clone(), (answer.keyring.clone(), until));
