@@ -11,6 +11,8 @@ use cluster::follow::{Sink, readable};
 use cluster::watched::{Key, WatchedObject};
 use tokio::sync::{mpsc, watch};
 
+use crate::news::{Source, is_news};
+
 #[cfg(test)]
 mod tests;
 
@@ -98,10 +100,10 @@ impl<T: Kept> Known<T> {
     }
 
     /// Takes in what a write of our own returned, so that nobody decides on an older state from now on. An object that
-    /// the watch has told to be gone stays away.
+    /// the watch has told to be gone, or replaced by another of its name, stays away.
     pub fn written(&self, key: &Key, object: T) {
         let mut state = self.lock();
-        if state.objects.get(key).is_some_and(|known| is_newer(&object, known)) {
+        if state.is_news(Source::Write, key, &object) {
             // A list that is under way may be older.
             if let Some(unseen) = &mut state.unseen {
                 unseen.remove(key);
@@ -116,7 +118,11 @@ impl<T: Kept> Known<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T: Kept> State<T> {
+    fn is_news(&self, source: Source, key: &Key, object: &T) -> bool {
+        is_news(source, object.state(), self.objects.get(key).map(|known| known.state()))
+    }
+
     fn put(&mut self, key: Key, object: T) {
         let new = Arc::new(object);
         let old = self.objects.insert(key.clone(), new.clone());
@@ -144,13 +150,9 @@ impl<T: Kept> Sink for Known<T> {
         let Some(read) = readable(&object, T::read) else { return self.gone(&object) };
         let key = object.key();
         let mut state = self.lock();
-        // A list shows what there is, also where a restored API server has gone back in time.
         let is_listed = state.unseen.as_mut().is_some_and(|unseen| unseen.remove(&key));
-        let is_news = state
-            .objects
-            .get(&key)
-            .is_none_or(|known| is_newer(&read, known) || is_listed && read.state() != known.state());
-        if is_news {
+        let source = if is_listed { Source::List } else { Source::Watch };
+        if state.is_news(source, &key, &read) {
             state.put(key, read);
         }
     }
@@ -166,14 +168,5 @@ impl<T: Kept> Sink for Known<T> {
         }
         drop(state);
         self.synced.send_replace(true);
-    }
-}
-
-/// Whether a state is a later one than what is known, or of another object of this name.
-fn is_newer<T: Kept>(object: &T, known: &T) -> bool {
-    let ((uid, version), (known_uid, known_version)) = (object.state(), known.state());
-    match (version.parse::<u64>(), known_version.parse::<u64>()) {
-        (Ok(version), Ok(known)) if uid == known_uid => version > known,
-        _ => true,
     }
 }

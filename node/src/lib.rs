@@ -16,6 +16,7 @@
 //!   http         one GET request, as the kubelet sends it
 //!   pods         the Pods of the node, for all that ask for them
 //!     '-- known    objects of one kind, as watches and own writes show them
+//!   news         which state of an object counts, for `own` and `known`
 //!   metrics      what it counts
 //! ```
 //!
@@ -29,6 +30,7 @@ pub mod images;
 pub mod known;
 pub mod meta;
 pub mod metrics;
+mod news;
 mod own;
 pub mod pods;
 pub mod probes;

@@ -23,6 +23,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use crate::news::{Source, State, is_news};
+
 /// So many writes of the status at once, and one more after each such time.
 const WRITES: (u32, Duration) = (5, Duration::from_secs(2));
 /// The first pause and the longest after writes that failed.
@@ -135,10 +137,9 @@ where
             Ok(Event::Init) => self.listed = false,
             Ok(Event::InitApply(object)) => {
                 self.listed = true;
-                // A list shows what there is, also where a restored API server has gone back in time.
-                self.learn(object.json(), true);
+                self.learn(object.json(), Source::List);
             }
-            Ok(Event::Apply(object)) => self.learn(object.json(), false),
+            Ok(Event::Apply(object)) => self.learn(object.json(), Source::Watch),
             Ok(Event::InitDone) => {
                 if !self.listed {
                     self.object = None;
@@ -150,12 +151,14 @@ where
         }
     }
 
-    /// Takes a state of the object in, unless it is not `certain` and a later one is known from the answer to a
-    /// write.
-    fn learn(&mut self, json: &str, certain: bool) {
+    /// Takes in a state of the object, where it is [news](is_news).
+    fn learn(&mut self, json: &str, source: Source) {
         match serde_json::from_str::<Object<S, T>>(json) {
-            Ok(object) if !certain && self.object.as_ref().is_some_and(|known| is_older(&object, known)) => {}
-            Ok(object) => self.object = Some(object),
+            Ok(object) => {
+                if is_news(source, state(&object), self.object.as_ref().map(state)) {
+                    self.object = Some(object);
+                }
+            }
             Err(error) => warn!(kind = self.kind, %error, "an object is not understood and passed over"),
         }
     }
@@ -171,7 +174,7 @@ where
         match answer {
             Ok(json) => {
                 (self.failed, self.rest) = (0, None);
-                self.learn(&json, false);
+                self.learn(&json, Source::Write);
             }
             Err(error) => {
                 let pause = doubled(PAUSES, self.failed);
@@ -188,9 +191,6 @@ where
     }
 }
 
-/// Whether a state is an older one of the same object.
-fn is_older<S, T>(object: &Object<S, T>, known: &Object<S, T>) -> bool {
-    let version = |object: &Object<S, T>| object.metadata.resource_version.parse::<u64>().ok();
-    object.metadata.uid == known.metadata.uid
-        && matches!((version(object), version(known)), (Some(one), Some(other)) if one < other)
+fn state<S, T>(object: &Object<S, T>) -> State<'_> {
+    (&object.metadata.uid, &object.metadata.resource_version)
 }

@@ -201,6 +201,21 @@ async fn a_pull_that_fails_is_tried_again_and_its_owners_are_told() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_told_and_the_image_comes_once_there_is_room() {
+    let full = "failed to extract layer: write /var/lib/containerd/blob: no space left on device";
+    let terms = json!({"backoffLimit": 9});
+    let site = Site::open(&wanted("busybox", "", 0, &terms), None, |_| Pull::Fails(full.to_owned())).await;
+    let is_told = |tag: &TagStatus| {
+        tag.phase == "Pulling" && tag.message.starts_with("attempt ") && tag.message.ends_with(full)
+    };
+    site.until("busybox", "is told of", is_told).await;
+    site.runtime.behave(comes);
+    let (node, tag) = site.ended("busybox").await;
+    assert_eq!((tag.phase.as_str(), tag.message.as_str()), ("Succeeded", ""));
+    assert_eq!((node.status.succeeded, node.status.failed), (Some(1), None));
+}
+
+#[tokio::test]
 async fn a_pull_that_hangs_is_visible_and_ends_with_its_deadline() {
     let terms = json!({"activeDeadlineSeconds": 3});
     let site = Site::open(&wanted("busybox", "", 0, &terms), None, |_| Pull::Hangs).await;

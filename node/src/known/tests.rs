@@ -47,6 +47,16 @@ fn an_older_state_takes_the_place_of_none() {
 }
 
 #[test]
+fn a_late_answer_does_not_bring_an_object_back_whose_name_another_has() {
+    let known = Known::<ObservedPod>::default();
+    known.see(pod("a", "u", "5"));
+    known.gone(&pod("a", "u", "6"));
+    known.see(pod("a", "v", "8"));
+    known.written(&key("a"), ObservedPod::read(pod("a", "u", "5").json()).unwrap());
+    assert_eq!(&*known.get(&key("a")).unwrap().metadata.uid, "v");
+}
+
+#[test]
 fn a_list_shows_what_there_is() {
     let known = Known::<ObservedPod>::default();
     for name in ["a", "b"] {
