@@ -47,9 +47,8 @@ async fn commands_and_requests_in_real_containers_mark_their_pod() {
         ["game.example.com/idle", "game.example.com/page"].map(|kind| condition(pod, kind).0 == status)
             == [true; 2]
     };
-    let found =
-        until("both to succeed", &|pod| both(pod, "True") && !pod["metadata"]["labels"]["idle"].is_null());
-    let found = found.await;
+    let is_found = |pod: &Value| both(pod, "True") && !pod["metadata"]["labels"]["idle"].is_null();
+    let found = until("both to succeed", &is_found).await;
     assert!(condition(&found, "game.example.com/idle").1.starts_with("nobody here"), "{found:#}");
     let labels = &found["metadata"]["labels"];
     assert_eq!((&labels["idle"], &labels["free"]), (&json!("true"), &json!("yes")));
