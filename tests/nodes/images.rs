@@ -214,7 +214,7 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     wait_within(PATIENCE, "the image to come to both nodes", async || {
         let asked = depot.registry.asked();
         let comes = |node: &&str| asked.iter().any(|it| it.node == **node && it.is_blob);
-        if NODES.iter().all(|node| comes(node)) { Ok(()) } else { Err(asked) }
+        if NODES.iter().all(comes) { Ok(()) } else { Err(asked) }
     })
     .await;
     site.cluster().kill(NODES[0], "kruise-daemon");
