@@ -58,7 +58,7 @@ fn manager(objects: &[Value]) -> &Value {
     &one(objects, "Deployment")["spec"]["template"]["spec"]
 }
 
-fn holds<T>(list: &Value, item: T) -> bool
+fn holds<T: ?Sized>(list: &Value, item: &T) -> bool
 where
     Value: PartialEq<T>,
 {

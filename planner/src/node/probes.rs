@@ -45,6 +45,8 @@ pub enum Step {
     Stop(Worker),
     /// Start this worker.
     Start(Worker, Arc<Work>),
+    /// Start this worker in the place of one that was stopped, at once.
+    Restart(Worker, Arc<Work>),
 }
 
 /// What a worker has found.
@@ -118,7 +120,7 @@ impl Probes {
             keeps
         });
         while let Some((key, work)) = wanted.pop_first() {
-            let record = match self.known.get(&key) {
+            let (start, record): (fn(Worker, Arc<Work>) -> Step, _) = match self.known.get(&key) {
                 Some(known) if *known.work == work => continue,
                 Some(known) => {
                     steps.push(Step::Stop(known.worker));
@@ -126,14 +128,14 @@ impl Probes {
                     if known.work.handler != work.handler || known.work.container != work.container {
                         record.iter_mut().for_each(Record::forget_container);
                     }
-                    record
+                    (Step::Restart, record)
                 }
-                None => None,
+                None => (Step::Start, None),
             };
             self.workers = self.workers.saturating_add(1);
             let work = Arc::new(work);
             self.known.insert(key, Known { worker: self.workers, work: work.clone(), record });
-            steps.push(Step::Start(self.workers, work));
+            steps.push(start(self.workers, work));
         }
         steps
     }

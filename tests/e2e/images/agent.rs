@@ -60,10 +60,40 @@ async fn an_agent_that_lacks_something_says_so_and_ends() {
     for (arguments, node, reason) in [
         (sound, None, "not found NODE_NAME in environments"),
         (no_socket, Some("n"), "not found container runtime sock"),
-        (wrong_socket, Some("n"), "not found container runtime sock"),
+        (wrong_socket, Some("n"), "has none of crio.sock"),
     ] {
         let Output { status, stderr, .. } = command(&arguments, node).output().await.unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
         assert!(!status.success() && stderr.contains(reason), "{reason}: {stderr}");
     }
+}
+
+#[tokio::test]
+async fn an_agent_is_well_once_it_knows_the_objects_of_its_node() {
+    let directory = TempDir::new().unwrap();
+    let _runtime = FakeRuntime::start(directory.path(), |_| Pull::Hangs);
+    let server = &place().await.site.server;
+    // Its user may not read anything yet.
+    let mut kubeconfig: Value = serde_json::from_slice(&std::fs::read(server.kubeconfig()).unwrap()).unwrap();
+    kubeconfig["users"][0]["user"]["as"] = json!("newcomer");
+    let file = directory.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let port = kit::api_server::free_port();
+    let mut arguments = arguments(server, directory.path(), port);
+    arguments[0] = format!("--kubeconfig={}", file.display());
+    let _agent = command(&arguments, Some("nowhere")).spawn().unwrap();
+    let waiting = "check nodeImageInformerSynced failed, err: not synced".to_owned();
+    wait_for("the agent to answer", async || match get(port, "/healthz").await {
+        Ok(answer) if answer == (500, waiting.clone()) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
+    let words =
+        ["create", "clusterrolebinding", "newcomer", "--clusterrole=cluster-admin", "--user=newcomer"];
+    server.kubectl(words).await.success();
+    wait_for("the agent to be well", async || match get(port, "/healthz").await {
+        Ok((200, _)) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
 }

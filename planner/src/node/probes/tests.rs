@@ -51,7 +51,7 @@ impl Site {
     fn follow(&mut self) -> Vec<Step> {
         let steps = self.probes.follow(Some(&self.node));
         for step in &steps {
-            if let Step::Start(worker, _) = step {
+            if let Step::Start(worker, _) | Step::Restart(worker, _) = step {
                 self.worker = *worker;
             }
         }
@@ -201,7 +201,7 @@ fn another_check_begins_anew_and_another_period_does_not() {
     site.node.spec = node(&[("a#b", often)]).spec;
     let before = site.worker;
     let steps = site.follow();
-    assert!(matches!(&steps[..], [Step::Stop(stopped), Step::Start(started, work)]
+    assert!(matches!(&steps[..], [Step::Stop(stopped), Step::Restart(started, work)]
         if *stopped == before && started != stopped && work.terms.period == Duration::from_secs(9)));
     let late = Finding { container: "c-1".to_owned(), started: None, outcome: says(false, "late") };
     assert_eq!(site.probes.report(Some(&site.node), &key("a#b"), before, late, at(11)), None);
