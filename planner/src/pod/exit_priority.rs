@@ -36,6 +36,8 @@ pub use request::Mode;
 
 /// The time that Pods have to end where they do not say it, in seconds.
 const GRACE: u64 = 30;
+/// On a Pod that the kubelet made from a file.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// How containers are made to end in their order, as the command line says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,17 +176,14 @@ fn ordered(pod: &str, settings: &Settings, gates: &FeatureGates) -> Result<(Stri
 }
 
 /// Why hooks can't do anything in this Pod.
-fn unhookable(draft: &Draft<'_>, grace: u64, settings: &Settings) -> Option<&'static str> {
-    if value(&draft.spec, "os")["name"] == "windows" {
-        return Some("the Pod runs on Windows");
-    }
-    if grace == 0 {
-        return Some("terminationGracePeriodSeconds is 0");
-    }
-    if draft.annotations.get("kubernetes.io/config.mirror").is_some() {
-        return Some("the kubelet runs the Pod from a file");
-    }
-    settings.image.is_empty().then_some("the manager has no --exit-hook-image")
+fn unhookable(draft: &Draft<'_>, grace: u64, settings: &Settings) -> Option<String> {
+    let obstacles = [
+        (value(&draft.spec, "os")["name"] == "windows", "the Pod runs on Windows"),
+        (grace == 0, "terminationGracePeriodSeconds is 0"),
+        (draft.annotations.get(MIRROR).is_some(), "the kubelet runs the Pod from a file"),
+        (settings.image.is_empty(), "the manager has no --exit-hook-image"),
+    ];
+    obstacles.into_iter().find(|(is_there, _)| *is_there).map(|(_, reason)| reason.to_owned())
 }
 
 /// The validation of a Pod at its creation, when all who change it have done so.

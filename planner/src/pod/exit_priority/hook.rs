@@ -109,8 +109,8 @@ pub(super) fn apply(spec: &mut RawObject<'_>, plan: &[Hooked], settings: &Settin
     append(spec, "initContainers", node(&installer)?);
     let mut containers = take(spec, "containers")?;
     for hooked in plan {
-        let named = |container: &&mut RawObject<'_>| is_named(container, &hooked.container);
-        let Some(container) = containers.iter_mut().find(named) else { continue };
+        let mut all = containers.iter_mut();
+        let Some(container) = all.find(|container| is_named(container, &hooked.container)) else { continue };
         let mut command = hooked.command();
         command.extend(chain(container)?);
         let handler = node(&json!({"exec": {"command": command}}))?;

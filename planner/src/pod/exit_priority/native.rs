@@ -44,9 +44,9 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
     let containers = value(spec, "containers");
     let containers = containers.as_array().into_iter().flatten().map(|container| {
         let name = container["name"].as_str().unwrap_or_default();
-        let variables = container["env"].as_array().into_iter().flatten().rev();
-        let mut variables = variables.filter(|variable| variable["name"] == CONTAINER_PRIORITY);
-        let launch = variables.next().and_then(|variable| variable["value"].as_str()?.parse::<i64>().ok());
+        let mut variables = container["env"].as_array().into_iter().flatten().rev();
+        let launch = variables.find(|variable| variable["name"] == CONTAINER_PRIORITY);
+        let launch = launch.and_then(|variable| variable["value"].as_str()?.parse::<i64>().ok());
         (name, request.of(name), launch.unwrap_or_default())
     });
     let containers: Vec<(&str, i32, i64)> = containers.collect();

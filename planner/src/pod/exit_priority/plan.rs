@@ -5,22 +5,10 @@
 
 use std::time::Duration;
 
+pub use api::exit_hook::{HOOK, INIT_CONTAINER, MOUNT_PATH, PROGRAM, VOLUME, WAIT};
 use thiserror::Error;
 
 use crate::pod::observed::ObservedPod;
-
-/// The volume that the hook lies in.
-pub const VOLUME: &str = "kruise-exit";
-/// Where the volume is mounted.
-pub const MOUNT_PATH: &str = "/.kruise-exit";
-/// The program of the hook in the volume.
-pub const HOOK: &str = "/.kruise-exit/hook";
-/// The program of the hook in its image.
-pub const PROGRAM: &str = "/kruise-exit-hook";
-/// The init container that copies the program into the volume.
-pub const INIT_CONTAINER: &str = "kruise-exit-init";
-/// How the command of the hook begins.
-pub const WAIT: [&str; 2] = [HOOK, "wait"];
 
 /// A container that ends after others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -50,7 +50,7 @@ impl Request {
         let mode = annotations.string(CONTAINER_EXIT_MODE);
         let mode = mode.map(|mode| Mode::parse(&mode).ok_or_else(|| unknown_mode(&mode))).transpose()?;
         let reserve = annotations.string(CONTAINER_EXIT_RESERVE_SECONDS).map_or(Ok(RESERVE), |seconds| {
-            let number = seconds.parse().ok().filter(|number| *number <= LONGEST_RESERVE);
+            let number = seconds.parse::<u32>().ok().filter(|number| *number <= LONGEST_RESERVE);
             let detail = "must be an integer between 0 and 300";
             number.ok_or_else(|| invalid(CONTAINER_EXIT_RESERVE_SECONDS, &seconds, detail))
         })?;

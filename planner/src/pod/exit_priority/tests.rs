@@ -78,6 +78,20 @@ fn later_containers_wait_for_all_that_end_before_them() {
     assert_eq!(spec["initContainers"], json!([installer]));
 }
 
+/// Scenario 32.
+#[test]
+fn a_container_that_comes_later_is_hooked_too() {
+    let mut pod = mutated(&pod(r#"{"log-agent":1,"envoy":2,"mesh":1}"#, |_| {}));
+    pod["spec"]["containers"].as_array_mut().unwrap().insert(0, json!({"name": "mesh"}));
+    pod["spec"]["initContainers"].as_array_mut().unwrap().push(json!({"name": "mesh-init"}));
+    let pod = mutated(&pod);
+    assert_eq!(command(&pod, 0)[3], "--after=main");
+    assert_eq!(command(&pod, 3)[3], "--after=mesh,main,log-agent");
+    assert_eq!(pod["spec"]["initContainers"][0]["name"], "mesh-init");
+    assert_eq!(pod["spec"]["initContainers"][1]["name"], "kruise-exit-init");
+    assert_eq!(validate(&pod.to_string(), &FeatureGates::default()), Verdict::allow());
+}
+
 #[test]
 fn no_order_changes_nothing() {
     for order in ["", "{}", r#"{"main":1,"log-agent":1,"envoy":1}"#, r#"{"native":3}"#] {

@@ -1,8 +1,7 @@
 //! The hook of container exit priority, read from the `lifecycle` of a container. Other hooks are not kept.
 
+use api::exit_hook::WAIT;
 use serde::{Deserialize, Deserializer};
-
-use crate::pod::exit_priority::plan::WAIT;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
