@@ -62,6 +62,15 @@ pub(crate) struct ServeArguments {
     /// Answer refused evictions with 429, so that kubectl drain waits and tries again, instead of 403
     #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub retry_refused_evictions: bool,
+    /// How the containers of Pods are made to end in their order, where the Pod does not say it
+    #[arg(long, default_value = "Hook", value_parser = ["Hook", "NativeSidecar"])]
+    pub container_exit_mode: String,
+    /// Image with the program of the exit hook; without one the mode Hook can't be used
+    #[arg(long, default_value = "")]
+    pub exit_hook_image: String,
+    /// As whom the program of the exit hook is copied into a Pod; 0 leaves it to the cluster
+    #[arg(long, default_value = "65534")]
+    pub exit_hook_run_as_user: u32,
     /// After the stop signal: how long to go on accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,

@@ -21,6 +21,7 @@ use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
 use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::kinds::workloadspread::places::Places;
+use planner::pod::exit_priority;
 use planner::text::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
@@ -50,6 +51,9 @@ pub(crate) struct ReviewArguments {
     /// Feature gates: A=true,B=false; ResourcesDeletionProtection is on unless switched off here
     #[arg(long, default_value = "")]
     feature_gates: String,
+    /// Image with the program of the exit hook, as `kutter serve` is given it
+    #[arg(long, default_value = "kutter")]
+    exit_hook_image: String,
 }
 
 /// Operations that can be reviewed.
@@ -120,7 +124,13 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
         gates,
         index: Arc::new(Index::fixed(world)),
         lookup: Lookup::files(objects),
-        flags: AdmissionFlags::default(),
+        flags: AdmissionFlags {
+            exit_priority: exit_priority::Settings {
+                image: arguments.exit_hook_image.clone(),
+                ..exit_priority::Settings::default()
+            },
+            ..AdmissionFlags::default()
+        },
         metrics: Metrics::new()?,
         protection_log: ProtectionLog::disabled(),
         budgets,

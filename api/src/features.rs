@@ -113,6 +113,8 @@ features! {
     ResourceDistributionGate = false, Beta;
     /// Certificates are issued from outside.
     EnableExternalCerts = false, Alpha;
+    /// The order in which the containers of a Pod end.
+    ContainerExitPriority = true, Beta;
     /// DaemonSet ignores Pods on nodes that became ineligible in maxUnavailable.
     DaemonSetPruneIneligibleNodes = false, Alpha;
 }

@@ -6,6 +6,7 @@
 //!   kinds       spec and status of every kind as structs, in the stored version
 //!   conversion  v1alpha1 <-> v1beta1 on raw JSON, nothing lost
 //!   labels, annotations, environment, finalizers, conditions   the catalogue of keys
+//!   exit_hook   names of the hook by which containers end in an order
 //!   features    feature gates, their defaults and dependency rules
 //!   raw         JSON that is carried, never re-encoded
 //! ```
@@ -16,6 +17,7 @@ pub mod conversion;
 pub mod crds;
 pub mod duration;
 pub mod environment;
+pub mod exit_hook;
 pub mod features;
 pub mod finalizers;
 pub mod kinds;

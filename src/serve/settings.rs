@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use cluster::election;
 use planner::kinds::workloadspread::version::VersionedKinds;
+use planner::pod::exit_priority;
 use planner::server::registration::FailurePolicy;
 use tracing::warn;
 
@@ -36,6 +37,7 @@ pub(crate) struct Settings {
     user_names_in_metrics: bool,
     /// Whether clients are asked to try a refused eviction again.
     retry_refused_evictions: bool,
+    exit_priority: exit_priority::Settings,
     profiles_wanted: bool,
     without_effect: Vec<&'static str>,
 }
@@ -127,6 +129,11 @@ impl Settings {
             allow_privileged: arguments.allow_privileged,
             user_names_in_metrics: arguments.user_names_in_metrics,
             retry_refused_evictions: arguments.retry_refused_evictions,
+            exit_priority: exit_priority::Settings {
+                mode: exit_priority::Mode::parse(&arguments.container_exit_mode).unwrap_or_default(),
+                image: arguments.exit_hook_image.clone(),
+                run_as_user: arguments.exit_hook_run_as_user,
+            },
             profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
             without_effect: arguments.accepted.given(),
             certificates,
@@ -140,6 +147,7 @@ impl Settings {
             allow_privileged: self.allow_privileged,
             user_names_in_metrics: self.user_names_in_metrics,
             retry_refused_evictions: self.retry_refused_evictions,
+            exit_priority: self.exit_priority.clone(),
         }
     }
 

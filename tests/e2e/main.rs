@@ -22,6 +22,7 @@ mod docs_podunavailablebudget;
 mod docs_restart;
 mod docs_workloadspread;
 mod election;
+mod exit_priority;
 mod images;
 mod injection;
 mod launch_priority;

@@ -114,7 +114,8 @@ pub async fn shared() -> &'static Product {
         .get_or_init(async || {
             let server = kit::shared().await;
             install(server).await;
-            Product::serve(server, Options::default()).await
+            let options = Options::default().argument("--exit-hook-image=kutter:test");
+            Product::serve(server, options).await
         })
         .await
 }

@@ -277,7 +277,14 @@ async fn gates_take_entries_away_and_bring_them_back(server: &ApiServer) {
     .await;
     let before = json!(before);
     let mut expected = names(&before);
-    let pods = ["mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io", "vpodresize.kb.io"];
+    let pods = [
+        "mpod.kb.io",
+        "mpodexitpriority.kb.io",
+        "vpod.kb.io",
+        "vpodeviction.kb.io",
+        "vpodexitpriority.kb.io",
+        "vpodresize.kb.io",
+    ];
     expected.retain(|name| !pods.contains(name) && !["vservice.kb.io", "vingress.kb.io"].contains(name));
     wait_for("only these entries to go", async || {
         let live = json!(entries(&client).await);

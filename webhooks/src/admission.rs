@@ -10,6 +10,7 @@ use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
 use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::kinds::workloadspread::places::Places;
+use planner::pod::exit_priority;
 use planner::server::world::Watched;
 use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
@@ -27,11 +28,18 @@ pub struct AdmissionFlags {
     pub user_names_in_metrics: bool,
     /// Whether clients are asked to try a refused eviction again (`--retry-refused-evictions`).
     pub retry_refused_evictions: bool,
+    /// How the containers of Pods are made to end in their order.
+    pub exit_priority: exit_priority::Settings,
 }
 
 impl Default for AdmissionFlags {
     fn default() -> Self {
-        Self { allow_privileged: true, user_names_in_metrics: true, retry_refused_evictions: false }
+        Self {
+            allow_privileged: true,
+            user_names_in_metrics: true,
+            retry_refused_evictions: false,
+            exit_priority: exit_priority::Settings::default(),
+        }
     }
 }
 

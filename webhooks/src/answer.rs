@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
 use crate::kinds::resource::is_write;
-use crate::kinds::{pod, pod_validation, protection};
+use crate::kinds::{exit_priority, pod, pod_validation, protection};
 use crate::review::{Reply, Request, Review, Unreadable};
 
 impl Admission {
@@ -90,6 +90,8 @@ impl Admission {
                 Err(denial) => denial.into(),
             },
             Endpoint::ValidatePod => pod_validation::validate(self, request, deadline).await,
+            Endpoint::MutateExitPriority => exit_priority::mutate(self, request),
+            Endpoint::ValidateExitPriority => exit_priority::validate(self, request),
             Endpoint::Mutate(defaulting) => defaulting.mutate(self, request, deadline),
             Endpoint::Validate(validation) => validation.validate(self, request, deadline).await,
             Endpoint::Protect(kind) => match Endpoint::validation_of(kind).filter(|_| is_write(request)) {

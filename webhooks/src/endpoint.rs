@@ -17,6 +17,10 @@ pub enum Endpoint {
     MutatePod,
     /// Validation of requests that delete, evict or change Pods.
     ValidatePod,
+    /// Mutation of Pods whose containers end in an order.
+    MutateExitPriority,
+    /// Validation of that order.
+    ValidateExitPriority,
     /// Defaulting of a custom resource.
     Mutate(&'static Defaulting),
     /// Validation of a custom resource that has no deletion protection; it may complete the object too.
@@ -34,6 +38,8 @@ impl Endpoint {
     pub const ALL: &'static [Self] = &[
         Self::MutatePod,
         Self::ValidatePod,
+        Self::MutateExitPriority,
+        Self::ValidateExitPriority,
         Self::Mutate(&sidecarset::DEFAULTING),
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
@@ -66,6 +72,8 @@ impl Endpoint {
         match self {
             Self::MutatePod => "/mutate-pod",
             Self::ValidatePod => "/validate-pod",
+            Self::MutateExitPriority => "/mutate-pod-exit-priority",
+            Self::ValidateExitPriority => "/validate-pod-exit-priority",
             Self::Mutate(defaulting) => defaulting.path,
             Self::Validate(validation) => match validation.at {
                 ValidatedAt::Path { path, .. } => path,
@@ -113,6 +121,9 @@ impl Endpoint {
     pub fn is_served(self, gates: &FeatureGates) -> bool {
         match self {
             Self::MutatePod | Self::ValidatePod => gates.enabled(Feature::PodWebhook),
+            Self::MutateExitPriority | Self::ValidateExitPriority => {
+                gates.enabled(Feature::PodWebhook) && gates.enabled(Feature::ContainerExitPriority)
+            }
             Self::Protect(Kind::Service | Kind::Ingress) => {
                 gates.enabled(Feature::ResourcesDeletionProtection)
             }

@@ -4,6 +4,7 @@
 pub(crate) mod cloneset;
 pub(crate) mod containerrecreaterequest;
 pub(crate) mod ephemeraljob;
+pub(crate) mod exit_priority;
 pub(crate) mod imagelistpulljob;
 pub(crate) mod imagepulljob;
 pub(crate) mod nodeimage;

@@ -248,6 +248,9 @@ impl Wanted<'_> {
         let gate = match path {
             "/mutate-pod" => pods && exists("sidecarsets", api::APPS_GROUP),
             "/validate-pod" => pods && exists("podunavailablebudgets", api::POLICY_GROUP),
+            "/mutate-pod-exit-priority" | "/validate-pod-exit-priority" => {
+                pods && self.gates.enabled(Feature::ContainerExitPriority)
+            }
             "/validate-service" | "/validate-ingress" => {
                 self.gates.enabled(Feature::ResourcesDeletionProtection)
             }

@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use crate::text::json::from_special;
 
 mod apply;
+mod members;
 
 pub use apply::{ApplyError, apply};
+pub(crate) use members::edits;
 
 /// A JSON Pointer (RFC 6901).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

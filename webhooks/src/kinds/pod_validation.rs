@@ -6,9 +6,11 @@ use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
 use planner::kinds::podunavailablebudget::reserve::Answer;
 use planner::pod::disruption::PodRequest;
+use planner::pod::exit_priority::change_without_effect;
 use planner::pod::observed::ObservedPod;
 use planner::server::pod_validation::{Assessment, BudgetClaim, assess};
 use planner::server::world::Watched;
+use planner::text::json_patch::Patch;
 use planner::text::verdict::{Denial, Reason, Verdict};
 use serde_json::value::RawValue;
 
@@ -65,7 +67,8 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
             if let Some((spread, claim)) = claims.place {
                 workloadspread::give_back(admission, &spread, claim, deadline).await;
             }
-            Verdict::allow()
+            let warning = change_without_effect(pod_request.old_object, pod_request.object, &admission.gates);
+            Verdict::Allow { edits: Patch::default(), warnings: warning.into_iter().collect() }
         }
     }
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::record::Matched;
 use crate::pod::node_fit::Term;
 use crate::text::canonical::table;
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::{Patch, edits};
 use crate::text::strategic_merge::{self, MergeError};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -61,30 +61,6 @@ pub(crate) fn inject(
     let merged = merged.to_string();
     let edits = edits(pod, &merged).map_err(InjectionError::Pod)?;
     Ok((merged, edits))
-}
-
-/// The members of `metadata` and `spec` that differ, each as a whole.
-fn edits(before: &str, after: &str) -> Result<Patch, serde_json::Error> {
-    let mut patch = Patch::default();
-    let (mut before, mut after) = (RawObject::parse(before)?, RawObject::parse(after)?);
-    for part in ["metadata", "spec"] {
-        let path = Pointer::root().key(part);
-        let Some(after) = after.object_mut(part) else { continue };
-        let Some(before) = before.object_mut(part) else {
-            patch.add(path, after.to_string());
-            continue;
-        };
-        for gone in before.keys().filter(|key| after.get(key).is_none()) {
-            patch.remove(path.key(gone));
-        }
-        for (key, value) in after.iter_mut() {
-            let value = value.to_string();
-            if before.get(key).is_none_or(|before| before.to_string() != value) {
-                patch.add(path.key(key), value);
-            }
-        }
-    }
-    Ok(patch)
 }
 
 /// Appends tolerations, preferred terms and the required term. `affinity.nodeAffinity` is there afterwards even if

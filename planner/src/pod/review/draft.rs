@@ -344,7 +344,7 @@ impl Annotations<'_> {
     }
 }
 
-pub(super) fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
+pub(crate) fn not_a_pod(problem: &dyn std::fmt::Display) -> Denial {
     Denial { code: 400, message: format!("the object of the request can't be read as a Pod: {problem}") }
 }
 

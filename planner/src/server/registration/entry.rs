@@ -1,7 +1,7 @@
 //! A webhook entry as the API server stores it, with the API server's own defaults for what is left
 //! out, so that an entry that was only filled in counts as equal.
 
-use api::Raw;
+use api::annotations::CONTAINER_EXIT_PRIORITY;
 use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) struct Webhook {
     #[serde(default = "fail")]
     failure_policy: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    match_conditions: Vec<Raw>,
+    match_conditions: Vec<MatchCondition>,
     #[serde(default = "equivalent")]
     match_policy: String,
     #[serde(default)]
@@ -35,6 +35,13 @@ pub(super) struct Webhook {
     side_effects: String,
     #[serde(default = "ten")]
     timeout_seconds: i32,
+}
+
+/// Which requests come, told by an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+struct MatchCondition {
+    name: String,
+    expression: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -149,7 +156,7 @@ impl Webhook {
     ) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let policy = match entry.purpose {
-            Purpose::Pods => settings.pod_failure_policy,
+            Purpose::Pods | Purpose::ExitPriority => settings.pod_failure_policy,
             Purpose::Protection => settings.protection_failure_policy,
             Purpose::WorkloadProtection | Purpose::OwnKind => super::FailurePolicy::Fail,
         };
@@ -163,11 +170,12 @@ impl Webhook {
             admission_review_versions: owned(&["v1", "v1beta1"]),
             client_config: ClientConfig::new(&settings.endpoint, entry.path, bundle),
             failure_policy: choice.failure_policy.unwrap_or(policy).as_str().to_owned(),
-            match_conditions: Vec::new(),
+            match_conditions: match_conditions(entry.purpose),
             match_policy: equivalent(),
             namespace_selector: namespaces,
             object_selector: objects,
-            reinvocation_policy: (kind == ConfigurationKind::Mutating).then(|| "Never".to_owned()),
+            reinvocation_policy: (kind == ConfigurationKind::Mutating)
+                .then(|| reinvocation_policy(entry.purpose).to_owned()),
             rules: vec![Rule {
                 api_groups: owned(&[entry.group]),
                 api_versions: owned(entry.versions),
@@ -223,8 +231,12 @@ impl Webhook {
             let live = self.reinvocation_policy.as_deref().unwrap_or("Never");
             set(live != policy, "reinvocationPolicy", json(policy));
         }
-        if !self.match_conditions.is_empty() {
-            patch.remove(place.key("matchConditions"));
+        if self.match_conditions != wanted.match_conditions {
+            let place = place.key("matchConditions");
+            match wanted.match_conditions.as_slice() {
+                [] => patch.remove(place),
+                conditions => patch.add(place, json(&conditions)),
+            }
         }
         self.client_config.edit(&wanted.client_config, &place.key("clientConfig"), patch);
     }
@@ -258,7 +270,9 @@ fn equal(left: &LabelSelector, right: &LabelSelector) -> bool {
 fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
     let mut excluded: Vec<String> = match purpose {
         // The Pods that answer must never depend on an answer.
-        Purpose::Pods => vec!["kube-system".to_owned(), settings.namespace.clone()],
+        Purpose::Pods | Purpose::ExitPriority => {
+            vec!["kube-system".to_owned(), settings.namespace.clone()]
+        }
         Purpose::Protection => vec!["kube-system".to_owned()],
         Purpose::WorkloadProtection | Purpose::OwnKind => return LabelSelector::default(),
     };
@@ -268,7 +282,7 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
         }
     }
     let mut requirements = Vec::new();
-    if purpose == Purpose::Pods {
+    if purpose.is_of_pods() {
         requirements.push(requirement(CONTROL_PLANE, "DoesNotExist"));
     }
     if !excluded.is_empty() {
@@ -282,10 +296,26 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
 
 fn object_selector(purpose: Purpose) -> LabelSelector {
     selector(match purpose {
-        Purpose::Pods => vec![requirement(COMPONENT, "DoesNotExist")],
+        Purpose::Pods | Purpose::ExitPriority => vec![requirement(COMPONENT, "DoesNotExist")],
         Purpose::Protection | Purpose::WorkloadProtection => vec![requirement(DELETE_PROTECTION, "Exists")],
         Purpose::OwnKind => Vec::new(),
     })
+}
+
+/// Pods that ask for no order cost nothing.
+fn match_conditions(purpose: Purpose) -> Vec<MatchCondition> {
+    if purpose != Purpose::ExitPriority {
+        return Vec::new();
+    }
+    let expression = format!(
+        "has(object.metadata.annotations) && '{CONTAINER_EXIT_PRIORITY}' in object.metadata.annotations"
+    );
+    vec![MatchCondition { name: "container-exit-priority".to_owned(), expression }]
+}
+
+/// Containers that a later webhook adds have their place in the order too.
+fn reinvocation_policy(purpose: Purpose) -> &'static str {
+    if purpose == Purpose::ExitPriority { "IfNeeded" } else { "Never" }
 }
 
 fn requirement(key: &str, operator: &str) -> LabelSelectorRequirement {

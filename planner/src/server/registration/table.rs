@@ -9,6 +9,8 @@ use super::ConfigurationKind;
 pub enum Purpose {
     /// Pods, wherever they come from.
     Pods,
+    /// Pods that ask for an order in which their containers end.
+    ExitPriority,
     /// Deletion protection of Kubernetes' own kinds and of definitions.
     Protection,
     /// Deletion protection of our own workload kinds.
@@ -56,6 +58,10 @@ const fn pods(
     Entry { name, path, group: "", resource, versions: V1, operations, purpose: Purpose::Pods }
 }
 
+const fn exit_priority(name: &'static str, path: &'static str) -> Entry {
+    Entry { purpose: Purpose::ExitPriority, ..pods(name, path, "pods", CREATE) }
+}
+
 const fn own(name: &'static str, path: &'static str, resource: &'static str) -> Entry {
     Entry {
         name,
@@ -86,6 +92,7 @@ const fn workload(name: &'static str, path: &'static str, resource: &'static str
 
 const MUTATING: &[Entry] = &[
     pods("mpod.kb.io", "/mutate-pod", "pods", CREATE),
+    exit_priority("mpodexitpriority.kb.io", "/mutate-pod-exit-priority"),
     own("madvancedcronjob.kb.io", "/mutate-apps-kruise-io-advancedcronjob", "advancedcronjobs"),
     own("mbroadcastjob.kb.io", "/mutate-apps-kruise-io-broadcastjob", "broadcastjobs"),
     own("mcloneset.kb.io", "/mutate-apps-kruise-io-cloneset", "clonesets"),
@@ -141,6 +148,7 @@ const VALIDATING: &[Entry] = &[
     pods("vpodeviction.kb.io", "/validate-pod", "pods/eviction", CREATE),
     // OpenKruise does not see resizes, which go through a resource of their own.
     pods("vpodresize.kb.io", "/validate-pod", "pods/resize", UPDATE),
+    exit_priority("vpodexitpriority.kb.io", "/validate-pod-exit-priority"),
     Entry {
         versions: A1,
         ..own("vpodprobemarker.kb.io", "/validate-apps-kruise-io-podprobemarker", "podprobemarkers")
@@ -158,6 +166,13 @@ const VALIDATING: &[Entry] = &[
     workload("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset", "statefulsets"),
     workload("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment", "uniteddeployments"),
 ];
+
+impl Purpose {
+    /// Whether Pods are what the entry sees.
+    pub(super) fn is_of_pods(self) -> bool {
+        matches!(self, Self::Pods | Self::ExitPriority)
+    }
+}
 
 /// The entries of one configuration in their order.
 pub fn entries(kind: ConfigurationKind) -> &'static [Entry] {

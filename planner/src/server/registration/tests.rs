@@ -3,6 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::text::json_patch::apply;
 
+mod exit_priority;
+
 fn settings() -> Settings {
     let endpoint = Endpoint::Service {
         namespace: "kruise-system".to_owned(),

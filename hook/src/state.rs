@@ -1,0 +1,141 @@
+//! What the agent of the node has told the hooks of a Pod: a file for each container, beside the program. The volume
+//! outlives a restart of the node, so what was written before it counts for nothing.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::arguments::Mark;
+
+/// The file that tells which start of the machine this is.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// Below the directory of the program.
+const STATES: &str = "state";
+
+/// What a hook was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// To wait until this time of [`now`].
+    Hold(Duration),
+    /// To go on.
+    Release,
+}
+
+/// Where the files are.
+pub(crate) struct Directory {
+    path: PathBuf,
+    boot: String,
+}
+
+/// The time since the machine has started. It goes on while the machine sleeps.
+pub(crate) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
+}
+
+impl Directory {
+    /// Makes the directory: each container writes into it as its own user.
+    pub(crate) fn create(program: &Path) -> io::Result<()> {
+        let path = program.join(STATES);
+        fs::create_dir_all(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o1777))
+    }
+
+    /// The directory of the program that runs.
+    pub(crate) fn own() -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        let beside = program.parent().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { path: beside.join(STATES), boot: fs::read_to_string(BOOT)?.trim().to_owned() })
+    }
+
+    /// What the hook of a container was told since the machine has started.
+    pub(crate) fn read(&self, name: &str) -> Option<State> {
+        let line = fs::read_to_string(self.path.join(name)).ok()?;
+        let mut words = line.split_whitespace();
+        if words.next() != Some(&self.boot) {
+            return None;
+        }
+        match (words.next()?, words.next()) {
+            ("release", _) => Some(State::Release),
+            ("hold", Some(until)) => until.parse().ok().map(Duration::from_millis).map(State::Hold),
+            _ => None,
+        }
+    }
+
+    /// Tells the hook of a container what to do. One that was let go is not held back again.
+    pub(crate) fn mark(&self, Mark { name, hold }: &Mark) -> io::Result<()> {
+        if hold.is_some() && self.read(name) == Some(State::Release) {
+            return Ok(());
+        }
+        let boot = &self.boot;
+        let line = match hold {
+            Some(rest) => format!("{boot} hold {}\n", (now() + *rest).as_millis()),
+            None => format!("{boot} release\n"),
+        };
+        // A reader sees the old line or the new one.
+        let new = self.path.join(format!(".{name}.{}", std::process::id()));
+        fs::write(&new, line)?;
+        fs::rename(&new, self.path.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory() -> (tempfile::TempDir, Directory) {
+        let folder = tempfile::tempdir().unwrap();
+        Directory::create(folder.path()).unwrap();
+        let path = folder.path().join(STATES);
+        (folder, Directory { path, boot: "this".to_owned() })
+    }
+
+    fn mark(hold: Option<u64>) -> Mark {
+        Mark { name: "c".to_owned(), hold: hold.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn a_later_hold_counts_and_a_release_is_final() {
+        let (_folder, states) = directory();
+        assert_eq!(states.read("c"), None);
+        for seconds in [10, 5] {
+            states.mark(&mark(Some(seconds))).unwrap();
+            let Some(State::Hold(until)) = states.read("c") else { panic!("{:?}", states.read("c")) };
+            let rest = until - now();
+            assert!(
+                rest <= Duration::from_secs(seconds) && rest > Duration::from_secs(seconds - 2),
+                "{rest:?}"
+            );
+        }
+        states.mark(&mark(None)).unwrap();
+        states.mark(&mark(Some(9))).unwrap();
+        assert_eq!(states.read("c"), Some(State::Release));
+        assert_eq!(states.read("other"), None);
+        assert_eq!(fs::read_dir(&states.path).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn what_was_told_before_the_machine_started_counts_for_nothing() {
+        let (_folder, states) = directory();
+        for line in ["other release", "other hold 99999999999", "this", "this hold", "this hold x", "", "\0"]
+        {
+            fs::write(states.path.join("c"), line).unwrap();
+            assert_eq!(states.read("c"), None, "{line:?}");
+        }
+        fs::write(states.path.join("c"), "this hold 7000\n").unwrap();
+        assert_eq!(states.read("c"), Some(State::Hold(Duration::from_secs(7))));
+    }
+
+    #[test]
+    fn every_user_can_write() {
+        let (folder, states) = directory();
+        let mode = fs::metadata(&states.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o1777);
+        Directory::create(folder.path()).unwrap();
+    }
+}

@@ -1,0 +1,250 @@
+//! Mode `Hook`: which containers wait in their preStop hook, and for whom
+//! (docs/behaviour/exit-priority.md#mode-hook).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::raw_object::RawObject;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Settings;
+use super::containers::{append, is_named, name, node, put, remove, take, value};
+use super::plan::{Hooked, INIT_CONTAINER, MOUNT_PATH, PROGRAM, VOLUME, WAIT};
+use super::request::Request;
+use crate::pod::inplace::QosClass;
+use crate::pod::inplace::qos::qos_class;
+use crate::pod::review::draft::not_a_pod;
+use crate::text::json_patch::string;
+use crate::text::verdict::Denial;
+
+const HANDLER: &str = "preStop";
+const THEN_SLEEP: &str = "--then-sleep=";
+const THEN_HTTP: &str = "--then-http=";
+
+/// Takes out what an earlier review put in: the users' own hooks are in the arguments of ours.
+pub(super) fn restore(spec: &mut RawObject<'_>) -> Result<(), Denial> {
+    let mut init_containers = take(spec, "initContainers")?;
+    let of_all = init_containers.len();
+    init_containers.retain(|container| !is_installer(container));
+    let is_ours = init_containers.len() < of_all;
+    put(spec, "initContainers", init_containers);
+    if !is_ours {
+        return Ok(());
+    }
+    remove(spec, "volumes", VOLUME);
+    let mut containers = take(spec, "containers")?;
+    for container in &mut containers {
+        remove(container, "volumeMounts", VOLUME);
+        let lifecycle = value(container, "lifecycle");
+        let Some(command) = words(&lifecycle[HANDLER]["exec"]["command"]) else { continue };
+        if !command.iter().map(String::as_str).take(WAIT.len()).eq(WAIT) {
+            continue;
+        }
+        let own = own_handler(&command).as_ref().map(node).transpose()?;
+        container.edit_object("lifecycle", |lifecycle| match own {
+            Some(own) => lifecycle.insert(HANDLER, own),
+            None => drop(lifecycle.remove(HANDLER)),
+        });
+        container.remove_empty_object("lifecycle");
+    }
+    put(spec, "containers", containers);
+    Ok(())
+}
+
+/// The init container that copies our program.
+fn is_installer(container: &RawObject<'_>) -> bool {
+    let command = words(&value(container, "command")).unwrap_or_default();
+    is_named(container, INIT_CONTAINER) && command.iter().take(2).eq(&[PROGRAM, "install"])
+}
+
+fn words(list: &Value) -> Option<Vec<String>> {
+    list.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// Whether somebody else uses a name or the path of ours.
+pub(super) fn is_occupied(spec: &RawObject<'_>) -> bool {
+    let [volumes, init_containers, containers] =
+        ["volumes", "initContainers", "containers"].map(|list| value(spec, list));
+    let elements = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let all: Vec<Value> = elements(&init_containers).into_iter().chain(elements(&containers)).collect();
+    let is_mounted = |container: &Value| {
+        elements(&container["volumeMounts"]).iter().any(|mount| {
+            mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == MOUNT_PATH)
+        })
+    };
+    elements(&volumes).iter().any(|volume| volume["name"] == VOLUME)
+        || all.iter().any(|container| container["name"] == INIT_CONTAINER || is_mounted(container))
+}
+
+/// The containers that end after others; `grace` in seconds.
+pub(super) fn plan(containers: &[String], request: &Request, grace: u64) -> Vec<Hooked> {
+    let lowest = containers.iter().map(|name| request.of(name)).min().unwrap_or_default();
+    let steps: BTreeSet<i32> =
+        containers.iter().map(|name| request.of(name)).filter(|value| *value > lowest).collect();
+    let hooked = containers.iter().filter(|name| request.of(name) > lowest).map(|name| {
+        let own = request.of(name);
+        let after = containers.iter().filter(|other| request.of(other) < own);
+        // This step and those behind it.
+        let left = steps.range(own..).map(|_| u64::from(request.reserve)).sum();
+        Hooked {
+            container: name.clone(),
+            after: after.cloned().collect(),
+            grace: Duration::from_secs(grace),
+            tail: Duration::from_secs(left),
+        }
+    });
+    hooked.collect()
+}
+
+/// The steps of a plan, less the first one, which waits for nobody.
+pub(super) fn steps(plan: &[Hooked]) -> usize {
+    plan.iter().map(|hooked| hooked.after.len()).collect::<BTreeSet<_>>().len()
+}
+
+/// Puts the hooks of the plan into the Pod, and what they need.
+pub(super) fn apply(spec: &mut RawObject<'_>, plan: &[Hooked], settings: &Settings) -> Result<(), Denial> {
+    let installer = installer(spec, settings);
+    append(spec, "volumes", node(&json!({"name": VOLUME, "emptyDir": {"sizeLimit": "16Mi"}}))?);
+    append(spec, "initContainers", node(&installer)?);
+    let mut containers = take(spec, "containers")?;
+    for hooked in plan {
+        let mut all = containers.iter_mut();
+        let Some(container) = all.find(|container| is_named(container, &hooked.container)) else { continue };
+        let mut command = hooked.command();
+        command.extend(chain(container)?);
+        let handler = node(&json!({"exec": {"command": command}}))?;
+        container.edit_object("lifecycle", |lifecycle| lifecycle.insert(HANDLER, handler));
+        append(container, "volumeMounts", node(&json!({"name": VOLUME, "mountPath": MOUNT_PATH}))?);
+    }
+    put(spec, "containers", containers);
+    Ok(())
+}
+
+fn installer(spec: &RawObject<'_>, settings: &Settings) -> Value {
+    let lists = ["containers", "initContainers"].map(|list| value(spec, list));
+    let containers = lists.iter().filter_map(Value::as_array).flatten();
+    // The Pod keeps its class.
+    let resources = match qos_class(containers) {
+        QosClass::BestEffort => None,
+        QosClass::Guaranteed => {
+            let amounts = json!({"cpu": "50m", "memory": "32Mi"});
+            Some(json!({"requests": amounts.clone(), "limits": amounts}))
+        }
+        QosClass::Burstable => Some(json!({
+            "requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"},
+        })),
+    };
+    let mut context = json!({
+        "runAsNonRoot": true, "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let mut container = json!({
+        "name": INIT_CONTAINER, "image": settings.image, "imagePullPolicy": "IfNotPresent",
+        "command": [PROGRAM, "install", MOUNT_PATH],
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
+    });
+    if settings.run_as_user > 0 {
+        insert(&mut context, "runAsUser", settings.run_as_user.into());
+    }
+    insert(&mut container, "securityContext", context);
+    if let Some(resources) = resources {
+        insert(&mut container, "resources", resources);
+    }
+    container
+}
+
+fn insert(object: &mut Value, key: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+/// A request that our hook makes, as its argument says it.
+#[derive(Deserialize, Serialize)]
+struct HttpRequest {
+    scheme: String,
+    host: String,
+    port: u64,
+    path: String,
+    headers: Vec<(String, String)>,
+}
+
+/// The arguments that make our hook do what the container's own hook does.
+fn chain(container: &RawObject<'_>) -> Result<Vec<String>, Denial> {
+    let handler = value(container, "lifecycle").get(HANDLER).cloned().unwrap_or_default();
+    if let Some(command) = words(&handler["exec"]["command"]) {
+        return Ok(std::iter::once("--".to_owned()).chain(command).collect());
+    }
+    if let Some(seconds) = handler["sleep"]["seconds"].as_u64() {
+        return Ok(vec![format!("{THEN_SLEEP}{seconds}")]);
+    }
+    // The kubelet does nothing for another hook.
+    let get = &handler["httpGet"];
+    if get.is_null() {
+        return Ok(Vec::new());
+    }
+    let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let headers = get["httpHeaders"].as_array().into_iter().flatten();
+    let scheme = Some(text(get, "scheme")).filter(|scheme| !scheme.is_empty());
+    let request = HttpRequest {
+        scheme: scheme.unwrap_or_else(|| "HTTP".to_owned()),
+        host: text(get, "host"),
+        port: port(container, &get["port"])?,
+        path: text(get, "path"),
+        headers: headers.map(|header| (text(header, "name"), text(header, "value"))).collect(),
+    };
+    let request = serde_json::to_string(&request).map_err(|error| not_a_pod(&error))?;
+    Ok(vec![format!("{THEN_HTTP}{request}")])
+}
+
+/// The number of a port.
+fn port(container: &RawObject<'_>, port: &Value) -> Result<u64, Denial> {
+    let wanted = port.as_str().unwrap_or_default();
+    let ports = value(container, "ports");
+    let mut ports = ports.as_array().into_iter().flatten();
+    let named = || ports.find(|port| port["name"] == wanted).and_then(|port| port["containerPort"].as_u64());
+    let number = port.as_u64().or_else(|| wanted.parse().ok()).or_else(named);
+    number.ok_or_else(|| Denial {
+        code: 400,
+        message: format!(
+            "spec.containers[{}].lifecycle.preStop.httpGet.port: Invalid value: {}: the container has no such port",
+            name(container),
+            string(wanted)
+        ),
+    })
+}
+
+/// The handler that the arguments of our hook stand for.
+fn own_handler(command: &[String]) -> Option<Value> {
+    for (position, word) in command.iter().enumerate() {
+        if word == "--" {
+            let own = command.get(position + 1..).unwrap_or_default();
+            return Some(json!({"exec": {"command": own}}));
+        }
+        if let Some(seconds) = word.strip_prefix(THEN_SLEEP) {
+            return seconds.parse::<u64>().ok().map(|seconds| json!({"sleep": {"seconds": seconds}}));
+        }
+        if let Some(request) = word.strip_prefix(THEN_HTTP) {
+            let request = serde_json::from_str(request).ok();
+            return request.map(|request| json!({"httpGet": http_get(request)}));
+        }
+    }
+    None
+}
+
+fn http_get(request: HttpRequest) -> Value {
+    let HttpRequest { scheme, host, port, path, headers } = request;
+    let mut get = json!({"port": port, "scheme": scheme});
+    for (key, text) in [("path", path), ("host", host)] {
+        if !text.is_empty() {
+            insert(&mut get, key, text.into());
+        }
+    }
+    let headers = headers.into_iter().map(|(name, value)| json!({"name": name, "value": value}));
+    let headers: Vec<Value> = headers.collect();
+    if !headers.is_empty() {
+        insert(&mut get, "httpHeaders", headers.into());
+    }
+    get
+}
