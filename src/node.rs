@@ -18,6 +18,7 @@ use cluster::requests::Requests;
 use cri::Runtime;
 use cri::runtime::Calls;
 use kube::Client;
+use node::images::providers::Providers;
 use node::images::{self, Images};
 use node::meta::{self, Meta};
 use node::metrics::Metrics;
@@ -56,6 +57,12 @@ pub(crate) struct NodeArguments {
     /// File of the token with which the server is asked for pull Secrets
     #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kutter/token")]
     token_file: PathBuf,
+    /// Configuration of credential providers, as of the kubelet; without the file there are none
+    #[arg(long, value_name = "FILE", default_value = "/kruise/CredentialProviderPlugin.yaml")]
+    plugin_config_file: PathBuf,
+    /// Directory of the programs of credential providers
+    #[arg(long, value_name = "DIR", default_value = "/kruise/plugins")]
+    plugin_bin_dir: PathBuf,
     /// Feature gates: A=true,B=false
     #[arg(long, default_value = "", value_delimiter = ',', action = clap::ArgAction::Append)]
     feature_gates: Vec<String>,
@@ -65,12 +72,6 @@ pub(crate) struct NodeArguments {
     /// Log level: up to 3 tells the important, 4 is normal, 5 and more tells details
     #[arg(long, default_value = "4")]
     v: i32,
-    /// Configuration of credential providers, which this program does not ask
-    #[arg(long, hide = true)]
-    plugin_config_file: Option<PathBuf>,
-    /// As plugin-config-file
-    #[arg(long, hide = true)]
-    plugin_bin_dir: Option<PathBuf>,
     /// Address of OpenKruise's profiles, which this program does not have
     #[arg(long, hide = true)]
     pprof_addr: Option<String>,
@@ -119,7 +120,8 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
         probes: probes::Metrics::register(&registry)?,
         queues: QueueMetrics::register(&registry)?,
     };
-    let (mut tasks, checks) = agent.start(arguments, &gates)?;
+    let providers = Providers::read(&arguments.plugin_config_file, &arguments.plugin_bin_dir).await;
+    let (mut tasks, checks) = agent.start(arguments, providers, &gates)?;
     // The counters of connections are those of admission, which are not shown here.
     let limits = ConnectionLimits::default();
     let mut server =
@@ -153,6 +155,7 @@ impl Agent {
     fn start(
         &self,
         arguments: &NodeArguments,
+        providers: Providers,
         gates: &FeatureGates,
     ) -> anyhow::Result<(JoinSet<()>, Checks)> {
         let mut tasks = JoinSet::new();
@@ -160,6 +163,7 @@ impl Agent {
         tasks.spawn(images::run(Images {
             client: self.client("imagepuller")?,
             token: arguments.token_file.clone(),
+            providers,
             node: self.node.clone(),
             runtime: self.first_runtime()?,
             most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
@@ -268,11 +272,6 @@ impl NodeArguments {
     fn warn_of_traps(&self) {
         if self.enable_pprof.unwrap_or(self.pprof_addr.is_some()) {
             warn!("--enable-pprof and --pprof-addr have no effect: this program serves no /debug/pprof");
-        }
-        if self.plugin_config_file.is_some() || self.plugin_bin_dir.is_some() {
-            warn!(
-                "--plugin-config-file and --plugin-bin-dir have no effect: no credential providers are asked"
-            );
         }
         let given = self.accepted.given();
         if !given.is_empty() {

@@ -1,7 +1,6 @@
 //! One GET request to a container, as the kubelet sends it (docs/behaviour/node-agent.md#http-requests): over a
 //! connection of its own, through no proxy, without a look at the certificate.
 
-use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -216,8 +215,7 @@ fn sendable(path: &str) -> String {
         if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte) {
             sendable.push(char::from(byte));
         } else {
-            // Writing to a String never fails.
-            drop(write!(sendable, "%{byte:02X}"));
+            sendable.push_str(&format!("%{byte:02X}"));
         }
     }
     sendable

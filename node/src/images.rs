@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use api::kinds::nodeimage::{API_VERSION, KIND, Spec, Status};
 use cluster::events::{Recorder, Severity, about, about_in};
@@ -22,9 +21,11 @@ use tracing::debug;
 
 use crate::metrics::Metrics;
 use crate::own::{Own, Turn};
+use providers::Providers;
 use secrets::Secrets;
 use worker::{Told, Tools, Work, serve};
 
+pub mod providers;
 mod secrets;
 mod server;
 #[cfg(test)]
@@ -40,6 +41,8 @@ pub struct Images {
     pub client: Client,
     /// The file of the token with which the agent asks for pull Secrets.
     pub token: PathBuf,
+    /// The programs that are asked for credentials where pull Secrets are not enough.
+    pub providers: Providers,
     /// The node.
     pub node: String,
     /// The runtime that has the images.
@@ -67,7 +70,7 @@ struct Agent {
 
 /// Serves the NodeImage of a node until the task is dropped.
 pub async fn run(images: Images) {
-    let Images { client, token, node, runtime, most, metrics, synced } = images;
+    let Images { client, token, providers, node, runtime, most, metrics, synced } = images;
     let own = Own::new(client.clone(), (NODE_IMAGES, KIND), &node, synced);
     let (tell, mut told) = mpsc::channel(WAITING);
     let (notices, tellable) = mpsc::channel(WAITING);
@@ -75,7 +78,7 @@ pub async fn run(images: Images) {
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
     let mut agent = Agent {
-        tools: Tools { runtime, secrets, metrics, turns, looks: Arc::new(Semaphore::new(1)) },
+        tools: Tools { runtime, secrets, providers, metrics, turns, looks: Arc::new(Semaphore::new(1)) },
         own,
         tasks: Tasks::default(),
         workers: HashMap::new(),

@@ -3,7 +3,8 @@
 //! ```text
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
-//!     '-- secrets  the pull Secrets that the NodeImage names
+//!     |-- secrets  the pull Secrets that the NodeImage names
+//!     '-- providers  programs of the node that give credentials
 //!   probes       runs the probes of the NodePodProbe
 //!     |-- worker   one probe
 //!     '-- looks    what is known of the containers that are probed

@@ -102,13 +102,7 @@ pub async fn run(meta: Meta) {
         }),
         forward(outdated, restart_keys, |restart: &Restart| [(restart.clone(), BEFORE_RESTART)]),
         queue::serve(REPORTS, (recorder.clone(), &queues), due, Arc::new(reporter), teller::teller("Report")),
-        queue::serve(
-            RESTARTS,
-            (recorder.clone(), &queues),
-            restarts_due,
-            Arc::new(restarter),
-            (teller, told)
-        ),
+        queue::serve(RESTARTS, (recorder, &queues), restarts_due, Arc::new(restarter), (teller, told)),
     );
 }
 

@@ -62,7 +62,10 @@ pub(crate) enum Turn {
     Due,
 }
 
-impl<S: DeserializeOwned, T: DeserializeOwned> Own<S, T> {
+impl<S, T> Own<S, T>
+where
+    Object<S, T>: DeserializeOwned,
+{
     /// The object of `node`. `synced` is set when it is known, or that there is none.
     pub(crate) fn new(
         client: Client,

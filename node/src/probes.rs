@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use api::kinds::nodepodprobe::{API_VERSION, KIND, PLURAL, Spec, Status};
 use cluster::events::{Recorder, about_in};
@@ -12,7 +13,7 @@ use cluster::teller::{Teller, teller, write};
 use cri::Runtime;
 use jiff::Timestamp;
 use kube::Client;
-use planner::node::probes::{Probes, Step};
+use planner::node::probes::{Probes, Step, Work};
 use planner::node::tasks::Worker;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -97,13 +98,23 @@ impl Agent {
                     }
                 }
                 Step::Start(worker, work) => {
-                    let serving = serve(self.tools.clone(), worker, work);
-                    self.workers.insert(worker, self.running.spawn(serving));
+                    let first = work.first_run(self.tools.began.elapsed());
+                    self.start(worker, work, first);
+                }
+                Step::Restart(worker, work) => {
+                    let first = self.tools.began.elapsed();
+                    self.start(worker, work, first);
                 }
             }
         }
         self.tools.metrics.workers(self.workers.len());
         self.owe();
+    }
+
+    /// Starts a worker whose first run is when the agent has run so long.
+    fn start(&mut self, worker: Worker, work: Arc<Work>, first: Duration) {
+        let serving = serve(self.tools.clone(), worker, work, first);
+        self.workers.insert(worker, self.running.spawn(serving));
     }
 
     fn hear(&mut self, told: Told) {

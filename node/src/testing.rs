@@ -13,11 +13,13 @@ use cri::runtime::Calls;
 use k8s_openapi::api::events::v1::Event;
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{shared, wait_for};
-use kube::Client;
 use kube::api::{Api, ListParams};
+use kube::{Client, Config};
 use prometheus::Registry;
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 
 use crate::metrics::Metrics;
@@ -65,16 +67,53 @@ impl Node {
         let connector = Connector::new(server().await.config(), Requests::register(&self.registry).unwrap());
         (
             connector.connect("kruise-daemon").unwrap(),
-            Arc::new([connected(self.directory.path()).await]),
+            Arc::new([connected(self.directory.path(), &Calls::register(&self.registry).unwrap()).await]),
             Metrics::register(&self.registry).unwrap(),
             QueueMetrics::register(&self.registry).unwrap(),
         )
     }
 }
 
+/// A way to the API server that can be closed for a while.
+pub(crate) struct Way {
+    pub(crate) config: Config,
+    closed: watch::Sender<bool>,
+    _open: JoinSet<()>,
+}
+
+impl Way {
+    pub(crate) async fn open() -> Self {
+        let mut config = server().await.config();
+        let target = config.cluster_url.authority().unwrap().to_string();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        config.cluster_url = url.parse().unwrap();
+        let (closed, is_closed) = watch::channel(false);
+        let mut open = JoinSet::new();
+        open.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut caller, _)) = listener.accept().await {
+                let (mut is_closed, target) = (is_closed.clone(), target.clone());
+                connections.spawn(async move {
+                    let mut server = TcpStream::connect(target).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut caller, &mut server) => {}
+                        _ = is_closed.wait_for(|closed| *closed) => {}
+                    }
+                });
+            }
+        });
+        Self { config, closed, _open: open }
+    }
+
+    pub(crate) fn close(&self, closed: bool) {
+        self.closed.send_replace(closed);
+    }
+}
+
 /// The runtime with a socket in this directory.
-pub(crate) async fn connected(directory: &Path) -> Runtime {
-    let detected = cri::detect(directory, None, &Calls::default()).await.unwrap();
+pub(crate) async fn connected(directory: &Path, calls: &Calls) -> Runtime {
+    let detected = cri::detect(directory, None, calls).await.unwrap();
     detected.runtimes.into_iter().next().unwrap()
 }
 

@@ -31,8 +31,7 @@ async fn site() -> &'static Site {
         let server = ApiServer::start(kit::Options::default()).await;
         let manifests = product::run(&["manifests", "--crds"]).await.success();
         server.kubectl_with_input(["apply", "--server-side", "-f", "-"], &manifests).await.success();
-        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
-        server.kubectl(established).await.success();
+        server.wait_established().await;
         let options = Options::default().environment("WEBHOOK_HOST", "127.0.0.1").argument("--webhooks-only");
         let mut product = Product::start(&server, options).await;
         product.wait_ready().await;

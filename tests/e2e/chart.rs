@@ -58,11 +58,11 @@ fn manager(objects: &[Value]) -> &Value {
     &one(objects, "Deployment")["spec"]["template"]["spec"]
 }
 
-fn holds<T>(list: &Value, item: T) -> bool
+fn holds<T: ?Sized>(list: &Value, item: &T) -> bool
 where
     Value: PartialEq<T>,
 {
-    list.as_array().is_some_and(|list| list.iter().any(|one| *one == item))
+    list.as_array().is_some_and(|list| list.iter().any(|one| *one == *item))
 }
 
 #[test]

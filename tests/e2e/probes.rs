@@ -1,6 +1,7 @@
 //! PodProbeMarkers and NodePodProbes on a real API server (docs/behaviour/probes.md#acceptance-scenarios). The tests play
 //! kubelets and agents themselves: they write what these would report.
 
+mod agent;
 mod markers;
 mod nodes;
 mod page;
@@ -99,6 +100,28 @@ impl Site {
         pod
     }
 
+    /// A Pod of a CloneSet whose liveness probe the agent is to run.
+    fn with_moved_liveness_probe(&self, name: &str, probe: Value) -> Object {
+        let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+            "metadata": {"name": "web", "uid": "7d9a0000-0000-0000-0000-000000000001"}});
+        let pod = self.shop.pod(name).on_node(&self.node).having("livenessProbe", probe);
+        pod.annotation("apps.kruise.io/using-enhanced-liveness", "true").controlled_by(&owner)
+    }
+
+    /// The request to restart containers, once there is one.
+    async fn request(&self) -> Value {
+        let namespace = &self.shop.namespace;
+        let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/containerrecreaterequests");
+        wait_for("the request", async || {
+            let requests = call(&self.shop.client, "GET", &path, &Value::Null).await.1;
+            match requests["items"].as_array().map(Vec::as_slice) {
+                Some([request]) => Ok(request.clone()),
+                _ => Err(requests),
+            }
+        })
+        .await
+    }
+
     /// Waits until the NodePodProbe of the node says this of Pods of the namespace.
     async fn says(&self, expected: &Value) {
         wait_for(&format!("the probes {expected}"), async || {
@@ -154,6 +177,12 @@ async fn reviewed(client: &Client) {
 fn exec(name: &str) -> Value {
     json!({"name": name, "containerName": "main", "probe": {"exec": {"command": ["check"]}, "periodSeconds": 5},
         "podConditionType": format!("game.example.com/{name}")})
+}
+
+/// The status of container `main` that runs under this ID.
+fn running(id: &str) -> Value {
+    json!({"name": "main", "image": "nginx:1.25", "imageID": "nginx@1", "ready": true, "restartCount": 0,
+        "containerID": id, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}})
 }
 
 /// Waits until the object is like that, and gives it.

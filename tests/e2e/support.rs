@@ -14,6 +14,7 @@ use kit::{ApiServer, wait_for};
 
 use crate::product::{self, NAMESPACE, Product};
 
+pub mod agent;
 pub mod agents;
 
 /// Sends a request with a JSON body (none for null) and gives the HTTP code and the answer.

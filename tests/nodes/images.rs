@@ -109,6 +109,11 @@ impl<'s> Depot<'s> {
     }
 }
 
+/// Counts of a status, in which a count of 0 may be left out.
+fn counts<const N: usize>(status: &Value, fields: [&str; N]) -> [u64; N] {
+    fields.map(|field| status[field].as_u64().unwrap_or(0))
+}
+
 /// A registry in which each repository is troubled in its own way.
 fn moody(asked: &Asked) -> Behaviour {
     match (asked.repository.as_str(), asked.is_lookup) {
@@ -116,7 +121,7 @@ fn moody(asked: &Asked) -> Behaviour {
         ("moody/torn", _) if asked.is_blob && asked.before == 0 => Behaviour::Breaks,
         ("moody/gone", _) => Behaviour::Refuses(404),
         ("moody/busy", _) => Behaviour::Refuses(429),
-        ("moody/private", _) if asked.credentials != RIGHT => Behaviour::Refuses(401),
+        ("moody/private" | "moody/closed", _) if asked.credentials != RIGHT => Behaviour::Refuses(401),
         _ => Behaviour::Gives,
     }
 }
@@ -140,14 +145,14 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     depot.secret("right", "right").await;
     let secrets = json!(["wrong", "right"]);
     depot.create(depot.job("private", &private).with("/spec/pullSecrets", secrets)).await;
-    let refused = depot.push("moody/private:2", 1000).0;
+    // Tags of one image share their Secrets: without any is another image.
+    let refused = depot.push("moody/closed:1", 1000).0;
     depot.create(depot.job("refused", &refused).with("/spec/pullPolicy/backoffLimit", 0)).await;
     let nowhere = depot.job("nowhere", "nowhere.example.com:5000/some/image:1");
     depot.create(nowhere.with("/spec/pullPolicy/timeoutSeconds", 2)).await;
 
     let status = depot.completed("imagelistpulljob list").await;
-    let counts = [&status["desired"], &status["completed"], &status["succeeded"]];
-    assert_eq!(counts, [&json!(5), &json!(5), &json!(3)], "{status:#}");
+    assert_eq!(counts(&status, ["desired", "completed", "succeeded"]), [5, 5, 3], "{status:#}");
     let mut failed: Vec<&str> = status["failedImageStatuses"]
         .as_array()
         .unwrap()
@@ -172,8 +177,8 @@ async fn images_come_from_a_registry_that_has_its_moods() {
 
     for (job, succeeded) in [("fixed", 2), ("private", 2), ("refused", 0), ("nowhere", 0)] {
         let status = depot.completed(&format!("imagepulljob {job}")).await;
-        let counts = [&status["desired"], &status["succeeded"], &status["failed"]];
-        assert_eq!(counts, [&json!(2), &json!(succeeded), &json!(2 - succeeded)], "{job}: {status:#}");
+        let counts = counts(&status, ["desired", "succeeded", "failed"]);
+        assert_eq!(counts, [2, succeeded, 2 - succeeded], "{job}: {status:#}");
     }
     for node in NODES {
         let asked = depot.registry.asked();
@@ -195,9 +200,12 @@ async fn images_come_from_a_registry_that_has_its_moods() {
 #[tokio::test]
 async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     let Some(site) = Site::installed().await else { return };
-    let crawls = |asked: &Asked| if asked.is_blob { Behaviour::Crawls(50_000) } else { Behaviour::Gives };
+    // The first answer takes longer than the test: it must be broken off.
+    let crawls = |asked: &Asked| match asked.is_blob && asked.before == 0 {
+        true => Behaviour::Crawls(1000),
+        false => Behaviour::Gives,
+    };
     let depot = Depot::open(&site, "killed", crawls).await;
-    // Some 5 seconds: the shell is a part of it.
     let image = Image::new().text("content", &depot.namespace.repeat(250_000 / depot.namespace.len()));
     site.cluster().push_image("crawling/web:1", &image);
     let name = depot.registry.image("crawling/web");
@@ -206,18 +214,20 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
     wait_within(PATIENCE, "the image to come to both nodes", async || {
         let asked = depot.registry.asked();
         let comes = |node: &&str| asked.iter().any(|it| it.node == **node && it.is_blob);
-        if NODES.iter().all(|node| comes(&node)) { Ok(()) } else { Err(asked) }
+        if NODES.iter().all(|node| comes(node)) { Ok(()) } else { Err(asked) }
     })
     .await;
     site.cluster().kill(NODES[0], "kruise-daemon");
     site.cluster().kill(NODES[1], "containerd");
 
     let status = depot.completed("imagepulljob web").await;
-    assert_eq!((&status["succeeded"], &status["failed"]), (&json!(2), &json!(0)), "{status:#}");
+    assert_eq!(counts(&status, ["succeeded", "failed"]), [2, 0], "{status:#}");
     for node in NODES {
         let told = depot.told(node, &name, "1").await;
         assert_eq!((&told["phase"], &told["version"]), (&json!("Succeeded"), &json!(0)), "{told:#}");
-        assert_eq!(depot.registry.lookups(node, "crawling/web"), 2, "{node} repeated it once");
+        // Once more where the runtime still holds what it was pulling for the agent that was killed.
+        let lookups = depot.registry.lookups(node, "crawling/web");
+        assert!((2..=3).contains(&lookups), "{node} has begun {lookups} times");
     }
     let restarts = |agent: &Value| agent["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap();
     let now = [site.agent(NODES[0]).await, site.agent(NODES[1]).await].each_ref().map(restarts);
@@ -238,6 +248,7 @@ async fn the_images_of_an_update_are_there_before_it() {
         .replicas(4)
         .container("main", &old)
         .having("command", json!(["sleep", "infinity"]))
+        .having("imagePullPolicy", "IfNotPresent")
         .with("/spec/template/spec/terminationGracePeriodSeconds", 0)
         .with(
             "/spec/updateStrategy",

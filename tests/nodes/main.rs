@@ -24,6 +24,7 @@ mod only_as_root {
     mod images;
     mod launch;
     mod life;
+    mod probes;
     mod replicas;
     mod restarts;
     mod rights;

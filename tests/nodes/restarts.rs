@@ -184,7 +184,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     yard.create(set.with("/spec/updateStrategy/rollingUpdate/podUpdatePolicy", "InPlaceIfPossible")).await;
     let newest = async |wanted: i64| {
         wait_within(PATIENCE, "the Pod", async || {
-            let list = yard.get("pods").await;
+            let list = yard.get("pods -l app=web").await;
             let pod = &list["items"][0];
             let told = pod["metadata"]["annotations"][META].as_str().unwrap_or("null");
             let told: Value = serde_json::from_str(told).unwrap();

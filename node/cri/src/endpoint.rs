@@ -24,8 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Error)]
 pub enum DetectError {
     /// There is no socket.
-    #[error("not found container runtime sock")]
-    NoSocket,
+    #[error("not found container runtime sock: {} has none of {}", directory.display(), names.join(", "))]
+    NoSocket {
+        /// Where they were looked for.
+        directory: PathBuf,
+        /// Those that were looked for.
+        names: Vec<String>,
+    },
     /// There are sockets, and none can be used; this is what the last one said.
     #[error("no container runtime can be used: {}: {error}", socket.display())]
     Unusable {
@@ -48,8 +53,11 @@ pub struct Detected {
 
 /// The sockets that exist: `file` alone where it is given, else all usual ones.
 pub fn sockets(directory: &Path, file: Option<&str>) -> Vec<PathBuf> {
-    let names = file.map_or(SOCKETS.to_vec(), |file| vec![file]);
-    names.into_iter().map(|name| directory.join(name)).filter(|path| path.exists()).collect()
+    names(file).into_iter().map(|name| directory.join(name)).filter(|path| path.exists()).collect()
+}
+
+fn names(file: Option<&str>) -> Vec<&str> {
+    file.map_or(SOCKETS.to_vec(), |file| vec![file])
 }
 
 /// The runtimes behind the sockets that exist; one is enough.
@@ -68,7 +76,10 @@ pub async fn detect(directory: &Path, file: Option<&str>, calls: &Calls) -> Resu
     }
     match found.passed_over.pop() {
         Some((socket, error)) if found.runtimes.is_empty() => Err(DetectError::Unusable { socket, error }),
-        None if found.runtimes.is_empty() => Err(DetectError::NoSocket),
+        None if found.runtimes.is_empty() => {
+            let names = names(file).into_iter().map(str::to_owned).collect();
+            Err(DetectError::NoSocket { directory: directory.to_owned(), names })
+        }
         last => {
             found.passed_over.extend(last);
             Ok(found)
@@ -84,7 +95,11 @@ mod tests {
     async fn a_named_socket_counts_alone_and_others_in_their_order() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        assert!(matches!(detect(root, None, &Calls::default()).await, Err(DetectError::NoSocket)));
+        let error = detect(root, Some("other.sock"), &Calls::default()).await.unwrap_err().to_string();
+        let place = root.display();
+        assert_eq!(error, format!("not found container runtime sock: {place} has none of other.sock"));
+        let error = detect(root, None, &Calls::default()).await.unwrap_err().to_string();
+        assert!(error.contains("containerd.sock, containerd/containerd.sock, crio.sock"), "{error}");
         std::fs::create_dir(root.join("containerd")).unwrap();
         for name in ["crio.sock", "containerd/containerd.sock"] {
             std::fs::write(root.join(name), "").unwrap();

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster::client::Connector;
 use cluster::requests::Requests;
 use cri::messages::PullImageRequest;
+use cri::runtime::Calls;
 use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{wait_for, wait_until};
 use kube::Api;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::testing::{connected, server, told};
+use crate::testing::{Way, connected, server, told};
 
 /// Registers the API server itself as the server: it has Secrets under the same paths.
 async fn serve_secrets() {
@@ -70,10 +71,22 @@ impl Site {
     }
 
     async fn with(runtime: FakeRuntime, directory: TempDir, images: &Value, most: Option<usize>) -> Self {
+        Self::by(server().await.config(), runtime, directory, images, most).await
+    }
+
+    /// An agent that reaches the API server in this way.
+    async fn by(
+        way: kube::Config,
+        runtime: FakeRuntime,
+        directory: TempDir,
+        images: &Value,
+        most: Option<usize>,
+    ) -> Self {
+        let providers = Providers::read(&directory.path().join("config.yaml"), directory.path()).await;
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let name = format!("node-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let (server, registry) = (server().await, Registry::new());
-        let connector = Connector::new(server.config(), Requests::register(&registry).unwrap());
+        let connector = Connector::new(way, Requests::register(&registry).unwrap());
         let client = connector.connect("kruise-daemon").unwrap();
         let manifest = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name},
             "spec": {"images": images}});
@@ -82,8 +95,9 @@ impl Site {
         agent.spawn(run(Images {
             client,
             token: token(server, directory.path()),
+            providers,
             node: name.clone(),
-            runtime: connected(directory.path()).await,
+            runtime: connected(directory.path(), &Calls::default()).await,
             most: most.and_then(NonZeroUsize::new),
             metrics: Metrics::register(&registry).unwrap(),
             synced: Arc::default(),
@@ -273,6 +287,34 @@ async fn credentials_are_tried_in_order_and_read_again_where_they_are_not_believ
 }
 
 #[tokio::test]
+async fn a_credential_provider_is_asked_where_the_secrets_are_not_enough() {
+    let directory = TempDir::new().unwrap();
+    providers::tests::configure(&directory, providers::tests::SCRIPT);
+    let runtime = FakeRuntime::start(directory.path(), |request| match request.auth.as_ref() {
+        Some(auth) if auth.password == "secret" => Pull::Comes,
+        _ => Pull::Fails("401 Unauthorized".to_owned()),
+    });
+    let site = Site::with(runtime, directory, &wanted("reg:5000/app", "", 0, &once()), None).await;
+    assert_eq!(site.ended("reg:5000/app").await.1.phase, "Succeeded");
+    assert_eq!(site.runtime.pulls().len(), 1, "nobody asks without a name");
+    // It is not asked for others.
+    site.want(&wanted("elsewhere/app", "", 0, &once())).await;
+    let message = site.ended("elsewhere/app").await.1.message;
+    assert_eq!(message, r#"Failed to pull image reference "elsewhere/app:1": 401 Unauthorized"#);
+}
+
+#[tokio::test]
+async fn a_credential_provider_that_fails_is_named_where_the_pull_fails() {
+    let directory = TempDir::new().unwrap();
+    providers::tests::configure(&directory, "echo secret >&2; exit 3");
+    let runtime = FakeRuntime::start(directory.path(), |_| Pull::Fails("no".to_owned()));
+    let site = Site::with(runtime, directory, &wanted("reg:5000/app", "", 0, &once()), None).await;
+    let message = site.ended("reg:5000/app").await.1.message;
+    let refused = r#"Failed to pull image reference "reg:5000/app:1": no"#;
+    assert_eq!(message, format!("{refused}; credential provider plugin: exit status: 3"));
+}
+
+#[tokio::test]
 async fn a_status_that_others_have_spoilt_is_set_right() {
     let site = Site::open(&wanted("busybox", "", 0, &once()), None, comes).await;
     site.ended("busybox").await;
@@ -301,6 +343,31 @@ async fn a_runtime_that_starts_again_is_waited_for() {
     site.runtime.behave(comes);
     site.runtime.listen();
     assert_eq!(site.ended("busybox").await.1.version, Some(1));
+}
+
+#[tokio::test]
+async fn pulls_go_on_while_the_api_server_is_away() {
+    let (way, directory) = (Way::open().await, TempDir::new().unwrap());
+    let runtime = FakeRuntime::start(directory.path(), |_| Pull::Hangs);
+    let images = wanted("busybox", "", 0, &json!({"timeoutSeconds": 1, "backoffLimit": 9}));
+    let site = Site::by(way.config.clone(), runtime, directory, &images, None).await;
+    site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
+    way.close(true);
+    site.runtime.behave(comes);
+    let counted = || TextEncoder::new().encode_to_string(&site.registry.gather()).unwrap();
+    wait_for("the pull to end", async || {
+        let metrics = counted();
+        let line = "kruise_daemon_image_pull_total{result=\"succeeded\"} 1";
+        if metrics.contains(line) { Ok(()) } else { Err(metrics) }
+    })
+    .await;
+    let pulls = site.runtime.pulls().len();
+    let known = site.images.get(&site.name).await.unwrap();
+    let tag = &known.data["status"]["imageStatuses"]["busybox"]["tags"][0];
+    assert_eq!(tag["phase"], "Pulling", "nobody can be told yet");
+    way.close(false);
+    assert_eq!(site.ended("busybox").await.1.phase, "Succeeded");
+    assert_eq!(site.runtime.pulls().len(), pulls, "nothing is pulled again");
 }
 
 #[tokio::test]

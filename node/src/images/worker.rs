@@ -8,13 +8,14 @@ use api::kinds::nodeimage::{Image, Tag};
 use cluster::panics::contained;
 use cri::messages::{AuthConfig, PodSandboxConfig};
 use cri::{CriError, Runtime};
-use planner::node::keyring::Credentials;
+use planner::node::keyring::{Credentials, Keyring};
 use planner::node::pull::{Next, Present, Terms, is_satisfied_by_present, reference, sandbox};
 use planner::node::tasks::{Key, Report, Worker};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, error, info};
 
+use super::providers::Providers;
 use super::secrets::Secrets;
 use crate::metrics::Metrics;
 
@@ -26,6 +27,7 @@ const AWAY: Duration = Duration::from_secs(1);
 pub(super) struct Tools {
     pub runtime: Runtime,
     pub secrets: Secrets,
+    pub providers: Providers,
     pub metrics: Metrics,
     /// So many pulls may go on at a time; all of them where it is absent.
     pub turns: Option<Arc<Semaphore>>,
@@ -153,31 +155,72 @@ async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, F
         labels: labels.into_iter().collect(),
         annotations: annotations.into_iter().collect(),
     };
-    let mut errors = Vec::new();
-    let candidates = keyring.candidates(name);
-    for candidate in &candidates {
-        let Credentials { username, password } = (*candidate).clone();
-        let auth = AuthConfig { username, password };
-        match tools.runtime.pull_image(name, Some(auth), sandbox.clone()).await {
-            Ok(_) => return Ok(present(tools, name).await?),
-            Err(error) if error.is_unreachable() => return Err(error.into()),
-            Err(error) => {
-                if error.is_authentication() {
-                    // The next attempt reads them anew.
-                    secrets.forget(pull_secrets);
-                }
-                errors.push(error.to_string());
-            }
-        }
+    let refused = match as_each(tools, name, &keyring, &sandbox).await? {
+        Answer::Came(id) => return Ok(id),
+        Answer::Refused(refused) => refused,
+    };
+    if refused.are_doubted {
+        // The next attempt reads them anew.
+        secrets.forget(pull_secrets);
     }
-    if candidates.is_empty() {
+    // Programs take time: they are asked where the Secrets are not enough.
+    let (keyring, complaints) = tools.providers.keyring(name).await;
+    let again = match as_each(tools, name, &keyring, &sandbox).await? {
+        Answer::Came(id) => return Ok(id),
+        Answer::Refused(refused) => refused,
+    };
+    if again.are_doubted {
+        tools.providers.forget(name).await;
+    }
+    let mut errors = [refused.errors, again.errors].concat();
+    if errors.is_empty() {
         match tools.runtime.pull_image(name, None, sandbox).await {
             Ok(_) => return Ok(present(tools, name).await?),
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => errors.push(format!("Failed to pull image reference {name:?}: {error}")),
         }
     }
+    errors.extend(complaints);
     Err(Failure { message: errors.join("; "), away: false })
+}
+
+/// What came of the credentials of a keyring.
+enum Answer {
+    /// The image came.
+    Came(Option<String>),
+    /// None of those that fit was enough.
+    Refused(Refused),
+}
+
+/// Credentials that were not enough.
+#[derive(Default)]
+struct Refused {
+    /// An error for each of them.
+    errors: Vec<String>,
+    /// The registry does not believe one of them.
+    are_doubted: bool,
+}
+
+/// Asks the runtime as each of those whose credentials fit.
+async fn as_each(
+    tools: &Tools,
+    name: &str,
+    keyring: &Keyring,
+    sandbox: &PodSandboxConfig,
+) -> Result<Answer, CriError> {
+    let mut refused = Refused::default();
+    for Credentials { username, password } in keyring.candidates(name).into_iter().cloned() {
+        let auth = AuthConfig { username, password };
+        match tools.runtime.pull_image(name, Some(auth), sandbox.clone()).await {
+            Ok(_) => return Ok(Answer::Came(present(tools, name).await?)),
+            Err(error) if error.is_unreachable() => return Err(error),
+            Err(error) => {
+                refused.are_doubted |= error.is_authentication();
+                refused.errors.push(error.to_string());
+            }
+        }
+    }
+    Ok(Answer::Refused(refused))
 }
 
 /// The ID of an image that is on the node.

@@ -129,7 +129,7 @@ async fn an_update_in_place_restarts_a_container_that_shows_an_old_label_once() 
     site.shows("3");
     site.runs("web", &uid, 1).await;
     site.reported("web", &uid, 1, "3").await;
-    let is_question = |asked: &Asked| matches!(asked, Asked::Exec(_, command) if command == &["env"]);
+    let is_question = |asked: &Asked| matches!(asked, Asked::Exec(_, command) if *command == ["env"]);
     let asked: Vec<Asked> =
         site.node.runtime.asked().into_iter().filter(|asked| !is_question(asked)).collect();
     let hook = Asked::Exec(format!("main-0-of-{uid}"), vec!["bye".to_owned()]);

@@ -48,9 +48,9 @@ impl Told {
     }
 }
 
-/// Runs a probe again and again, and tells what it finds.
-pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>) {
-    sleep_until(tools.began + work.first_run(tools.began.elapsed())).await;
+/// Runs a probe again and again, first when the agent has run for the time `first`, and tells what it finds.
+pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>, first: Duration) {
+    sleep_until(tools.began + first).await;
     // Runs are at whole seconds of the agent, so that many of them wake it at once.
     let mut next = tools.began + Duration::from_secs((tools.began.elapsed() + HALF).as_secs());
     loop {

@@ -1,4 +1,4 @@
-//! Credentials of registries, from pull Secrets (docs/behaviour/node-agent.md#pull-secrets).
+//! Credentials of registries, and which of them fit an image (docs/behaviour/node-agent.md#pull-secrets).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,7 +50,7 @@ pub enum SecretError {
     Auth,
 }
 
-/// The credentials of one or several Secrets, by registry and path.
+/// The credentials of one or several Secrets or credential providers, by registry and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyring(BTreeMap<String, Vec<Credentials>>);
 
@@ -110,13 +110,17 @@ impl Keyring {
         };
         let mut keyring = Self::default();
         for (registry, entry) in entries {
-            let credentials = entry.unwrap_or_default().credentials()?;
-            keyring.0.entry(key_of(&registry)).or_default().push(credentials);
+            keyring.insert(&registry, entry.unwrap_or_default().credentials()?);
         }
         Ok(keyring)
     }
 
-    /// Adds the credentials of another Secret; for the same registry and path they come after those known.
+    /// Adds the credentials of one registry and path.
+    pub(super) fn insert(&mut self, registry: &str, credentials: Credentials) {
+        self.0.entry(key_of(registry)).or_default().push(credentials);
+    }
+
+    /// Adds the credentials of another keyring; for the same registry and path they come after those known.
     pub fn add(&mut self, other: &Self) {
         for (key, credentials) in &other.0 {
             self.0.entry(key.clone()).or_default().extend(credentials.iter().cloned());
@@ -163,7 +167,7 @@ fn key_of(registry: &str) -> String {
 }
 
 /// Whether a key serves a repository: host by host part, port, and the path as a beginning.
-fn fits(key: &str, place: &str) -> bool {
+pub(super) fn fits(key: &str, place: &str) -> bool {
     let ((host, port, path), (place_host, place_port, place_path)) = (parts_of(key), parts_of(place));
     let parts = || host.split('.').zip(place_host.split('.'));
     port == place_port

@@ -45,6 +45,8 @@ pub enum Step {
     Stop(Worker),
     /// Start this worker.
     Start(Worker, Arc<Work>),
+    /// Start this worker in the place of one that was stopped, at once.
+    Restart(Worker, Arc<Work>),
 }
 
 /// What a worker has found.
@@ -118,7 +120,7 @@ impl Probes {
             keeps
         });
         while let Some((key, work)) = wanted.pop_first() {
-            let record = match self.known.get(&key) {
+            let (start, record): (fn(Worker, Arc<Work>) -> Step, _) = match self.known.get(&key) {
                 Some(known) if *known.work == work => continue,
                 Some(known) => {
                     steps.push(Step::Stop(known.worker));
@@ -126,14 +128,14 @@ impl Probes {
                     if known.work.handler != work.handler || known.work.container != work.container {
                         record.iter_mut().for_each(Record::forget_container);
                     }
-                    record
+                    (Step::Restart, record)
                 }
-                None => None,
+                None => (Step::Start, None),
             };
             self.workers = self.workers.saturating_add(1);
             let work = Arc::new(work);
             self.known.insert(key, Known { worker: self.workers, work: work.clone(), record });
-            steps.push(Step::Start(self.workers, work));
+            steps.push(start(self.workers, work));
         }
         steps
     }
@@ -231,9 +233,9 @@ fn told<'n>(node: &'n NodePodProbe, key: &Key) -> Option<&'n ProbeState> {
 /// How long the write of a result waits for others; `None` where it is known. Controllers wait for states; that a message
 /// has changed, and that a result is still the same, is told at leisure.
 fn gather(told: Option<&ProbeState>, found: &ProbeState) -> Option<Duration> {
-    let Some(told) = told.filter(|told| {
-        told.state == found.state && told.last_transition_time == found.last_transition_time
-    }) else {
+    let Some(told) = told
+        .filter(|told| told.state == found.state && told.last_transition_time == found.last_transition_time)
+    else {
         return Some(SOON);
     };
     let seconds = |state: &ProbeState| {

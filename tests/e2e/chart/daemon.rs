@@ -68,9 +68,45 @@ fn values_of_the_agent_reach_it() {
         assert!(holds(&container["args"], argument), "{argument}: {container:#}");
     }
     assert_eq!(container["ports"][0]["containerPort"], 10333);
-    assert!(holds(&container["env"], json!({"name": "A", "value": "b"})), "{container:#}");
+    assert!(holds(&container["env"], &json!({"name": "A", "value": "b"})), "{container:#}");
     assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
+}
+
+#[test]
+fn credential_providers_are_shown_to_the_agent_where_they_are_enabled() {
+    let paths = |settings: &[&str]| -> Vec<String> {
+        let objects = render(settings);
+        let container = &agent(&objects)["containers"][0];
+        let given = |flag: &str| {
+            let find = |argument: &Value| argument.as_str()?.strip_prefix(flag).map(str::to_owned);
+            container["args"].as_array().unwrap().iter().find_map(find)
+        };
+        let (Some(file), Some(directory)) = (given("--plugin-config-file="), given("--plugin-bin-dir="))
+        else {
+            return Vec::new();
+        };
+        let source = |path: &str| -> Option<String> {
+            let mounts = container["volumeMounts"].as_array().unwrap();
+            let mount = mounts.iter().find(|mount| mount["mountPath"] == path)?;
+            assert_eq!(mount["readOnly"], true);
+            let volumes = agent(&objects)["volumes"].as_array().unwrap();
+            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+            let source = [&volume["hostPath"]["path"], &volume["configMap"]["name"]];
+            source.iter().find_map(|source| source.as_str()).map(str::to_owned)
+        };
+        let (folder, _) = file.rsplit_once('/').unwrap();
+        let places = [&directory, folder, &file, "/etc/ssl/certs", "/root/.aws"];
+        places.iter().filter_map(|place| source(place)).collect()
+    };
+    let (on, programs) =
+        ("daemon.credentialProvider.enable=true", "daemon.credentialProvider.hostPath=/opt/plugins");
+    assert!(paths(&[]).is_empty() && paths(&[programs]).is_empty());
+    assert_eq!(paths(&[on, programs]), ["/opt/plugins", "credential-provider-config"]);
+    let more = ["configFile=/etc/plugins.yaml", "authorities=/etc/ssl/certs", "awsCredentialsDir=/home/aws"];
+    let more = more.map(|value| format!("daemon.credentialProvider.{value}"));
+    let settings: Vec<&str> = [on, programs].into_iter().chain(more.iter().map(String::as_str)).collect();
+    assert_eq!(paths(&settings), ["/opt/plugins", "/etc/plugins.yaml", "/etc/ssl/certs", "/home/aws"]);
 }
 
 #[test]

@@ -98,8 +98,11 @@ async fn a_paused_job_waits_and_goes_on() {
     let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 0}))).await;
     shows(&job, &json!({"desired": 1, "message": "job is running, progress 0.0%"})).await;
     assert_eq!(town.tasks("a", &image(&town)).await, Vec::<Value>::new());
-    job.patch(&json!({"spec": {"parallelism": 1}})).await;
+    // What has changed meanwhile counts for what is handed out from now on.
+    job.patch(&json!({"spec": {"parallelism": 1, "pullPolicy": {"timeoutSeconds": 77}}})).await;
     shows(&job, &json!({"succeeded": 1, "message": "job has completed"})).await;
+    let task = town.tasks("a", &image(&town)).await.remove(0);
+    assert_eq!(task["pullPolicy"]["timeoutSeconds"], 77, "{task:#}");
 }
 
 #[tokio::test]

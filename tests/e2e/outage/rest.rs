@@ -57,7 +57,9 @@ async fn a_minute_at_rest_costs_no_call_but_those_for_the_lease() {
         let annotations = sidecars.get().await.1["metadata"]["annotations"].clone();
         let account = annotations["kutter.io/sidecarset-pods"].as_str().unwrap_or("{}");
         let account: Value = serde_json::from_str(account).unwrap();
-        if (&account["matched"], &account["injected"]) == (&json!(6), &json!(5)) {
+        // A replica may not have heard of the SidecarSet yet when it admits a Pod: such a Pod counts as missed.
+        let counted = |what: &str| account[what].as_u64().unwrap_or(0);
+        if (counted("matched"), counted("injected") + counted("missed")) == (6, 5) {
             Ok(())
         } else {
             Err(account)

@@ -37,27 +37,12 @@ async fn a_platform_runs_the_probes_and_its_conditions_mark_the_pod() {
 #[tokio::test]
 async fn a_container_that_fails_the_liveness_probe_of_its_agent_is_restarted() {
     let site = Site::open("liveness").await;
-    let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
-        "metadata": {"name": "web", "uid": "7d9a0000-0000-0000-0000-000000000001"}});
     let probe = json!({"httpGet": {"path": "/health", "port": 7001}, "periodSeconds": 3});
-    let pod = site.shop.pod("web").on_node(&site.node).having("livenessProbe", probe);
-    let pod = pod.annotation("apps.kruise.io/using-enhanced-liveness", "true").controlled_by(&owner);
-    let pod = site.start(pod).await;
+    let pod = site.start(site.with_moved_liveness_probe("web", probe)).await;
     site.runs(&["#main"]).await;
-    let running = json!({"name": "main", "image": "nginx:1.25", "imageID": "nginx@1", "ready": true,
-        "restartCount": 0, "containerID": "containerd://1", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}});
-    pod.patch_status(&json!({"containerStatuses": [running]})).await;
+    pod.patch_status(&json!({"containerStatuses": [running("containerd://1")]})).await;
     site.report(&pod, &[("#main", "Failed", "no answer")]).await;
-    let path =
-        format!("/apis/apps.kruise.io/v1beta1/namespaces/{}/containerrecreaterequests", site.shop.namespace);
-    let request = wait_for("the request", async || {
-        let requests = call(&site.shop.client, "GET", &path, &Value::Null).await.1;
-        match requests["items"].as_array().map(Vec::as_slice) {
-            Some([request]) => Ok(request.clone()),
-            _ => Err(requests),
-        }
-    })
-    .await;
+    let request = site.request().await;
     assert_eq!(request["spec"]["podName"], "web");
     assert_eq!(request["spec"]["containers"][0]["name"], "main");
     assert_eq!(request["metadata"]["ownerReferences"][0]["uid"], pod.object["metadata"]["uid"]);

@@ -51,7 +51,7 @@ impl Site {
     fn follow(&mut self) -> Vec<Step> {
         let steps = self.probes.follow(Some(&self.node));
         for step in &steps {
-            if let Step::Start(worker, _) = step {
+            if let Step::Start(worker, _) | Step::Restart(worker, _) = step {
                 self.worker = *worker;
             }
         }
@@ -111,13 +111,8 @@ fn what_is_absent_or_makes_no_sense_counts_as_one() {
     for probe in [probe, check()] {
         let known = wanted(Some(&node(&[("a#b", probe)])));
         let second = Duration::from_secs(1);
-        let terms = Terms {
-            initial_delay: second,
-            timeout: second,
-            period: second,
-            successes: 1,
-            failures: 1,
-        };
+        let terms =
+            Terms { initial_delay: second, timeout: second, period: second, successes: 1, failures: 1 };
         assert_eq!(known[&key("a#b")].terms, terms);
     }
 }
@@ -132,8 +127,11 @@ fn a_check_needs_an_address_and_a_port() {
     let tcp = |host: &str, port| Handler::Tcp { host: host.to_owned(), port };
     assert_eq!(handler("10.0.0.7", json!({"tcpSocket": {"port": 80}})), tcp("10.0.0.7", 80));
     assert_eq!(handler("", json!({"tcpSocket": {"port": "80", "host": "db"}})), tcp("db", 80));
-    let http = handler("fd00::7", json!({"httpGet": {"port": 80, "path": "/", "scheme": "HTTPS",
-        "httpHeaders": [{"name": "A", "value": "1"}]}}));
+    let http = handler(
+        "fd00::7",
+        json!({"httpGet": {"port": 80, "path": "/", "scheme": "HTTPS",
+        "httpHeaders": [{"name": "A", "value": "1"}]}}),
+    );
     let headers = vec![("A".to_owned(), "1".to_owned())];
     let (host, path) = ("fd00::7".to_owned(), "/".to_owned());
     assert_eq!(http, Handler::Http { host, port: 80, path, tls: true, headers });
@@ -203,7 +201,7 @@ fn another_check_begins_anew_and_another_period_does_not() {
     site.node.spec = node(&[("a#b", often)]).spec;
     let before = site.worker;
     let steps = site.follow();
-    assert!(matches!(&steps[..], [Step::Stop(stopped), Step::Start(started, work)]
+    assert!(matches!(&steps[..], [Step::Stop(stopped), Step::Restart(started, work)]
         if *stopped == before && started != stopped && work.terms.period == Duration::from_secs(9)));
     let late = Finding { container: "c-1".to_owned(), started: None, outcome: says(false, "late") };
     assert_eq!(site.probes.report(Some(&site.node), &key("a#b"), before, late, at(11)), None);
@@ -283,7 +281,8 @@ fn a_container_is_checked_when_it_has_run_for_a_while() {
     let mut probe = check();
     probe["initialDelaySeconds"] = json!(10);
     let work = wanted(Some(&node(&[("a#b", probe)]))).remove(&key("a#b")).unwrap();
-    let container = |condition, started| RuntimeContainer { condition, started, ..RuntimeContainer::default() };
+    let container =
+        |condition, started| RuntimeContainer { condition, started, ..RuntimeContainer::default() };
     for (condition, started, outcome) in [
         (Condition::Exited, Some(at(0)), Some(Outcome::Stopped)),
         (Condition::Created, None, Some(Outcome::Stopped)),

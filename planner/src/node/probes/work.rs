@@ -186,7 +186,8 @@ impl Handler {
 impl Terms {
     /// What is absent, and what makes no sense, counts as 1: nothing is defaulted on admission.
     fn new(probe: &Probe) -> Self {
-        let count = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1);
+        let count =
+            |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(1).max(1);
         let seconds = |number| Duration::from_secs(count(number).into());
         Self {
             initial_delay: seconds(probe.initial_delay_seconds),
