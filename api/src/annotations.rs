@@ -31,6 +31,18 @@ pub const CONTAINER_LAUNCH_PRIORITY: &str = "apps.kruise.io/container-launch-pri
 /// On a Pod: `true` once every container was released.
 pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 
+/// On a Pod: JSON object from container to a number; containers end in ascending order. Not known to OpenKruise.
+pub const CONTAINER_EXIT_PRIORITY: &str = "kruise.io/container-exit-priority";
+
+/// On a Pod: `Hook` or `NativeSidecar`, how its containers are made to end in their order.
+pub const CONTAINER_EXIT_MODE: &str = "kruise.io/container-exit-mode";
+
+/// On a Pod: the seconds that each step of the order keeps for its own end.
+pub const CONTAINER_EXIT_RESERVE_SECONDS: &str = "kruise.io/container-exit-reserve-seconds";
+
+/// On a Pod: the containers that admission moved to its init containers, with commas between them.
+pub const CONTAINER_EXIT_MOVED: &str = "kruise.io/container-exit-moved";
+
 /// On both webhook configurations: JSON of the full list of webhooks
 /// (docs/behaviour/api-and-registration.md#the-template-annotation).
 pub const WEBHOOK_TEMPLATE: &str = "template";

@@ -11,7 +11,7 @@
 //!   lifecycle          the states of a Pod's life and the hooks that hold it; lifecycle_state: the states alone
 //!   inplace            updates of running Pods
 //!   kruise_pod_ready, readiness_gate, ready_condition   the shared readiness gate, and `Ready` itself
-//!   launch_priority, enhanced_liveness                  annotations that change how containers start and are probed
+//!   launch_priority, enhanced_liveness, exit_priority   annotations that change how containers start, are probed, end
 //! ```
 //!
 //! A module belongs here if it needs one Pod, or one template, and no other object of the cluster. How several
@@ -19,6 +19,7 @@
 
 pub mod disruption;
 pub mod enhanced_liveness;
+pub mod exit_priority;
 pub mod inplace;
 pub mod kruise_pod_ready;
 pub mod launch_priority;

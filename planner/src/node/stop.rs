@@ -8,8 +8,8 @@ use api::Raw;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// How the command begins that lets a container end in its turn while its Pod ends.
-const EXIT_HOOK: [&str; 2] = ["/.kruise-exit/hook", "wait"];
+use crate::pod::exit_priority::plan::WAIT;
+
 /// Its argument where the container is stopped alone.
 const ALONE: &str = "--no-wait";
 /// The shortest time that a container gets between the request to stop and being killed.
@@ -125,8 +125,8 @@ pub fn pause(annotation: &str, container: &str) -> Option<Hook> {
 
 /// The command, which waits for no other container.
 fn alone(mut command: Vec<String>) -> Vec<String> {
-    if command.iter().take(EXIT_HOOK.len()).eq(&EXIT_HOOK) {
-        command.insert(EXIT_HOOK.len(), ALONE.to_owned());
+    if command.iter().take(WAIT.len()).eq(&WAIT) {
+        command.insert(WAIT.len(), ALONE.to_owned());
     }
     command
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::json;
 use crate::text::selector::Labels;
 
+mod exit_hook;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -127,6 +128,9 @@ pub struct Container {
     /// Which changes of resources restart the container.
     #[serde(deserialize_with = "or_default")]
     pub resize_policy: Box<[ResizePolicy]>,
+    /// The preStop command, where it is the hook of container exit priority.
+    #[serde(rename = "lifecycle", deserialize_with = "exit_hook::read")]
+    pub exit_hook: Box<[Box<str>]>,
 }
 
 /// A port of a container that has a name.

@@ -1,0 +1,3 @@
+//! Container exit priority: in which order the containers of a Pod end (docs/behaviour/exit-priority.md).
+
+pub mod plan;
