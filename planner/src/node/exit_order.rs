@@ -47,6 +47,8 @@ struct Waiting {
 enum State {
     /// It waits for others.
     Held,
+    /// It is being told that it may go on, after so many times in vain.
+    Telling(usize),
     /// It was told so often in vain that it may go on, and is told again from this time on.
     Failed(usize, Moment),
     /// Nothing is left to tell it.
@@ -144,8 +146,14 @@ impl End {
         for index in 0..self.containers.len() {
             let Some(waiting) = self.containers.get(index) else { continue };
             let (hooked, state) = (&waiting.hooked, waiting.state);
+            let tries = match state {
+                State::Over | State::Telling(_) => continue,
+                State::Failed(_, again) if now < again => continue,
+                State::Failed(tries, _) => tries,
+                State::Held => 0,
+            };
             if running(containers, &hooked.container).is_none() {
-                self.settle(index);
+                self.turn(index, State::Over);
                 continue;
             }
             let others: Vec<&str> = hooked
@@ -154,21 +162,15 @@ impl End {
                 .map(String::as_str)
                 .filter(|name| running(containers, name).is_some())
                 .collect();
-            match state {
-                State::Over => {}
-                _ if others.is_empty() => {
-                    let is_due = !matches!(state, State::Failed(_, again) if now < again);
-                    let release = mark(hooked, containers, ["--state=release".to_owned()]).filter(|_| is_due);
-                    step.releases.extend(release);
-                }
+            if others.is_empty() {
+                step.releases.extend(mark(hooked, containers, ["--state=release".to_owned()]));
+                self.turn(index, State::Telling(tries));
+            } else if now >= self.until(hooked) {
                 // Its hook goes on by its own clock.
-                _ if now >= self.until(hooked) => {
-                    let (name, others) = (&hooked.container, others.join(", "));
-                    let message = format!("Container {name} was let go while {others} still run");
-                    step.late.push(warning("ContainerExitOrderTimeout", message));
-                    self.settle(index);
-                }
-                _ => {}
+                let (name, others) = (&hooked.container, others.join(", "));
+                let message = format!("Container {name} was let go while {others} still run");
+                step.late.push(warning("ContainerExitOrderTimeout", message));
+                self.turn(index, State::Over);
             }
         }
         step.is_over = self.containers.iter().all(|waiting| waiting.state == State::Over)
@@ -184,11 +186,7 @@ impl End {
         now: Moment,
     ) -> Option<(Outcome, Option<Event>)> {
         let waiting = self.containers.iter_mut().find(|waiting| waiting.hooked.container == container)?;
-        let tries = match waiting.state {
-            State::Over => return None,
-            State::Held => 0,
-            State::Failed(tries, _) => tries,
-        };
+        let State::Telling(tries) = waiting.state else { return None };
         if succeeded {
             waiting.state = State::Over;
             let others = waiting.hooked.after.join(", ");
@@ -203,9 +201,9 @@ impl End {
         Some((Outcome::ExecError, None))
     }
 
-    fn settle(&mut self, index: usize) {
+    fn turn(&mut self, index: usize, state: State) {
         if let Some(waiting) = self.containers.get_mut(index) {
-            waiting.state = State::Over;
+            waiting.state = state;
         }
     }
 }
