@@ -29,6 +29,9 @@ use crate::known::Change;
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 
+#[cfg(test)]
+mod tests;
+
 /// Pause between two looks at the containers of Pods that end.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a hook has to take in what it is told.
