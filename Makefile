@@ -35,8 +35,9 @@ generate: ## Makes the generated files anew
 	./tests/generate.sh
 
 image: ## The container image as an OCI layout in target/image
-	cargo build --release
-	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter
+	cargo build --release -p kutter -p kutter-exit-hook
+	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter \
+		--exit-hook $(target)/release/kruise-exit-hook
 
 bench: bench-admission bench-sidecarset bench-cloneset bench-budget bench-node ## All benches
 	cargo bench -p kutter-planner

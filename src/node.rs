@@ -18,6 +18,7 @@ use cluster::requests::Requests;
 use cri::Runtime;
 use cri::runtime::Calls;
 use kube::Client;
+use node::exit_order::{self, ExitOrder};
 use node::images::providers::Providers;
 use node::images::{self, Images};
 use node::meta::{self, Meta};
@@ -213,6 +214,15 @@ impl Agent {
             pods: pods.clone(),
             with_environment: gates.enabled(Feature::InPlaceUpdateEnvFromMetadata),
         }));
+        if gates.enabled(Feature::ContainerExitPriority) {
+            tasks.spawn(exit_order::run(ExitOrder {
+                client: self.client("exitorder")?,
+                node: node.clone(),
+                runtimes: self.runtimes.clone(),
+                metrics: self.metrics.clone(),
+                pods: pods.clone(),
+            }));
+        }
         tasks.spawn(async move { pods::watch(client, &node, &pods).await });
         Ok(())
     }

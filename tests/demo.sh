@@ -20,7 +20,7 @@ fi
 [[ $EUID -eq 0 ]] || fail "real nodes need root: run it with sudo, or as root"
 
 say "building the program and the cluster's tools (minutes the first time)"
-cargo build --profile demo -p kutter -p kutter-kit --bins
+cargo build --profile demo -p kutter -p kutter-kit -p kutter-exit-hook --bins
 "$built/testbed" prepare
 
 say "starting Kubernetes with 2 nodes in $directory"
@@ -44,7 +44,8 @@ eval "$(grep '^export ' "$log")"
 show kubectl get nodes
 
 say "installing the chart: two replicas, from an image with nothing but the program in it"
-"$built/testbed" image --dir "$directory" --ref kutter/manager:demo --binary "$built/kutter"
+"$built/testbed" image --dir "$directory" --ref kutter/manager:demo --binary "$built/kutter" \
+  --exit-hook "$built/kruise-exit-hook"
 show helm install kutter charts/kutter --wait --timeout 120s \
   --set manager.image.tag=demo --set featureGates=ResourcesDeletionProtection=true || {
   show kubectl get pods --namespace kruise-system --output wide

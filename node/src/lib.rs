@@ -13,6 +13,7 @@
 //!   meta         tells of containers what only the runtime knows
 //!     |-- stop      stops one container; containers  those of the runtimes, as the planner knows them
 //!     '-- error     why work failed
+//!   exit_order   has the containers of a Pod end in their order
 //!   http         one GET request, as the kubelet sends it
 //!   pods         the Pods of the node, for all that ask for them
 //!     '-- known    objects of one kind, as watches and own writes show them
@@ -25,6 +26,7 @@
 
 mod containers;
 mod error;
+pub mod exit_order;
 pub mod http;
 pub mod images;
 pub mod known;

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use planner::node::exit_order::Outcome;
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Counters of pulls and stops. Cheap to clone: clones count together.
+/// Counters of pulls, stops and ends. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     ended: IntCounterVec,
     duration: Histogram,
     running: IntGauge,
     stops: IntCounterVec,
+    releases: IntCounterVec,
 }
 
 /// A pull that is going on; it leaves the gauge when it is dropped.
@@ -37,11 +39,17 @@ impl Metrics {
         let stops =
             Opts::new("kruise_daemon_container_stops_total", "Containers that were stopped, by what for");
         let stops = IntCounterVec::new(stops, &["by"])?;
+        let releases = Opts::new(
+            "kruise_daemon_exit_release_total",
+            "Containers that were let go while their Pods ended, by why",
+        );
+        let releases = IntCounterVec::new(releases, &["result"])?;
+        registry.register(Box::new(releases.clone()))?;
         registry.register(Box::new(ended.clone()))?;
         registry.register(Box::new(duration.clone()))?;
         registry.register(Box::new(running.clone()))?;
         registry.register(Box::new(stops.clone()))?;
-        Ok(Self { ended, duration, running, stops })
+        Ok(Self { ended, duration, running, stops, releases })
     }
 
     pub(crate) fn begin(&self) -> Running {
@@ -52,6 +60,16 @@ impl Metrics {
     /// A container was stopped, by `crr` or `meta`.
     pub(crate) fn stopped(&self, by: &str) {
         self.stops.with_label_values(&[by]).inc();
+    }
+
+    /// A container was let go while its Pod ended.
+    pub(crate) fn released(&self, outcome: Outcome) {
+        let result = match outcome {
+            Outcome::Ordered => "ordered",
+            Outcome::Timeout => "timeout",
+            Outcome::ExecError => "exec_error",
+        };
+        self.releases.with_label_values(&[result]).inc();
     }
 
     pub(crate) fn end(&self, succeeded: bool, elapsed: Duration) {

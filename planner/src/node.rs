@@ -10,11 +10,13 @@
 //!
 //!   recreate  whose turn it is to have its containers restarted, and what to do next
 //!   stop      what runs before a container is stopped, and how much time it has
+//!   exit_order  which containers of a Pod that ends are held back, and which are let go
 //!   meta      what is told of the containers of a Pod
 //!   container a container as the runtime knows it
 //! ```
 
 pub mod container;
+pub mod exit_order;
 pub mod keyring;
 pub mod meta;
 pub mod probes;

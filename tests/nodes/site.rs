@@ -1,7 +1,7 @@
 //! The cluster that all tests share, and the chart in it.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use kit::builders::{object, sidecar_set};
@@ -51,8 +51,11 @@ async fn start() -> Cluster {
         .argument(&format!("--audit-policy-file={}", audit.join("policy.json").display()))
         .argument(&format!("--audit-log-path={}", audit.join(AUDIT_LOG).display()));
     let cluster = Cluster::start_in(&std::env::temp_dir().join("kutter-nodes"), 2, options).await;
+    let program = Path::new(env!("CARGO_BIN_EXE_kutter"));
     let image = Image::new()
-        .file("/manager", env!("CARGO_BIN_EXE_kutter").as_ref())
+        .file("/manager", program)
+        // Cargo puts all programs of a build into one directory.
+        .file("/kruise-exit-hook", &program.with_file_name("kruise-exit-hook"))
         .link("/kutter", "/manager")
         .link("/kruise-daemon", "/manager")
         .entrypoint(["/manager"])

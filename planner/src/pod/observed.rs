@@ -61,6 +61,8 @@ pub struct PodMetadata {
     /// When its deletion was asked for.
     #[serde(deserialize_with = "time")]
     pub deletion_timestamp: Option<Timestamp>,
+    /// The seconds that it has to end, from when its deletion was asked for.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Labels.
     #[serde(deserialize_with = "or_default")]
     pub labels: Pairs,

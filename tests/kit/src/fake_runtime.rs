@@ -69,6 +69,14 @@ struct State {
     asked: Vec<Asked>,
 }
 
+impl State {
+    fn exit(&mut self, id: &str) {
+        for (container, _) in self.containers.iter_mut().filter(|(container, _)| container.id == id) {
+            container.state = ContainerState::Exited.into();
+        }
+    }
+}
+
 /// A pull that goes on, until it is answered or cancelled.
 struct Open(Arc<Mutex<State>>);
 
@@ -158,6 +166,11 @@ impl FakeRuntime {
             annotations: annotations.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         };
         self.state.lock().unwrap().containers.push((container, now));
+    }
+
+    /// Lets a container exit on its own.
+    pub fn exit_container(&self, id: &str) {
+        self.state.lock().unwrap().exit(id);
     }
 
     /// From now on commands in containers end so.
@@ -278,9 +291,7 @@ async fn stop(state: &Mutex<State>, request: StopContainerRequest) -> Response<B
     if let Some(reason) = &known.unstoppable {
         return refused(reason);
     }
-    for (container, _) in known.containers.iter_mut().filter(|(container, _)| container.id == id) {
-        container.state = ContainerState::Exited.into();
-    }
+    known.exit(&id);
     answered(&StopContainerResponse {})
 }
 

@@ -72,6 +72,9 @@ struct ImageArguments {
     /// A symbolic link to it; may be repeated.
     #[arg(long = "link", value_name = "PATH", default_values = ["/kutter", "/kruise-daemon"])]
     links: Vec<String>,
+    /// The program of container exit priority, linked statically; it lies at /kruise-exit-hook.
+    #[arg(long)]
+    exit_hook: Option<PathBuf>,
     /// Who runs it.
     #[arg(long, default_value = "65534:65534")]
     user: String,
@@ -102,6 +105,10 @@ fn image(arguments: &ImageArguments) -> ExitCode {
         .entrypoint([&arguments.path])
         .user(&arguments.user);
     let image = arguments.links.iter().fold(image, |image, link| image.link(link, &arguments.path));
+    let image = match &arguments.exit_hook {
+        Some(hook) => image.file("/kruise-exit-hook", hook),
+        None => image,
+    };
     if let Some(directory) = &arguments.oci {
         image.write_layout(directory, &arguments.reference);
         println!("the image is in {}", directory.display());

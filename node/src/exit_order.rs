@@ -1,0 +1,247 @@
+//! Has the containers of Pods end in their order (docs/behaviour/node-agent.md#exit-order). What is done when is
+//! decided by `planner::node::exit_order`; while no Pod ends nothing is asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::events::{Recorder, about_in};
+use cluster::teller::{self, Teller, teller};
+use cluster::watched::Key;
+use cri::Runtime;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use jiff::Timestamp;
+use kube::Client;
+use planner::node::container::RuntimeContainer;
+use planner::node::exit_order::{End, Mark, Outcome, is_ending, remaining};
+use planner::node::meta::runtime;
+use planner::pod::exit_priority::plan::hooked;
+use planner::pod::observed::ObservedPod;
+use planner::workload::event::Event;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::debug;
+
+use crate::containers;
+use crate::known::Change;
+use crate::metrics::Metrics;
+use crate::pods::Pods;
+
+#[cfg(test)]
+mod tests;
+
+/// Pause between two looks at the containers of Pods that end.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a hook has to take in what it is told.
+const ANSWER: Duration = Duration::from_secs(3);
+/// The most hooks that are told something at a time.
+const CALLS: usize = 16;
+
+/// What the agent needs to order the end of containers.
+pub struct ExitOrder {
+    /// A client that names itself as what orders ends.
+    pub client: Client,
+    /// The node.
+    pub node: String,
+    /// The runtimes of the node.
+    pub runtimes: Arc<[Runtime]>,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// The Pods of the node.
+    pub pods: Arc<Pods>,
+}
+
+/// Orders ends. Ends never.
+pub async fn run(order: ExitOrder) {
+    let ExitOrder { client, node, runtimes, metrics, pods } = order;
+    let recorder = Recorder::new(client, "kruise-daemon-exitorder", Some(node));
+    let (teller, mut told) = teller("OrderExit");
+    let agent = Agent {
+        runtimes,
+        metrics,
+        teller,
+        began: Instant::now(),
+        ends: HashMap::new(),
+        holds: VecDeque::new(),
+        releases: VecDeque::new(),
+        calls: FuturesUnordered::new(),
+    };
+    tokio::join!(agent.serve(pods.subscribe()), teller::write(&recorder, &mut told));
+}
+
+struct Agent {
+    runtimes: Arc<[Runtime]>,
+    metrics: Metrics,
+    teller: Teller,
+    began: Instant,
+    /// The Pods that end in an order.
+    ends: HashMap<Key, Followed>,
+    /// What hooks are told next.
+    holds: VecDeque<Call>,
+    releases: VecDeque<Call>,
+    calls: FuturesUnordered<BoxFuture<'static, Answer>>,
+}
+
+/// A Pod that ends.
+struct Followed {
+    pod: Arc<ObservedPod>,
+    runtime: Runtime,
+    end: End,
+    /// Its hooks are to be told how long to wait.
+    is_news: bool,
+}
+
+/// What one hook is told.
+struct Call {
+    key: Key,
+    runtime: Runtime,
+    mark: Mark,
+    is_release: bool,
+}
+
+/// What came of a call.
+struct Answer {
+    key: Key,
+    container: String,
+    is_release: bool,
+    succeeded: bool,
+}
+
+impl Agent {
+    async fn serve(mut self, mut changes: UnboundedReceiver<Change<ObservedPod>>) {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Some(change) => self.take_in(&change),
+                    None => return,
+                },
+                Some(answer) = self.calls.next() => self.answered(&answer),
+                _ = looks.tick(), if !self.ends.is_empty() => self.look().await,
+            }
+            self.call();
+        }
+    }
+
+    fn take_in(&mut self, change: &Change<ObservedPod>) {
+        let Change { key, old, new } = change;
+        let Some(pod) = new else {
+            self.ends.remove(key);
+            return;
+        };
+        let old = old.as_deref().filter(|old| old.metadata.uid == pod.metadata.uid);
+        let is_new_end = old.is_none_or(|old| !is_ending(old));
+        let now = self.began.elapsed();
+        if is_new_end {
+            self.ends.remove(key);
+        } else if let Some(followed) = self.ends.get_mut(key) {
+            let grace = |pod: &ObservedPod| pod.metadata.deletion_grace_period_seconds;
+            if old.is_some_and(|old| grace(old) != grace(pod)) {
+                let left = remaining(pod, &[], true, Timestamp::now());
+                followed.is_news |= followed.end.shorten(left, now);
+            }
+        }
+        if !is_new_end || !is_ending(pod) {
+            return;
+        }
+        let plan = match hooked(pod) {
+            Ok(plan) if plan.is_empty() => return,
+            Ok(plan) => plan,
+            Err(error) => {
+                debug!(namespace = &*key.0, pod = &*key.1, %error, "the exit hooks of a Pod are not understood");
+                return;
+            }
+        };
+        let found = runtime(pod).and_then(|name| containers::runtime(&self.runtimes, name));
+        let Some(runtime) = found.cloned() else { return };
+        let left = remaining(pod, &plan, old.is_some(), Timestamp::now());
+        let end = End::new(plan, left, now);
+        self.ends.insert(key.clone(), Followed { pod: pod.clone(), runtime, end, is_news: true });
+    }
+
+    /// Looks at the containers of all Pods that end, by one list of each runtime that has some.
+    async fn look(&mut self) {
+        let runtimes = self.runtimes.clone();
+        for runtime in runtimes.iter() {
+            if self.ends.values().all(|followed| followed.runtime.name() != runtime.name()) {
+                continue;
+            }
+            let listed = match runtime.containers().await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    debug!(%error, "the containers of Pods that end can't be listed");
+                    continue;
+                }
+            };
+            let mut of_pods: HashMap<String, Vec<RuntimeContainer>> = HashMap::new();
+            for container in listed.into_iter().map(containers::read) {
+                of_pods.entry(container.pod()[2].to_owned()).or_default().push(container);
+            }
+            self.step(runtime.name(), &of_pods);
+        }
+    }
+
+    /// Does what is due for the Pods of a runtime.
+    fn step(&mut self, name: &str, of_pods: &HashMap<String, Vec<RuntimeContainer>>) {
+        let now = self.began.elapsed();
+        let (holds, releases, teller, metrics) =
+            (&mut self.holds, &mut self.releases, &self.teller, &self.metrics);
+        self.ends.retain(|key, followed| {
+            let Followed { pod, runtime, end, is_news } = followed;
+            if runtime.name() != name {
+                return true;
+            }
+            let containers = of_pods.get(&*pod.metadata.uid).map(Vec::as_slice).unwrap_or_default();
+            let call =
+                |mark, is_release| Call { key: key.clone(), runtime: runtime.clone(), mark, is_release };
+            if std::mem::take(is_news) {
+                holds.extend(end.holds(containers, now).into_iter().map(|mark| call(mark, false)));
+            }
+            let step = end.step(containers, now);
+            releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
+            for event in step.late {
+                metrics.released(Outcome::Timeout);
+                tell(teller, pod, event);
+            }
+            !step.is_over
+        });
+    }
+
+    /// Tells hooks what is due, those that are held back first.
+    fn call(&mut self) {
+        while self.calls.len() < CALLS {
+            let Some(call) = self.holds.pop_front().or_else(|| self.releases.pop_front()) else { return };
+            let Call { key, runtime, mark: Mark { container, id, command }, is_release } = call;
+            self.calls.push(Box::pin(async move {
+                let answer = runtime.exec(&id, command, ANSWER).await;
+                let succeeded = matches!(&answer, Ok(answer) if answer.exit_code == 0);
+                if !succeeded {
+                    debug!(id, ?answer, "an exit hook could not be told");
+                }
+                Answer { key, container, is_release, succeeded }
+            }));
+        }
+    }
+
+    fn answered(&mut self, answer: &Answer) {
+        let now = self.began.elapsed();
+        let Some(Followed { pod, end, .. }) = self.ends.get_mut(&answer.key) else { return };
+        if !answer.is_release {
+            return;
+        }
+        if let Some((outcome, event)) = end.told(&answer.container, answer.succeeded, now) {
+            self.metrics.released(outcome);
+            if let Some(event) = event {
+                tell(&self.teller, pod, event);
+            }
+        }
+    }
+}
+
+fn tell(teller: &Teller, pod: &ObservedPod, event: Event) {
+    let metadata = &pod.metadata;
+    teller.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
+}
