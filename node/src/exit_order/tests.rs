@@ -57,7 +57,8 @@ async fn containers_of_a_deleted_pod_are_held_and_let_go_in_their_order() {
             };
             let mut found: Vec<_> = runtime.asked().into_iter().filter_map(said).collect();
             // Both are told to wait at a time.
-            found[..found.len().min(2)].sort();
+            let holds = found.len().min(2);
+            found[..holds].sort();
             let wanted: Vec<_> =
                 wanted.iter().map(|(name, state)| ((*name).to_owned(), format!("--state={state}"))).collect();
             if found == wanted { Ok(()) } else { Err(found) }
