@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cluster::files::{Object, Objects};
+use planner::pod::exit_priority;
 use planner::server::pod_review::explanation::Explanation;
 use planner::server::registration::{self, ConfigurationKind};
 use planner::text::json_patch::{self, Patch};
@@ -33,6 +34,8 @@ pub(crate) struct Answer {
     pub denial: Option<(&'static str, Denial)>,
     /// What each object that might concern a Pod is to it, and why.
     pub explanations: Vec<Explanation>,
+    /// In which order the containers of a Pod end.
+    pub order: Option<String>,
 }
 
 /// Reviews every object: workloads as their Pods, others as they are.
@@ -91,6 +94,7 @@ async fn answer(
         warnings: Vec::new(),
         denial: None,
         explanations: Vec::new(),
+        order: None,
     };
     for (webhook, endpoint) in webhooks(object, operation) {
         let review = review(object, &answer.after, namespace, operation);
@@ -108,6 +112,9 @@ async fn answer(
         }
         if endpoint == Endpoint::MutatePod {
             answer.explanations = admission.explain(json, namespace, Deadline::after(PATIENCE)).await;
+        }
+        if endpoint == Endpoint::MutateExitPriority {
+            answer.order = exit_priority::order(&answer.after);
         }
     }
     Ok(answer)

@@ -33,6 +33,9 @@ pub(crate) fn print(answers: &[Answer], format: Format) -> anyhow::Result<()> {
                 for explanation in &answer.explanations {
                     writeln!(output, "# {explanation}")?;
                 }
+                if let Some(order) = &answer.order {
+                    writeln!(output, "# {order}")?;
+                }
                 write!(output, "{}", yaml(&answer.after)?)?;
             }
         }

@@ -128,6 +128,15 @@ async fn yaml_tells_why_each_set_is_injected_or_not() {
     assert_eq!(containers(&items(again)[0]), ["main", "log"]);
 }
 
+/// docs/behaviour/exit-priority.md#kutter-review
+#[tokio::test]
+async fn yaml_tells_in_which_order_containers_end() {
+    let pod = kit::builders::pod("web").annotation("kruise.io/container-exit-priority", r#"{"log":1}"#);
+    let pod = pod.container("main", "nginx:1.25").container("log", "busybox:1.36").build().to_string();
+    let output = run_with_input(&["review", "-f", "-"], &pod).await.success();
+    assert!(output.contains("# containers end in this order (mode Hook): main, then log\n"), "{output}");
+}
+
 #[tokio::test]
 async fn diff_and_patch_show_only_what_changes() {
     let folder = Folder::of(&[("front.yaml", DEPLOYMENT), ("log.yaml", SIDECAR_SET)]);

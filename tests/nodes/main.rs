@@ -21,6 +21,7 @@ mod site;
 mod only_as_root {
     mod cloneset;
     mod drain;
+    mod exit_priority;
     mod images;
     mod launch;
     mod life;

@@ -9,16 +9,18 @@
 //!
 //! A review first takes out what an earlier one put in, then decides anew: others may have added containers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use api::annotations::CONTAINER_EXIT_PRIORITY;
+use api::annotations::{CONTAINER_EXIT_MOVED, CONTAINER_EXIT_PRIORITY};
 use api::features::{Feature, FeatureGates};
 use api::raw_object::{RawNode, RawObject};
 use serde::Deserialize;
 use serde_json::Value;
 
 use self::containers::{is_native, name, take, value};
+use self::plan::hooked;
 use self::request::{Request, refused, refused_mode};
+use crate::pod::observed::ObservedPod;
 use crate::pod::review::draft::not_a_pod;
 use crate::text::json_patch::{self, Patch, string};
 use crate::text::verdict::{Denial, Verdict};
@@ -241,6 +243,27 @@ fn check(pod: &str) -> Result<(), Denial> {
         }
         _ => Ok(()),
     }
+}
+
+/// In which order the containers of a Pod end, as admission has written it into the Pod; `None` where it has no order.
+pub fn order(pod: &str) -> Option<String> {
+    let mut draft = Draft::parse(pod).ok()?;
+    let request = Request::read(&draft.annotations).ok()??;
+    let is_moved = draft.annotations.get(CONTAINER_EXIT_MOVED).is_some();
+    if !is_moved && hooked(&ObservedPod::read(pod).ok()?).ok()?.is_empty() {
+        return None;
+    }
+    native::restore(&mut draft.annotations, &mut draft.spec).ok()?;
+    let mut steps: BTreeMap<i32, Vec<String>> = BTreeMap::new();
+    for container in draft.names("containers") {
+        steps.entry(request.of(&container)).or_default().push(container);
+    }
+    let mut steps: Vec<String> = steps.into_values().map(|step| step.join(" and ")).collect();
+    // The kubelet ends those that the user declared last, in the reverse of their order.
+    let sidecars = take(&mut draft.spec, "initContainers").ok()?;
+    steps.extend(sidecars.iter().filter(|container| is_native(container)).map(name).rev());
+    let mode = if is_moved { "NativeSidecar" } else { "Hook" };
+    Some(format!("containers end in this order (mode {mode}): {}", steps.join(", then ")))
 }
 
 /// What to tell who changes the order of a Pod that is there.

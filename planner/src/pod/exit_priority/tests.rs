@@ -344,6 +344,24 @@ fn native_sidecars_are_listed_in_reverse_order() {
 }
 
 #[test]
+fn the_order_is_told() {
+    let told = |pod: &Value| order(&pod.to_string());
+    let equal = r#"{"log-agent":1,"envoy":1,"own":2}"#;
+    let sent = pod(equal, |pod| {
+        pod["spec"]["initContainers"] =
+            json!([{"name": "setup"}, {"name": "own", "restartPolicy": "Always"}]);
+    });
+    assert_eq!(told(&sent), None, "admission has not seen it");
+    let by_hooks = "containers end in this order (mode Hook): main, then log-agent and envoy, then own";
+    assert_eq!(told(&mutated(&sent)).as_deref(), Some(by_hooks));
+    let native = Settings { mode: Mode::NativeSidecar, ..settings() };
+    let (moved, _) = reviewed(&pod(r#"{"main":2,"log-agent":1}"#, |_| {}), &native);
+    let as_sidecars = "containers end in this order (mode NativeSidecar): envoy, then log-agent, then main";
+    assert_eq!(told(&moved).as_deref(), Some(as_sidecars));
+    assert_eq!(told(&mutated(&pod("{}", |_| {}))), None);
+}
+
+#[test]
 fn a_change_of_a_running_pod_is_told() {
     let told = |old: &str, new: &str| {
         let [old, new] = [old, new].map(|order| pod(order, |_| {}).to_string());
