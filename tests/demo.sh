@@ -89,6 +89,19 @@ review=$(show "$built/kutter" review -f tests/demo/pod.yaml --objects tests/demo
 echo "$review"
 has "$review" "+  - name: shipper"
 
+say "the containers of a Pod end in an order: main, then log, then proxy"
+show kubectl apply -f tests/demo/in-order.yaml
+show kubectl wait pod/in-order --namespace shop --for=condition=Ready --timeout=120s
+said=$(mktemp)
+kubectl logs in-order --namespace shop --all-containers --prefix --timestamps --follow >"$said" &
+logs=$!
+show kubectl delete pod in-order --namespace shop
+wait "$logs" || true
+ends=$(grep ' ends$' "$said" | sort -k2)
+rm "$said"
+echo "$ends"
+[[ $(sed -E 's|.*/([a-z]+)].*|\1|' <<<"$ends" | xargs) == "main log proxy" ]] || fail "they ended in another order"
+
 say "a label keeps objects from being deleted"
 refuse() {
   local answer
