@@ -111,8 +111,9 @@ pub(super) fn apply(spec: &mut RawObject<'_>, plan: &[Hooked], settings: &Settin
     for hooked in plan {
         let mut all = containers.iter_mut();
         let Some(container) = all.find(|container| is_named(container, &hooked.container)) else { continue };
+        let Some(chain) = chain(container, hooked.grace)? else { continue };
         let mut command = hooked.command();
-        command.extend(chain(container)?);
+        command.extend(chain);
         let handler = node(&json!({"exec": {"command": command}}))?;
         container.edit_object("lifecycle", |lifecycle| lifecycle.insert(HANDLER, handler));
         append(container, "volumeMounts", node(&json!({"name": VOLUME, "mountPath": MOUNT_PATH}))?);
@@ -170,20 +171,32 @@ struct HttpRequest {
     headers: Vec<(String, String)>,
 }
 
-/// The arguments that make our hook do what the container's own hook does.
-fn chain(container: &RawObject<'_>) -> Result<Vec<String>, Denial> {
+/// The arguments that make our hook do what the container's own hook does; `None` for one that the API server refuses,
+/// which has to see it.
+fn chain(container: &RawObject<'_>, grace: Duration) -> Result<Option<Vec<String>>, Denial> {
     let handler = value(container, "lifecycle").get(HANDLER).cloned().unwrap_or_default();
-    if let Some(command) = words(&handler["exec"]["command"]) {
-        return Ok(std::iter::once("--".to_owned()).chain(command).collect());
+    let Some(handler) = handler.as_object() else {
+        return Ok(handler.is_null().then(Vec::new));
+    };
+    let mut handlers = handler.iter().filter(|(_, handler)| !handler.is_null());
+    let (Some((kind, handler)), None) = (handlers.next(), handlers.next()) else { return Ok(None) };
+    match kind.as_str() {
+        "exec" => {
+            let command = words(&handler["command"]).filter(|command| !command.is_empty());
+            Ok(command.map(|command| std::iter::once("--".to_owned()).chain(command).collect()))
+        }
+        "sleep" => {
+            let seconds = handler["seconds"].as_u64().filter(|seconds| *seconds <= grace.as_secs());
+            Ok(seconds.map(|seconds| vec![format!("{THEN_SLEEP}{seconds}")]))
+        }
+        "httpGet" => request(container, handler),
+        // The kubelet does nothing for it.
+        "tcpSocket" => Ok(Some(Vec::new())),
+        _ => Ok(None),
     }
-    if let Some(seconds) = handler["sleep"]["seconds"].as_u64() {
-        return Ok(vec![format!("{THEN_SLEEP}{seconds}")]);
-    }
-    // The kubelet does nothing for another hook.
-    let get = &handler["httpGet"];
-    if get.is_null() {
-        return Ok(Vec::new());
-    }
+}
+
+fn request(container: &RawObject<'_>, get: &Value) -> Result<Option<Vec<String>>, Denial> {
     let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
     let headers = get["httpHeaders"].as_array().into_iter().flatten();
     let scheme = Some(text(get, "scheme")).filter(|scheme| !scheme.is_empty());
@@ -194,8 +207,10 @@ fn chain(container: &RawObject<'_>) -> Result<Vec<String>, Denial> {
         path: text(get, "path"),
         headers: headers.map(|header| (text(header, "name"), text(header, "value"))).collect(),
     };
+    let is_accepted = ["HTTP", "HTTPS"].contains(&request.scheme.as_str())
+        && (1..=u64::from(u16::MAX)).contains(&request.port);
     let request = serde_json::to_string(&request).map_err(|error| not_a_pod(&error))?;
-    Ok(vec![format!("{THEN_HTTP}{request}")])
+    Ok(is_accepted.then(|| vec![format!("{THEN_HTTP}{request}")]))
 }
 
 /// The number of a port.

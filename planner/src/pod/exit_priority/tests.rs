@@ -174,6 +174,29 @@ fn the_users_own_hooks_are_chained_and_come_back() {
 }
 
 #[test]
+fn what_the_api_server_refuses_stays_for_it_to_see() {
+    let get = |port: u32| json!({"httpGet": {"port": port}});
+    for handler in [
+        json!({}),
+        json!({"exec": {"command": []}}),
+        json!({"exec": {"command": ["true"]}, "sleep": {"seconds": 1}}),
+        json!({"sleep": {"seconds": 31}}),
+        json!({"sleep": {"seconds": -1}}),
+        get(0),
+        get(65536),
+        json!({"httpGet": {"port": 80, "scheme": "FTP"}}),
+        json!({"other": {}}),
+        json!("text"),
+    ] {
+        let sent = pod(r#"{"envoy":1}"#, |pod| {
+            pod["spec"]["containers"][2]["lifecycle"]["preStop"] = handler.clone()
+        });
+        let envoy = &mutated(&sent)["spec"]["containers"][2];
+        assert_eq!(*envoy, sent["spec"]["containers"][2], "{handler}");
+    }
+}
+
+#[test]
 fn named_ports_become_numbers() {
     let named = |port: &str| {
         pod(r#"{"envoy":1}"#, |pod| {
