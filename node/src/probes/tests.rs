@@ -175,8 +175,9 @@ async fn a_container_that_starts_again_is_unknown_until_its_first_result() {
     assert!(since(&second) > since(&first));
     // Another period is heeded at once, and costs no result.
     probe["periodSeconds"] = json!(1000);
+    let before = site.node.runtime.asked().len();
     site.want(&json!([pod("web", &[("a#b", probe)])])).await;
-    site.ran(site.node.runtime.asked().len() + 1).await;
+    site.ran(before + 1).await;
     assert_eq!(
         site.tells(&[("Succeeded", "yes")]).await[0].last_transition_time,
         second[0].last_transition_time
