@@ -367,7 +367,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
         }),
     );
     budget.await.unwrap();
-    // The third Pod finds no place, which is looked at once more.
+    // From the third Pod on there is no place, which is looked at once more.
     let spread = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
         "metadata": {"name": "spread", "namespace": namespace},
@@ -378,9 +378,14 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let containers = json!([{"name": "main", "image": "none.invalid/none:1"}]);
     let divided = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "divided", "namespace": namespace},
-        "spec": {"parallelism": 3, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+        "spec": {"parallelism": 0, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
     });
     objects::create(&client, divided).await.unwrap();
+    // No Pod comes before its WorkloadSpread is known.
+    let known = "wait workloadspread/spread --for=jsonpath={.status.observedGeneration}=1 --timeout=60s";
+    site.kubectl(&format!("{known} -n {namespace}")).await.success();
+    let words = ["patch", "job", "divided", "-n", &namespace, r#"--patch={"spec":{"parallelism":6}}"#];
+    site.server().kubectl(words).await.success();
     site.kubectl(&format!("delete pods --all -n {NAMESPACE} --wait=false")).await.success();
 
     wait_within(Duration::from_secs(90), "every right to be used", async || {
