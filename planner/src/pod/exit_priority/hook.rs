@@ -234,7 +234,7 @@ fn port(container: &RawObject<'_>, port: &Value) -> Result<u64, Denial> {
 fn own_handler(command: &[String]) -> Option<Value> {
     for (position, word) in command.iter().enumerate() {
         if word == "--" {
-            let own = command.get(position + 1..).unwrap_or_default();
+            let own = command.get(position + 1..).filter(|own| !own.is_empty())?;
             return Some(json!({"exec": {"command": own}}));
         }
         if let Some(seconds) = word.strip_prefix(THEN_SLEEP) {

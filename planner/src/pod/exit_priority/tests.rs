@@ -335,7 +335,7 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
         ),
         (
             launch,
-            r#"container "envoy" would start before "main", which its KRUISE_CONTAINER_PRIORITY forbids"#,
+            r#"container "envoy" would start before "log-agent", which its KRUISE_CONTAINER_PRIORITY forbids"#,
         ),
     ] {
         let message = message(&validate(&pod.to_string(), &FeatureGates::default()));
