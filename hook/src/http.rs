@@ -1,6 +1,7 @@
 //! The request of a preStop hook, as the kubelet sends it: any answer is a good one, and nobody looks at certificates.
+//! The hook ends with the answer, since a program may answer for as long as it drains.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::Arc;
 
@@ -14,14 +15,16 @@ use crate::arguments::Request;
 
 /// How every HTTP answer begins.
 const ANSWER: &[u8] = b"HTTP/";
+/// The most bytes of the headers, and of the body, that are waited for.
+const LONGEST: (u64, u64) = (64 << 10, 10 << 10);
 /// Addresses that nobody has, by whose routes the own address is known. Nothing is sent there.
 const ELSEWHERE: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
 
 /// A request was not answered.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
-    /// A header or the path breaks the line.
-    #[error("the request of the preStop hook can't be sent: it has line breaks")]
+    /// A header or the host breaks the line.
+    #[error("the request of the preStop hook can't be sent: a header or the host has a line break")]
     Lines,
     /// The connection failed.
     #[error("the request of the preStop hook to {host}:{port} failed: {error}")]
@@ -35,7 +38,7 @@ pub(crate) enum HttpError {
     },
 }
 
-/// Sends a request and waits for the beginning of the answer. What does not speak TLS is asked again without.
+/// Sends a request and waits for the answer. What does not speak TLS is asked again without.
 ///
 /// # Errors
 /// Nobody answers, or not by HTTP.
@@ -75,12 +78,39 @@ fn exchange(mut stream: impl Read + Write, message: &str) -> io::Result<()> {
     stream.flush()?;
     let mut beginning = [0; ANSWER.len()];
     stream.read_exact(&mut beginning)?;
-    if beginning == ANSWER { Ok(()) } else { Err(io::Error::other("the answer is no HTTP")) }
+    if beginning != ANSWER {
+        return Err(io::Error::other("the answer is no HTTP"));
+    }
+    // An answer that breaks off has been an answer.
+    drop(read_on(stream));
+    Ok(())
+}
+
+/// Reads an answer to its end, as far as the kubelet does: not at all where it says that it is longer.
+fn read_on(stream: impl Read) -> io::Result<()> {
+    let (head, body) = LONGEST;
+    let mut answer = BufReader::new(stream.take(head + body));
+    let (mut length, mut line) = (None, Vec::new());
+    loop {
+        line.clear();
+        answer.read_until(b'\n', &mut line)?;
+        let text = String::from_utf8_lossy(&line);
+        match text.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse::<u64>().ok();
+            }
+            _ if text.trim_end().is_empty() => break,
+            _ => {}
+        }
+    }
+    let wanted = length.map_or(body, |length| if length <= body { length } else { 0 });
+    io::copy(&mut answer.take(wanted), &mut io::sink()).map(drop)
 }
 
 fn message(request: &Request, host: &str) -> Result<String, HttpError> {
     let Request { port, path, headers, .. } = request;
     let slash = if path.starts_with('/') { "" } else { "/" };
+    let path = escaped(path);
     let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let given = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let usual = [("Host", authority.as_str()), ("User-Agent", "kube-lifecycle"), ("Accept", "*/*")];
@@ -94,6 +124,15 @@ fn message(request: &Request, host: &str) -> Result<String, HttpError> {
         return Err(HttpError::Lines);
     }
     Ok(lines.join("\r\n") + "\r\n\r\n")
+}
+
+/// The path with what can't stand in a request line escaped.
+fn escaped(path: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'!'..=b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    path.bytes().map(escape).collect()
 }
 
 /// The address of the Pod: the one from which it calls others. A Pod that can call nobody has its loopback.
@@ -188,8 +227,45 @@ mod tests {
         assert!(error.ends_with("the answer is no HTTP"), "{error}");
         asked.join().unwrap();
         assert!(matches!(send(&request(port)), Err(HttpError::Connection { .. })), "nobody listens");
-        let broken = Request { path: "/a\r\nB: c".to_owned(), ..request(port) };
-        assert!(matches!(send(&broken), Err(HttpError::Lines)));
+        let headers = vec![("A".to_owned(), "b\r\nC: d".to_owned())];
+        assert!(matches!(send(&Request { headers, ..request(port) }), Err(HttpError::Lines)));
+    }
+
+    /// How much of an answer is read.
+    fn taken(answer: &str) -> usize {
+        struct Counted<'a>(&'a [u8], &'a std::cell::Cell<usize>);
+        impl Read for Counted<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                // Byte for byte, since a buffer asks for more than is wanted.
+                let most = buffer.len().min(1);
+                let read = self.0.read(&mut buffer[..most])?;
+                self.1.set(self.1.get() + read);
+                Ok(read)
+            }
+        }
+        let read = std::cell::Cell::new(0);
+        read_on(Counted(answer.as_bytes(), &read)).unwrap();
+        read.get()
+    }
+
+    #[test]
+    fn an_answer_is_read_to_its_end() {
+        let until_it_closes = "1.1 200 OK\r\nServer: a\r\n\r\ndraining\ndone\n";
+        assert_eq!(taken(until_it_closes), until_it_closes.len());
+        let stays_open = "1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone";
+        assert_eq!(taken(&format!("{stays_open} and more")), stays_open.len());
+        let long = format!("1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 10 * 1024 + 1);
+        assert_eq!(taken(&format!("{long}body")), long.len());
+        assert!(taken(&format!("1.1 200 OK\r\n\r\n{}", "x".repeat(100_000))) < 75 * 1024);
+        assert!(taken(&"x".repeat(100_000)) < 75 * 1024);
+    }
+
+    #[test]
+    fn a_path_keeps_its_line() {
+        let (port, asked) = server(&["HTTP/1.1 200 OK\r\n\r\n"]);
+        send(&Request { path: "/a b\r\nC: ü?x=%20".to_owned(), ..request(port) }).unwrap();
+        let asked = asked.join().unwrap();
+        assert!(asked[0].starts_with("GET /a%20b%0D%0AC:%20%C3%BC?x=%20 HTTP/1.1\r\n"), "{}", asked[0]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the agent of the node has told the hooks of a Pod: a file for each container, beside the program. The volume
+//! What the agent of the node has told the hooks of a Pod: two files for each container, beside the program. One tells
+//! until when the container waits. The other lets it go: whichever is written last, a release is final. The volume
 //! outlives a restart of the node, so what was written before it counts for nothing.
 
 use std::fs;
@@ -15,6 +16,8 @@ use crate::arguments::Mark;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Below the directory of the program.
 const STATES: &str = "state";
+/// The end of the file's name that lets a container go. No name of a container has a dot.
+const RELEASED: &str = ".released";
 
 /// What a hook was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,33 +58,36 @@ impl Directory {
 
     /// What the hook of a container was told since the machine has started.
     pub(crate) fn read(&self, name: &str) -> Option<State> {
-        let line = fs::read_to_string(self.path.join(name)).ok()?;
-        let mut words = line.split_whitespace();
-        if words.next() != Some(&self.boot) {
-            return None;
+        if self.line(&released(name)).is_some() {
+            return Some(State::Release);
         }
-        match (words.next()?, words.next()) {
-            ("release", _) => Some(State::Release),
-            ("hold", Some(until)) => until.parse().ok().map(Duration::from_millis).map(State::Hold),
-            _ => None,
-        }
+        let until = self.line(name)?.parse().ok()?;
+        Some(State::Hold(Duration::from_millis(until)))
     }
 
-    /// Tells the hook of a container what to do. One that was let go is not held back again.
+    /// What a file says, if it was written since the machine has started.
+    fn line(&self, file: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path.join(file)).ok()?;
+        let (boot, line) = text.strip_suffix('\n')?.split_once(' ')?;
+        (boot == self.boot).then(|| line.to_owned())
+    }
+
+    /// Tells the hook of a container what to do.
     pub(crate) fn mark(&self, Mark { name, hold }: &Mark) -> io::Result<()> {
-        if hold.is_some() && self.read(name) == Some(State::Release) {
-            return Ok(());
-        }
-        let boot = &self.boot;
-        let line = match hold {
-            Some(rest) => format!("{boot} hold {}\n", (now() + *rest).as_millis()),
-            None => format!("{boot} release\n"),
+        let (file, line) = match hold {
+            Some(rest) => (name.clone(), (now() + *rest).as_millis().to_string()),
+            None => (released(name), String::new()),
         };
         // A reader sees the old line or the new one.
         let new = self.path.join(format!(".{name}.{}", std::process::id()));
-        fs::write(&new, line)?;
-        fs::rename(&new, self.path.join(name))
+        fs::write(&new, format!("{} {line}\n", self.boot))?;
+        fs::rename(&new, self.path.join(file))
     }
+}
+
+/// The file that lets a container go.
+fn released(name: &str) -> String {
+    format!("{name}{RELEASED}")
 }
 
 #[cfg(test)]
@@ -116,18 +122,21 @@ mod tests {
         states.mark(&mark(Some(9))).unwrap();
         assert_eq!(states.read("c"), Some(State::Release));
         assert_eq!(states.read("other"), None);
-        assert_eq!(fs::read_dir(&states.path).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(&states.path).unwrap().count(), 2, "nothing else is left");
     }
 
     #[test]
     fn what_was_told_before_the_machine_started_counts_for_nothing() {
         let (_folder, states) = directory();
-        for line in ["other release", "other hold 99999999999", "this", "this hold", "this hold x", "", "\0"]
-        {
+        for line in ["other 99999999999\n", "this\n", "this \n", "this x\n", "this 7", "", "\0"] {
             fs::write(states.path.join("c"), line).unwrap();
             assert_eq!(states.read("c"), None, "{line:?}");
         }
-        fs::write(states.path.join("c"), "this hold 7000\n").unwrap();
+        for line in ["other \n", "this\n", ""] {
+            fs::write(states.path.join("c.released"), line).unwrap();
+            assert_eq!(states.read("c"), None, "{line:?}");
+        }
+        fs::write(states.path.join("c"), "this 7000\n").unwrap();
         assert_eq!(states.read("c"), Some(State::Hold(Duration::from_secs(7))));
     }
 

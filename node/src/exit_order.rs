@@ -197,10 +197,11 @@ impl Agent {
             let containers = of_pods.get(&*pod.metadata.uid).map(Vec::as_slice).unwrap_or_default();
             let call =
                 |mark, is_release| Call { key: key.clone(), runtime: runtime.clone(), mark, is_release };
+            let step = end.step(containers, now);
+            // A container that is let go is not held back at the same time.
             if std::mem::take(is_news) {
                 holds.extend(end.holds(containers, now).into_iter().map(|mark| call(mark, false)));
             }
-            let step = end.step(containers, now);
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
             for event in step.late {
                 metrics.released(Outcome::Timeout);

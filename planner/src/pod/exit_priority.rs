@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::containers::{is_native, name, take, value};
-use self::plan::hooked;
+use self::plan::{INIT_CONTAINER, hooked};
 use self::request::{Request, refused, refused_mode};
 use crate::pod::observed::ObservedPod;
 use crate::pod::review::draft::not_a_pod;
@@ -38,6 +38,8 @@ pub use request::Mode;
 
 /// The time that Pods have to end where they do not say it, in seconds.
 const GRACE: u64 = 30;
+/// The most containers of a Pod with an order: each hook names all that end before it.
+const MOST_CONTAINERS: usize = 100;
 /// On a Pod that the kubelet made from a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -73,6 +75,18 @@ impl<'a> Draft<'a> {
         let annotations = metadata.remove("annotations").and_then(RawNode::into_object);
         let spec = object.remove("spec").and_then(RawNode::into_object).unwrap_or_default();
         Ok(Self { object, metadata, annotations: annotations.unwrap_or_default(), spec })
+    }
+
+    /// Refuses a Pod whose hooks would be too long, or that names more containers than it may have.
+    fn check_size(&self, request: &Request) -> Result<(), Denial> {
+        let lists = ["containers", "initContainers"].map(|list| value(&self.spec, list));
+        let own =
+            lists.iter().filter_map(Value::as_array).flatten().filter(|own| own["name"] != INIT_CONTAINER);
+        if own.count().max(request.priorities.len()) <= MOST_CONTAINERS {
+            return Ok(());
+        }
+        let text = self.annotations.string(CONTAINER_EXIT_PRIORITY).unwrap_or_default();
+        Err(refused(&text, &format!("a Pod with an order must have at most {MOST_CONTAINERS} containers")))
     }
 
     /// Takes out what an earlier review put in.
@@ -135,6 +149,7 @@ fn ordered(pod: &str, settings: &Settings, gates: &FeatureGates) -> Result<(Stri
     let request = Request::read(&draft.annotations)?;
     draft.restore()?;
     let Some(request) = request else { return Ok((draft.into_text(), Vec::new())) };
+    draft.check_size(&request)?;
     let grace = value(&draft.spec, "terminationGracePeriodSeconds").as_u64().unwrap_or(GRACE);
     let plan = hook::plan(&draft.names("containers"), &request, grace);
     if plan.is_empty() {
@@ -199,6 +214,7 @@ pub fn validate(pod: &str, gates: &FeatureGates) -> Verdict {
 fn check(pod: &str) -> Result<(), Denial> {
     let mut draft = Draft::parse(pod)?;
     let Some(request) = Request::read(&draft.annotations)? else { return Ok(()) };
+    draft.check_size(&request)?;
     let text = draft.annotations.string(CONTAINER_EXIT_PRIORITY).unwrap_or_default();
     let refused = |detail: String| Err(refused(&text, &detail));
     native::restore(&mut draft.annotations, &mut draft.spec)?;

@@ -348,6 +348,26 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
 }
 
 #[test]
+fn a_pod_of_very_many_containers_is_refused() {
+    let many = |count: usize| {
+        let containers = (0..count).map(|number| json!({"name": format!("c{number}")}));
+        let containers: Vec<Value> = containers.collect();
+        pod(r#"{"c1":1}"#, |pod| pod["spec"]["containers"] = json!(containers))
+    };
+    let most = mutated(&many(100));
+    assert_eq!(command(&most, 1)[2], "--name=c1");
+    assert_eq!(validate(&most.to_string(), &FeatureGates::default()), Verdict::allow());
+    let reviews = [
+        mutate(&many(101).to_string(), &settings(), &FeatureGates::default()),
+        validate(&many(101).to_string(), &FeatureGates::default()),
+    ];
+    for review in reviews {
+        let message = message(&review);
+        assert!(message.ends_with("a Pod with an order must have at most 100 containers"), "{message}");
+    }
+}
+
+#[test]
 fn native_sidecars_are_listed_in_reverse_order() {
     let before = pod(r#"{"log-agent":1,"envoy":2}"#, |pod| {
         pod["spec"]["initContainers"] = json!([{"name": "setup"}]);
