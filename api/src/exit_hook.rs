@@ -5,6 +5,10 @@
 pub const VOLUME: &str = "kruise-exit";
 /// Where the volume is mounted.
 pub const MOUNT_PATH: &str = "/.kruise-exit";
+/// The directory of the volume in which the agent tells the hooks what to do.
+pub const STATES: &str = "state";
+/// Where that directory is.
+pub const STATE_PATH: &str = "/.kruise-exit/state";
 /// The program of the hook in the volume.
 pub const HOOK: &str = "/.kruise-exit/hook";
 /// The program of the hook in its image.

@@ -50,6 +50,11 @@ pub(crate) fn install(directory: &Path) -> Result<(), InstallError> {
 
 fn copy(directory: &Path) -> io::Result<()> {
     let new = directory.join(format!(".{NAME}.{}", std::process::id()));
+    // An attempt that was interrupted may have left a file that can't be written.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     fs::copy(std::env::current_exe()?, &new)?;
     fs::set_permissions(&new, fs::Permissions::from_mode(0o555))?;
     fs::rename(&new, directory.join(NAME))?;

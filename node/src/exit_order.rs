@@ -15,14 +15,14 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
 use planner::node::container::RuntimeContainer;
-use planner::node::exit_order::{End, Mark, Outcome, is_ending, remaining};
+use planner::node::exit_order::{End, Mark, Outcome, remaining};
 use planner::node::meta::runtime;
 use planner::pod::exit_priority::plan::hooked;
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::Event;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::containers;
 use crate::known::Change;
@@ -133,7 +133,8 @@ impl Agent {
             return;
         };
         let old = old.as_deref().filter(|old| old.metadata.uid == pod.metadata.uid);
-        let is_new_end = old.is_none_or(|old| !is_ending(old));
+        let is_deleted = |pod: &ObservedPod| pod.metadata.deletion_timestamp.is_some();
+        let is_new_end = old.is_none_or(|old| !is_deleted(old));
         let now = self.began.elapsed();
         if is_new_end {
             self.ends.remove(key);
@@ -144,18 +145,23 @@ impl Agent {
                 followed.is_news |= followed.end.shorten(left, now);
             }
         }
-        if !is_new_end || !is_ending(pod) {
+        if !is_new_end || !is_deleted(pod) {
             return;
         }
         let plan = match hooked(pod) {
             Ok(plan) if plan.is_empty() => return,
             Ok(plan) => plan,
             Err(error) => {
-                debug!(namespace = &*key.0, pod = &*key.1, %error, "the exit hooks of a Pod are not understood");
+                warn!(namespace = &*key.0, pod = &*key.1, %error, "the exit hooks of a Pod are not understood");
                 return;
             }
         };
-        let found = runtime(pod).and_then(|name| containers::runtime(&self.runtimes, name));
+        // A Pod that is deleted early does not tell its runtime yet: most nodes have one.
+        let found = match (runtime(pod), &*self.runtimes) {
+            (Some(name), runtimes) => containers::runtime(runtimes, name),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
         let Some(runtime) = found.cloned() else { return };
         let left = remaining(pod, &plan, old.is_some(), Timestamp::now());
         let end = End::new(plan, left, now);
@@ -220,7 +226,7 @@ impl Agent {
                 let answer = runtime.exec(&id, command, ANSWER).await;
                 let succeeded = matches!(&answer, Ok(answer) if answer.exit_code == 0);
                 if !succeeded {
-                    debug!(id, ?answer, "an exit hook could not be told");
+                    warn!(id, ?answer, "an exit hook could not be told");
                 }
                 Answer { key, container, is_release, succeeded }
             }));

@@ -1,6 +1,7 @@
 //! The order in which containers end, as admission writes it (docs/behaviour/exit-priority.md).
 
 use kit::builders::Object;
+use kit::objects;
 use serde_json::{Value, json};
 
 use crate::docs::Reader;
@@ -62,6 +63,22 @@ async fn pods_keep_their_quality_of_service() {
     });
     let limited = shop.admit(limited.annotation(PRIORITY, r#"{"envoy":1}"#)).await;
     assert_eq!(limited["status"]["qosClass"], "Guaranteed");
+}
+
+/// The API server adds to the init container, and asks again.
+#[tokio::test]
+async fn limits_of_the_namespace_hold_for_the_init_container() {
+    let shop = Shop::open("exit-limits").await;
+    let limits = json!({"type": "Container", "max": {"ephemeral-storage": "2Gi"},
+        "default": {"ephemeral-storage": "1Gi", "cpu": "200m", "memory": "64Mi"},
+        "defaultRequest": {"cpu": "100m", "memory": "64Mi"},
+        "min": {"cpu": "50m", "memory": "64Mi"}, "maxLimitRequestRatio": {"cpu": "4"}});
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"name": "range", "namespace": shop.namespace}, "spec": {"limits": [limits]}});
+    objects::create(&shop.client, range).await.unwrap();
+    let pod = shop.admit(ordered(&shop, "limited", r#"{"envoy":1}"#)).await;
+    let limits = &pod["spec"]["initContainers"][0]["resources"]["limits"];
+    assert_eq!(*limits, json!({"cpu": "200m", "ephemeral-storage": "1Gi", "memory": "64Mi"}));
 }
 
 /// Scenario 34.

@@ -75,6 +75,12 @@ fn in_order(pod: &Value, moments: &[(&str, &str)]) {
     }
 }
 
+/// The time of the machine's start to now, in seconds.
+fn uptime() -> f64 {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    text.split_once(' ').unwrap().0.parse().unwrap()
+}
+
 /// Pods of one namespace.
 struct Stage<'s> {
     site: &'s Site,
@@ -170,7 +176,8 @@ async fn containers_end_in_their_order() {
     stage.create(killed.with("/spec/terminationGracePeriodSeconds", 60)).await;
 
     let free = Stage::open(&site, "exit-host").await;
-    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 2), "log", 0);
+    // Longer than a hook waits that nobody tells anything.
+    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 6), "log", 0);
     free.create(host.with("/spec/hostNetwork", true)).await;
     // It has no shell, and is killed at last.
     let bare = leaving(ordered("bare", r#"{"idle":1}"#), "main", 1).container("idle", "kutter/manager:test");
@@ -185,6 +192,7 @@ async fn containers_end_in_their_order() {
 
     stage.delete("order equal asked deaf finished killed").await;
     stage.delete("short --grace-period=5").await;
+    let deleted = uptime();
     free.delete("host bare").await;
     wait_within(PATIENCE, "the agent to hold the hook back", async || {
         let words = format!("exec killed -c log -n {} -- cat /.kruise-exit/state/log", stage.namespace);
@@ -224,12 +232,22 @@ async fn containers_end_in_their_order() {
     let short = stage.ended("short").await;
     assert_eq!(last(&short, "main")["exitCode"], 137, "{short:#}");
     assert_eq!(last(&short, "log")["exitCode"], 0, "{short:#}");
+    // The kubelet would give up after 5 s: the hook went on by itself, in the time of the deletion.
+    assert!(said(&short, "log", "term") < deleted + 4.5, "{deleted}: {short:#}");
 
-    stage.ended("finished").await;
+    let finished = stage.ended("finished").await;
+    assert!(
+        said(&finished, "log", "term") < deleted + 20.0,
+        "its time to wait is 27 s: {deleted} {finished:#}"
+    );
     stage.tells("finished", "ContainerExitReleased", "Container log released after main exited").await;
 
     let killed = stage.ended("killed").await;
     in_order(&killed, &[("main", "end"), ("log", "term")]);
+    assert!(
+        said(&killed, "log", "term") < said(&killed, "main", "end") + 40.0,
+        "a new agent lets it go, long before its time to wait of 57 s is over: {killed:#}"
+    );
 
     in_order(&free.ended("host").await, &[("main", "end"), ("log", "term")]);
     free.ended("bare").await;

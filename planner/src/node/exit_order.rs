@@ -88,15 +88,6 @@ pub struct Step {
     pub is_over: bool,
 }
 
-/// Whether a Pod ends: it is deleted, the kubelet ends it on its own, or its containers are done.
-pub fn is_ending(pod: &ObservedPod) -> bool {
-    let is_told_by_kubelet = pod.status.conditions.iter().any(|condition| {
-        let named = [&*condition.kind, &*condition.status, &*condition.reason];
-        named == ["DisruptionTarget", "True", "TerminationByKubelet"]
-    });
-    !pod.is_active() || is_told_by_kubelet
-}
-
 /// How long a Pod that ends still has. With `is_news`, its end begins now; otherwise it has begun at a time that only
 /// the Pod tells.
 pub fn remaining(pod: &ObservedPod, plan: &[Hooked], is_news: bool, now: Timestamp) -> Duration {

@@ -66,6 +66,8 @@ struct Draft<'a> {
     metadata: RawObject<'a>,
     annotations: RawObject<'a>,
     spec: RawObject<'a>,
+    /// The init container that an earlier review put in, once it is taken out.
+    installer: Option<RawObject<'a>>,
 }
 
 impl<'a> Draft<'a> {
@@ -74,7 +76,7 @@ impl<'a> Draft<'a> {
         let mut metadata = object.remove("metadata").and_then(RawNode::into_object).unwrap_or_default();
         let annotations = metadata.remove("annotations").and_then(RawNode::into_object);
         let spec = object.remove("spec").and_then(RawNode::into_object).unwrap_or_default();
-        Ok(Self { object, metadata, annotations: annotations.unwrap_or_default(), spec })
+        Ok(Self { object, metadata, annotations: annotations.unwrap_or_default(), spec, installer: None })
     }
 
     /// Refuses a Pod whose hooks would be too long, or that names more containers than it may have.
@@ -91,7 +93,7 @@ impl<'a> Draft<'a> {
 
     /// Takes out what an earlier review put in.
     fn restore(&mut self) -> Result<(), Denial> {
-        hook::restore(&mut self.spec)?;
+        self.installer = hook::restore(&mut self.spec)?;
         native::restore(&mut self.annotations, &mut self.spec)
     }
 
@@ -188,14 +190,18 @@ fn ordered(pod: &str, settings: &Settings, gates: &FeatureGates) -> Result<(Stri
             "spec.terminationGracePeriodSeconds: {grace} seconds are short for {steps} steps of container exit priority"
         ));
     }
-    hook::apply(&mut draft.spec, &plan, settings)?;
+    hook::apply(&mut draft.spec, &plan, settings, draft.installer.take())?;
     Ok((draft.into_text(), warnings))
 }
 
 /// Why hooks can't do anything in this Pod.
 fn unhookable(draft: &Draft<'_>, grace: u64, settings: &Settings) -> Option<String> {
     let obstacles = [
-        (value(&draft.spec, "os")["name"] == "windows", "the Pod runs on Windows"),
+        (
+            value(&draft.spec, "os")["name"] == "windows"
+                || value(&draft.spec, "nodeSelector")["kubernetes.io/os"] == "windows",
+            "the Pod runs on Windows",
+        ),
         (grace == 0, "terminationGracePeriodSeconds is 0"),
         (draft.annotations.get(MIRROR).is_some(), "the kubelet runs the Pod from a file"),
         (settings.image.is_empty(), "the manager has no --exit-hook-image"),

@@ -40,22 +40,6 @@ fn pod(metadata: &Value, status: &Value) -> ObservedPod {
 }
 
 #[test]
-fn a_pod_ends_when_it_is_deleted_or_the_kubelet_ends_it_or_it_is_done() {
-    let told =
-        |reason| json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]});
-    for (metadata, status, ends) in [
-        (json!({}), json!({"phase": "Running"}), false),
-        (json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({"phase": "Running"}), true),
-        (json!({}), json!({"phase": "Succeeded"}), true),
-        (json!({}), told("TerminationByKubelet"), true),
-        // It is deleted next, by who evicts it.
-        (json!({}), told("EvictionByEvictionAPI"), false),
-    ] {
-        assert_eq!(is_ending(&pod(&metadata, &status)), ends, "{metadata} {status}");
-    }
-}
-
-#[test]
 fn the_time_that_is_left_is_that_of_the_deletion() {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let deleted = |grace: Option<i64>| {

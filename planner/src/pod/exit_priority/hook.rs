@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use api::raw_object::RawObject;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Settings;
 use super::containers::{append, is_named, name, node, put, remove, take, value};
-use super::plan::{Hooked, INIT_CONTAINER, MOUNT_PATH, PROGRAM, VOLUME, WAIT};
+use super::plan::{Hooked, INIT_CONTAINER, MOUNT_PATH, PROGRAM, STATE_PATH, STATES, VOLUME, WAIT};
 use super::request::Request;
-use crate::pod::inplace::QosClass;
-use crate::pod::inplace::qos::qos_class;
 use crate::pod::review::draft::not_a_pod;
 use crate::text::json_patch::string;
 use crate::text::verdict::Denial;
@@ -22,25 +20,24 @@ const HANDLER: &str = "preStop";
 const THEN_SLEEP: &str = "--then-sleep=";
 const THEN_HTTP: &str = "--then-http=";
 
-/// Takes out what an earlier review put in: the users' own hooks are in the arguments of ours.
-pub(super) fn restore(spec: &mut RawObject<'_>) -> Result<(), Denial> {
-    let mut init_containers = take(spec, "initContainers")?;
-    let of_all = init_containers.len();
-    init_containers.retain(|container| !is_installer(container));
-    let is_ours = init_containers.len() < of_all;
-    put(spec, "initContainers", init_containers);
-    if !is_ours {
-        return Ok(());
-    }
-    remove(spec, "volumes", VOLUME);
+/// What the init container has of the resources of others.
+const AMOUNTS: [&str; 2] = ["cpu", "memory"];
+
+/// Takes out what an earlier review put in: the users' own hooks are in the arguments of ours. Gives the init container
+/// that it put in.
+pub(super) fn restore<'a>(spec: &mut RawObject<'a>) -> Result<Option<RawObject<'a>>, Denial> {
+    let (mut ours, others): (Vec<_>, Vec<_>) =
+        take(spec, "initContainers")?.into_iter().partition(is_installer);
+    put(spec, "initContainers", others);
     let mut containers = take(spec, "containers")?;
+    let mut is_ours = !ours.is_empty();
     for container in &mut containers {
-        remove(container, "volumeMounts", VOLUME);
         let lifecycle = value(container, "lifecycle");
         let Some(command) = words(&lifecycle[HANDLER]["exec"]["command"]) else { continue };
         if !command.iter().map(String::as_str).take(WAIT.len()).eq(WAIT) {
             continue;
         }
+        is_ours = true;
         let own = own_handler(&command).as_ref().map(node).transpose()?;
         container.edit_object("lifecycle", |lifecycle| match own {
             Some(own) => lifecycle.insert(HANDLER, own),
@@ -48,8 +45,14 @@ pub(super) fn restore(spec: &mut RawObject<'_>) -> Result<(), Denial> {
         });
         container.remove_empty_object("lifecycle");
     }
+    if is_ours {
+        remove(spec, "volumes", VOLUME);
+        for container in &mut containers {
+            remove(container, "volumeMounts", VOLUME);
+        }
+    }
     put(spec, "containers", containers);
-    Ok(())
+    Ok(ours.pop())
 }
 
 /// The init container that copies our program.
@@ -70,7 +73,9 @@ pub(super) fn is_occupied(spec: &RawObject<'_>) -> bool {
     let all: Vec<Value> = elements(&init_containers).into_iter().chain(elements(&containers)).collect();
     let is_mounted = |container: &Value| {
         elements(&container["volumeMounts"]).iter().any(|mount| {
-            mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == MOUNT_PATH)
+            mount["mountPath"]
+                .as_str()
+                .is_some_and(|path| [MOUNT_PATH, STATE_PATH].contains(&path.trim_end_matches('/')))
         })
     };
     elements(&volumes).iter().any(|volume| volume["name"] == VOLUME)
@@ -102,11 +107,20 @@ pub(super) fn steps(plan: &[Hooked]) -> usize {
     plan.iter().map(|hooked| hooked.after.len()).collect::<BTreeSet<_>>().len()
 }
 
-/// Puts the hooks of the plan into the Pod, and what they need.
-pub(super) fn apply(spec: &mut RawObject<'_>, plan: &[Hooked], settings: &Settings) -> Result<(), Denial> {
-    let installer = installer(spec, settings);
+/// Puts the hooks of the plan into the Pod, and what they need. `earlier` is the init container of an earlier review.
+pub(super) fn apply<'a>(
+    spec: &mut RawObject<'a>,
+    plan: &[Hooked],
+    settings: &Settings,
+    earlier: Option<RawObject<'a>>,
+) -> Result<(), Denial> {
+    let wanted = installer(spec, settings);
+    let installer = match earlier {
+        Some(earlier) => updated(earlier, &wanted)?.into(),
+        None => node(&wanted)?,
+    };
     append(spec, "volumes", node(&json!({"name": VOLUME, "emptyDir": {"sizeLimit": "16Mi"}}))?);
-    append(spec, "initContainers", node(&installer)?);
+    append(spec, "initContainers", installer);
     let mut containers = take(spec, "containers")?;
     for hooked in plan {
         let mut all = containers.iter_mut();
@@ -116,26 +130,57 @@ pub(super) fn apply(spec: &mut RawObject<'_>, plan: &[Hooked], settings: &Settin
         command.extend(chain);
         let handler = node(&json!({"exec": {"command": command}}))?;
         container.edit_object("lifecycle", |lifecycle| lifecycle.insert(HANDLER, handler));
-        append(container, "volumeMounts", node(&json!({"name": VOLUME, "mountPath": MOUNT_PATH}))?);
+        // A container must not change the program that others run.
+        for mount in [
+            json!({"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": true}),
+            json!({"name": VOLUME, "mountPath": STATE_PATH, "subPath": STATES}),
+        ] {
+            append(container, "volumeMounts", node(&mount)?);
+        }
     }
     put(spec, "containers", containers);
     Ok(())
 }
 
-fn installer(spec: &RawObject<'_>, settings: &Settings) -> Value {
-    let lists = ["containers", "initContainers"].map(|list| value(spec, list));
-    let containers = lists.iter().filter_map(Value::as_array).flatten();
-    // The Pod keeps its class.
-    let resources = match qos_class(containers) {
-        QosClass::BestEffort => None,
-        QosClass::Guaranteed => {
-            let amounts = json!({"cpu": "50m", "memory": "32Mi"});
-            Some(json!({"requests": amounts.clone(), "limits": amounts}))
+/// The init container of an earlier review. What others did to it since stays, such as another registry in its image, a
+/// pull policy or further limits: the API server doesn't ask them again.
+fn updated<'a>(mut installer: RawObject<'a>, wanted: &Value) -> Result<RawObject<'a>, Denial> {
+    installer.insert("command", node(&wanted["command"])?);
+    let mounts = value(&installer, "volumeMounts");
+    if mounts.as_array().into_iter().flatten().all(|mount| mount["name"] != VOLUME) {
+        append(&mut installer, "volumeMounts", node(&wanted["volumeMounts"][0])?);
+    }
+    for kind in ["requests", "limits"] {
+        for resource in AMOUNTS {
+            let Some(amount) = wanted["resources"][kind].get(resource) else { continue };
+            let amount = node(amount)?;
+            installer.edit_object("resources", |resources| {
+                resources.edit_object(kind, |amounts| amounts.insert(resource, amount));
+            });
         }
-        QosClass::Burstable => Some(json!({
-            "requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"},
-        })),
+    }
+    Ok(installer)
+}
+
+/// What the first container with requests or limits has of them. So the Pod keeps its class, the limits of the
+/// namespace are kept, and the Pod needs no more than before, since init containers run before the others.
+fn resources(spec: &RawObject<'_>) -> Option<Value> {
+    let containers = value(spec, "containers");
+    let of_container = |container: &Value| {
+        let amounts = |kind: &str| {
+            let amounts = AMOUNTS.into_iter().filter_map(|resource| {
+                Some((resource.to_owned(), container["resources"][kind].get(resource)?.clone()))
+            });
+            let amounts: Map<String, Value> = amounts.collect();
+            (!amounts.is_empty()).then(|| (kind.to_owned(), Value::from(amounts)))
+        };
+        let resources: Map<String, Value> = ["requests", "limits"].into_iter().filter_map(amounts).collect();
+        (!resources.is_empty()).then(|| resources.into())
     };
+    containers.as_array().into_iter().flatten().find_map(of_container)
+}
+
+fn installer(spec: &RawObject<'_>, settings: &Settings) -> Value {
     let mut context = json!({
         "runAsNonRoot": true, "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
         "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
@@ -145,11 +190,14 @@ fn installer(spec: &RawObject<'_>, settings: &Settings) -> Value {
         "command": [PROGRAM, "install", MOUNT_PATH],
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
     });
-    if settings.run_as_user > 0 {
-        insert(&mut context, "runAsUser", settings.run_as_user.into());
+    let of_pod = &value(spec, "securityContext")["runAsUser"];
+    match settings.run_as_user {
+        0 if *of_pod == 0 => insert(&mut context, "runAsUser", Settings::default().run_as_user.into()),
+        0 => {}
+        user => insert(&mut context, "runAsUser", user.into()),
     }
     insert(&mut container, "securityContext", context);
-    if let Some(resources) = resources {
+    if let Some(resources) = resources(spec) {
         insert(&mut container, "resources", resources);
     }
     container

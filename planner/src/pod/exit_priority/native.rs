@@ -7,6 +7,7 @@ use api::annotations::CONTAINER_EXIT_MOVED;
 use api::conditions::IN_PLACE_UPDATE_READY;
 use api::environment::{CONTAINER_BARRIER, CONTAINER_PRIORITY};
 use api::raw_object::{RawNode, RawObject};
+use serde_json::Value;
 
 use super::containers::{is_native, name, put, remove, take, value};
 use super::request::Request;
@@ -44,10 +45,7 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
     let containers = value(spec, "containers");
     let containers = containers.as_array().into_iter().flatten().map(|container| {
         let name = container["name"].as_str().unwrap_or_default();
-        let mut variables = container["env"].as_array().into_iter().flatten().rev();
-        let launch = variables.find(|variable| variable["name"] == CONTAINER_PRIORITY);
-        let launch = launch.and_then(|variable| variable["value"].as_str()?.parse::<i64>().ok());
-        (name, request.of(name), launch.unwrap_or_default())
+        (name, request.of(name), launch(container))
     });
     let containers: Vec<(&str, i32, i64)> = containers.collect();
     let lowest = containers.iter().map(|(_, exit, _)| *exit).min()?;
@@ -58,8 +56,21 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
         containers.iter().find(|(_, exit, launch)| *exit > lowest && (*launch < 0 || *launch < earliest));
     late.map(|(name, ..)| {
         let [late, first] = [*name, first].map(string);
-        format!("container {late} would start before {first}, which its {CONTAINER_PRIORITY} forbids")
+        format!("container {late} would start before {first}, which their launch priorities forbid")
     })
+}
+
+/// The launch priority of a container. That of Pods whose containers start as they are listed is in its barrier.
+fn launch(container: &Value) -> i64 {
+    let variables = || container["env"].as_array().into_iter().flatten().rev();
+    let of_barrier = variables().find(|variable| variable["name"] == CONTAINER_BARRIER).and_then(|barrier| {
+        barrier["valueFrom"]["configMapKeyRef"]["key"].as_str()?.strip_prefix("p_")?.parse().ok()
+    });
+    let own = || {
+        let variable = variables().find(|variable| variable["name"] == CONTAINER_PRIORITY)?;
+        variable["value"].as_str()?.parse().ok()
+    };
+    of_barrier.or_else(own).unwrap_or_default()
 }
 
 /// Moves the containers that end later behind the init containers: the kubelet ends those in reverse order.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-pub use api::exit_hook::{HOOK, INIT_CONTAINER, MOUNT_PATH, PROGRAM, VOLUME, WAIT};
+pub use api::exit_hook::{HOOK, INIT_CONTAINER, MOUNT_PATH, PROGRAM, STATE_PATH, STATES, VOLUME, WAIT};
 use thiserror::Error;
 
 use crate::pod::observed::ObservedPod;

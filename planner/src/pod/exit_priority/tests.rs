@@ -62,7 +62,10 @@ fn later_containers_wait_for_all_that_end_before_them() {
     assert_eq!(*command(&pod, 2), json!(envoy));
     assert_eq!(
         spec["containers"][1]["volumeMounts"],
-        json!([{"name": "kruise-exit", "mountPath": "/.kruise-exit"}])
+        json!([
+            {"name": "kruise-exit", "mountPath": "/.kruise-exit", "readOnly": true},
+            {"name": "kruise-exit", "mountPath": "/.kruise-exit/state", "subPath": "state"},
+        ])
     );
     assert_eq!(spec["volumes"], json!([{"name": "kruise-exit", "emptyDir": {"sizeLimit": "16Mi"}}]));
     let installer = json!({
@@ -216,27 +219,61 @@ fn named_ports_become_numbers() {
 }
 
 #[test]
-fn the_pod_keeps_its_quality_of_service() {
-    let resources = |of_all: &Value| {
-        let of_all = of_all.clone();
+fn the_init_container_has_the_resources_of_another() {
+    let resources = |of_main: &Value, of_envoy: &Value| {
         let pod = mutated(&pod(r#"{"envoy":1}"#, |pod| {
-            for container in pod["spec"]["containers"].as_array_mut().unwrap() {
-                container["resources"] = of_all.clone();
-            }
+            pod["spec"]["containers"][0]["resources"] = of_main.clone();
+            pod["spec"]["containers"][2]["resources"] = of_envoy.clone();
         }));
         pod["spec"]["initContainers"][0]["resources"].clone()
     };
     let amounts = json!({"cpu": "1", "memory": "1Gi"});
-    let small = json!({"cpu": "50m", "memory": "32Mi"});
-    assert_eq!(resources(&json!({})), Value::Null);
+    let guaranteed = json!({"requests": amounts, "limits": amounts});
+    assert_eq!(resources(&json!({}), &json!({})), Value::Null, "the Pod is BestEffort");
+    assert_eq!(resources(&guaranteed, &json!({"limits": {"cpu": "2"}})), guaranteed);
     assert_eq!(
-        resources(&json!({"requests": amounts, "limits": amounts})),
-        json!({"requests": small, "limits": small})
+        resources(&json!({"requests": {}}), &json!({"limits": {"cpu": "2"}})),
+        json!({"limits": {"cpu": "2"}})
     );
-    assert_eq!(
-        resources(&json!({"requests": amounts})),
-        json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}})
-    );
+    let others = json!({"claims": [{"name": "gpu"}], "limits": {"example.com/gpu": 1, "memory": "1Gi"}});
+    assert_eq!(resources(&others, &guaranteed), json!({"limits": {"memory": "1Gi"}}));
+}
+
+#[test]
+fn the_init_container_is_never_root() {
+    let user = |of_pod: Value, run_as_user: u32| {
+        let pod = pod(r#"{"envoy":1}"#, |pod| pod["spec"]["securityContext"] = json!({"runAsUser": of_pod}));
+        let pod = reviewed(&pod, &Settings { run_as_user, ..settings() }).0;
+        pod["spec"]["initContainers"][0]["securityContext"]["runAsUser"].clone()
+    };
+    assert_eq!(user(json!(0), 7), 7);
+    assert_eq!(user(json!(0), 0), 65534);
+    assert_eq!(user(json!(1000), 0), Value::Null);
+    assert_eq!(user(Value::Null, 0), Value::Null);
+}
+
+#[test]
+fn what_others_did_to_the_init_container_stays() {
+    let mut pod = mutated(&pod(r#"{"envoy":1}"#, |_| {}));
+    let installer = &mut pod["spec"]["initContainers"][0];
+    installer["image"] = json!("mirror/agent:1");
+    installer["imagePullPolicy"] = json!("Always");
+    installer["resources"] = json!({"limits": {"ephemeral-storage": "1Gi"}});
+    installer["volumeMounts"].as_array_mut().unwrap().push(json!({"name": "token", "mountPath": "/t"}));
+    assert_eq!(mutated(&pod), pod);
+    let changed = pod.clone();
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+    let mut expected = pod.clone();
+    expected["spec"]["initContainers"][0]["resources"]["requests"] = json!({"cpu": "1"});
+    assert_eq!(mutated(&pod), expected);
+    // A copy without the init containers is a Pod as it was sent.
+    let mut copy = changed.clone();
+    copy["spec"].as_object_mut().unwrap().remove("initContainers");
+    assert_eq!(command(&mutated(&copy), 2), command(&changed, 2));
+    // An init container that came later runs before it.
+    pod = changed;
+    pod["spec"]["initContainers"].as_array_mut().unwrap().push(json!({"name": "late"}));
+    assert_eq!(mutated(&pod)["spec"]["initContainers"][1]["image"], "mirror/agent:1");
 }
 
 #[test]
@@ -328,15 +365,20 @@ fn a_mode_that_is_not_possible_is_refused_where_the_pod_chose_it() {
     let launch = native(|pod| {
         pod["spec"]["containers"][2]["env"] = json!([{"name": "KRUISE_CONTAINER_PRIORITY", "value": "-1"}]);
     });
+    let as_listed = native(|pod| {
+        for index in 0..3 {
+            let barrier = json!({"configMapKeyRef": {"name": "b", "key": format!("p_{}", -index)}});
+            let barrier = json!([{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": barrier}]);
+            pod["spec"]["containers"][usize::try_from(index).unwrap()]["env"] = barrier;
+        }
+    });
     for (pod, detail) in [
+        (as_listed, r#"container "envoy" would start before "main", which their launch priorities forbid"#),
         (
             gate,
             "the Pod has the readiness gate InPlaceUpdateReady: updates in place change spec.containers only",
         ),
-        (
-            launch,
-            r#"container "envoy" would start before "log-agent", which its KRUISE_CONTAINER_PRIORITY forbids"#,
-        ),
+        (launch, r#"container "envoy" would start before "log-agent", which their launch priorities forbid"#),
     ] {
         let message = message(&validate(&pod.to_string(), &FeatureGates::default()));
         assert_eq!(

@@ -417,7 +417,7 @@ fn scenario_11_external_bundles_are_only_compared() {
     assert!(mismatches.contains(&"webhook entry mpod.kb.io is missing".to_owned()), "{mismatches:?}");
     let patch = configuration.plan_external(MUTATING, &wanted).unwrap();
     let after = apply(&without, &patch).unwrap();
-    assert_eq!(names(&after).len(), 13);
+    assert_eq!(names(&after).len(), 14);
     assert_eq!(entry(&after, "mpod.kb.io")["clientConfig"].get("caBundle"), None);
     assert_eq!(entry(&after, "mine.example.com"), entry(&without, "mine.example.com"));
     assert_eq!(entry(&after, "mcloneset.kb.io"), entry(&live, "mcloneset.kb.io"));
