@@ -43,7 +43,7 @@ fn leaving(object: Object, name: &str, seconds: u32) -> Object {
 }
 
 /// Gives the last container a preStop hook.
-fn hooked(object: Object, hook: Value) -> Object {
+fn hooked(object: Object, hook: &Value) -> Object {
     object.having("lifecycle", json!({"preStop": hook}))
 }
 
@@ -153,9 +153,9 @@ async fn containers_end_in_their_order() {
     let two = r#"{"log":1,"envoy":2}"#;
 
     // Listed in another order than they end; each of the later ones has a hook of its own.
-    let order = hooked(leaving(ordered("order", two), "envoy", 0), noting());
+    let order = hooked(leaving(ordered("order", two), "envoy", 0), &noting());
     let order = leaving(order, "main", 5);
-    let order = hooked(leaving(order, "log", 0), json!({"sleep": {"seconds": 2}}));
+    let order = hooked(leaving(order, "log", 0), &json!({"sleep": {"seconds": 2}}));
     stage.create(order).await;
     let equal = ordered("equal", r#"{"a":1,"b":1,"c":2}"#);
     let equal =
@@ -164,7 +164,7 @@ async fn containers_end_in_their_order() {
     let page = "trap 'say term; exit 0' TERM; httpd -f -vv -p 8080 2>> /dev/termination-log & wait";
     let asked = running(leaving(ordered("asked", r#"{"web":1}"#), "main", 1), "web", page);
     let asked = asked.having("ports", json!([{"name": "http", "containerPort": 8080}]));
-    stage.create(hooked(asked, json!({"httpGet": {"path": "/bye", "port": "http"}}))).await;
+    stage.create(hooked(asked, &json!({"httpGet": {"path": "/bye", "port": "http"}}))).await;
     let deaf = running(ordered("deaf", two), "main", "trap '' TERM; while true; do sleep 1; done");
     let deaf = leaving(leaving(deaf, "log", 0), "envoy", 0);
     stage.create(deaf.with("/spec/terminationGracePeriodSeconds", 12)).await;
@@ -260,7 +260,7 @@ async fn without_an_agent_containers_end_and_native_sidecars_in_order() {
     let Some(site) = Site::installed().await else { return };
     let stage = Stage::open(&site, "exit-alone").await;
     let alone = leaving(ordered("alone", r#"{"log":1}"#), "main", 8);
-    stage.create(hooked(leaving(alone, "log", 0), noting())).await;
+    stage.create(hooked(leaving(alone, "log", 0), &noting())).await;
     let native = ordered("native", r#"{"log":1,"envoy":2}"#).annotation(MODE, "NativeSidecar");
     let native = leaving(leaving(leaving(native, "main", 2), "log", 1), "envoy", 0);
     stage.create(native).await;

@@ -196,12 +196,11 @@ fn ordered(pod: &str, settings: &Settings, gates: &FeatureGates) -> Result<(Stri
 
 /// Why hooks can't do anything in this Pod.
 fn unhookable(draft: &Draft<'_>, grace: u64, settings: &Settings) -> Option<String> {
+    let is_windows = [("os", "name"), ("nodeSelector", "kubernetes.io/os")]
+        .iter()
+        .any(|(object, key)| value(&draft.spec, object).get(key).is_some_and(|system| system == "windows"));
     let obstacles = [
-        (
-            value(&draft.spec, "os")["name"] == "windows"
-                || value(&draft.spec, "nodeSelector")["kubernetes.io/os"] == "windows",
-            "the Pod runs on Windows",
-        ),
+        (is_windows, "the Pod runs on Windows"),
         (grace == 0, "terminationGracePeriodSeconds is 0"),
         (draft.annotations.get(MIRROR).is_some(), "the kubelet runs the Pod from a file"),
         (settings.image.is_empty(), "the manager has no --exit-hook-image"),

@@ -17,6 +17,8 @@ use crate::text::json_patch::string;
 use crate::text::verdict::Denial;
 
 const HANDLER: &str = "preStop";
+/// The command of a preStop hook, below `lifecycle`.
+const COMMAND: &str = "/preStop/exec/command";
 const THEN_SLEEP: &str = "--then-sleep=";
 const THEN_HTTP: &str = "--then-http=";
 
@@ -33,7 +35,7 @@ pub(super) fn restore<'a>(spec: &mut RawObject<'a>) -> Result<Option<RawObject<'
     let mut is_ours = !ours.is_empty();
     for container in &mut containers {
         let lifecycle = value(container, "lifecycle");
-        let Some(command) = words(&lifecycle[HANDLER]["exec"]["command"]) else { continue };
+        let Some(command) = lifecycle.pointer(COMMAND).and_then(words) else { continue };
         if !command.iter().map(String::as_str).take(WAIT.len()).eq(WAIT) {
             continue;
         }
@@ -114,10 +116,9 @@ pub(super) fn apply<'a>(
     settings: &Settings,
     earlier: Option<RawObject<'a>>,
 ) -> Result<(), Denial> {
-    let wanted = installer(spec, settings);
     let installer = match earlier {
-        Some(earlier) => updated(earlier, &wanted)?.into(),
-        None => node(&wanted)?,
+        Some(earlier) => updated(earlier, resources(spec).as_ref())?.into(),
+        None => node(&installer(spec, settings))?,
     };
     append(spec, "volumes", node(&json!({"name": VOLUME, "emptyDir": {"sizeLimit": "16Mi"}}))?);
     append(spec, "initContainers", installer);
@@ -144,16 +145,16 @@ pub(super) fn apply<'a>(
 
 /// The init container of an earlier review. What others did to it since stays, such as another registry in its image, a
 /// pull policy or further limits: the API server doesn't ask them again.
-fn updated<'a>(mut installer: RawObject<'a>, wanted: &Value) -> Result<RawObject<'a>, Denial> {
-    installer.insert("command", node(&wanted["command"])?);
+fn updated<'a>(mut installer: RawObject<'a>, resources: Option<&Value>) -> Result<RawObject<'a>, Denial> {
+    installer.insert("command", node(&json!([PROGRAM, "install", MOUNT_PATH]))?);
     let mounts = value(&installer, "volumeMounts");
     if mounts.as_array().into_iter().flatten().all(|mount| mount["name"] != VOLUME) {
-        append(&mut installer, "volumeMounts", node(&wanted["volumeMounts"][0])?);
+        append(&mut installer, "volumeMounts", node(&json!({"name": VOLUME, "mountPath": MOUNT_PATH}))?);
     }
     for kind in ["requests", "limits"] {
         for resource in AMOUNTS {
-            let Some(amount) = wanted["resources"][kind].get(resource) else { continue };
-            let amount = node(amount)?;
+            let wanted = resources.and_then(|resources| resources.get(kind)?.get(resource));
+            let Some(amount) = wanted.map(node).transpose()? else { continue };
             installer.edit_object("resources", |resources| {
                 resources.edit_object(kind, |amounts| amounts.insert(resource, amount));
             });
@@ -169,7 +170,8 @@ fn resources(spec: &RawObject<'_>) -> Option<Value> {
     let of_container = |container: &Value| {
         let amounts = |kind: &str| {
             let amounts = AMOUNTS.into_iter().filter_map(|resource| {
-                Some((resource.to_owned(), container["resources"][kind].get(resource)?.clone()))
+                let amount = container.get("resources")?.get(kind)?.get(resource)?;
+                Some((resource.to_owned(), amount.clone()))
             });
             let amounts: Map<String, Value> = amounts.collect();
             (!amounts.is_empty()).then(|| (kind.to_owned(), Value::from(amounts)))
@@ -190,9 +192,9 @@ fn installer(spec: &RawObject<'_>, settings: &Settings) -> Value {
         "command": [PROGRAM, "install", MOUNT_PATH],
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
     });
-    let of_pod = &value(spec, "securityContext")["runAsUser"];
+    let is_root = value(spec, "securityContext").get("runAsUser").is_some_and(|user| *user == 0);
     match settings.run_as_user {
-        0 if *of_pod == 0 => insert(&mut context, "runAsUser", Settings::default().run_as_user.into()),
+        0 if is_root => insert(&mut context, "runAsUser", Settings::default().run_as_user.into()),
         0 => {}
         user => insert(&mut context, "runAsUser", user.into()),
     }

@@ -64,7 +64,7 @@ pub(super) fn impossible(spec: &RawObject<'_>, request: &Request) -> Option<Stri
 fn launch(container: &Value) -> i64 {
     let variables = || container["env"].as_array().into_iter().flatten().rev();
     let of_barrier = variables().find(|variable| variable["name"] == CONTAINER_BARRIER).and_then(|barrier| {
-        barrier["valueFrom"]["configMapKeyRef"]["key"].as_str()?.strip_prefix("p_")?.parse().ok()
+        barrier.pointer("/valueFrom/configMapKeyRef/key")?.as_str()?.strip_prefix("p_")?.parse().ok()
     });
     let own = || {
         let variable = variables().find(|variable| variable["name"] == CONTAINER_PRIORITY)?;

@@ -192,7 +192,7 @@ fn what_the_api_server_refuses_stays_for_it_to_see() {
         json!("text"),
     ] {
         let sent = pod(r#"{"envoy":1}"#, |pod| {
-            pod["spec"]["containers"][2]["lifecycle"]["preStop"] = handler.clone()
+            pod["spec"]["containers"][2]["lifecycle"]["preStop"] = handler.clone();
         });
         let envoy = &mutated(&sent)["spec"]["containers"][2];
         assert_eq!(*envoy, sent["spec"]["containers"][2], "{handler}");
