@@ -101,6 +101,9 @@ pub(crate) struct ServeArguments {
     /// Pods that prepare for their deletion do not count when a CloneSet is scaled
     #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub cloneset_scaling_exclude_preparing_delete: bool,
+    /// StatefulSets that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub statefulset_workers: u16,
     /// SidecarSets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub sidecarset_workers: u16,
@@ -110,6 +113,9 @@ pub(crate) struct ServeArguments {
     /// WorkloadSpreads that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub workloadspread_workers: u16,
+    /// PersistentPodStates that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub persistentpodstate_workers: u16,
     /// Kinds of workloads, with commas between them, whose Pods have quotas in WorkloadSpreads for each version
     #[arg(long, default_value = "deployment,replicaset")]
     pub ws_enabled_versioned_status: String,
@@ -179,7 +185,7 @@ accepted! {
     leader_election_resource_lock sync_period
     controller_cache_sync_timeout rest_config_qps rest_config_burst
     advancedcronjob_workers broadcastjob_workers daemonset_workers
-    persistentpodstate_workers statefulset_workers uniteddeployment_workers
+    uniteddeployment_workers
     assign_pods_by_scheduler assign_bcj_pods_by_scheduler
     expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule

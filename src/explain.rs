@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
-use api::kinds::cloneset;
+use api::kinds::{cloneset, statefulset};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
@@ -46,6 +46,9 @@ enum Kind {
     /// Explain a CloneSet
     #[command(name = "cloneset", visible_alias = "clone")]
     CloneSet(WorkloadArguments),
+    /// Explain an Advanced StatefulSet
+    #[command(name = "statefulset", visible_alias = "asts")]
+    StatefulSet(WorkloadArguments),
     /// Explain which SidecarSets are in a Pod, and why others are not
     Pod(SidecarArguments),
     /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
@@ -128,6 +131,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     crate::serve::install_cryptography();
     let (text, code) = match &arguments.kind {
         Kind::CloneSet(arguments) => workload(cloneset::KIND, arguments)?,
+        Kind::StatefulSet(arguments) => workload(statefulset::KIND, arguments)?,
         Kind::Pod(arguments) => arguments.target.with_cluster(async |client, namespace| {
             sidecars::of_pod(client, &arguments.install_namespace, namespace, &arguments.target).await
         })?,

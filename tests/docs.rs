@@ -66,20 +66,20 @@ impl Reader {
         reader
     }
 
-    /// [`Reader::open`], for a page about CloneSets.
+    /// [`Reader::open`], for a page about CloneSets or StatefulSets.
     async fn open_with_defaults(server: &ApiServer, namespace: &str, page: &str) -> Self {
         let reader = Self::open(server, namespace, page).await;
         reader.defaults().await;
         reader
     }
 
-    /// Waits until the program gives CloneSets their defaults.
+    /// Waits until the program gives them their defaults.
     async fn defaults(&self) {
         let manifest = self.sections.iter().flat_map(|(_, blocks)| blocks).find_map(|block| match block {
             Block::Manifest(manifest) => Some(manifest),
             Block::Commands(_) => None,
         });
-        wait_for("CloneSets to get their defaults", async || {
+        wait_for("defaults to be filled in", async || {
             let words = "kubectl apply --dry-run=server --output=json --filename=-";
             let output = self.shell_with_input(words, manifest.unwrap()).await;
             let set: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Reader {
         drop(stdin);
         let ended = tokio::time::timeout(PATIENCE, shell.wait_with_output()).await;
         let Ok(output) = ended else {
-            let state = "kubectl get clonesets,pods -o wide; kubectl get events | tail -20; for set in \
+            let state = "kubectl get clonesets,statefulsets.apps.kruise.io,pods,pvc -o wide; kubectl get events | tail -20; for set in \
                          $(kubectl get clonesets -o name); do kutter explain cloneset ${set#*/} || true; done";
             let state = Box::pin(self.shell_with_input(state, "")).await;
             panic!("not done in {PATIENCE:?}: {commands}\n{}", state.stdout);
@@ -317,6 +317,47 @@ async fn updates(page: &mut Reader, before: BTreeMap<String, Life>) {
         if jobs.is_empty() { Ok(()) } else { Err(jobs) }
     })
     .await;
+}
+
+/// Goes through `statefulset.md`: somebody serves the claims of StorageClass `expandable`.
+pub async fn statefulset(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open_with_defaults(server, namespace, "statefulset.md").await;
+    let printed = page.read("Deploy").await;
+    assert!(printed.contains(&format!("StatefulSet {namespace}/db: complete")), "{printed}");
+    let names = |pods: &BTreeMap<String, Life>| pods.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&page.pods("db").await), ["db-0", "db-1", "db-2"]);
+
+    let printed = page.read("Scale").await;
+    assert!(printed.contains("data-db-3"), "{printed}");
+    assert_eq!(names(&page.pods("db").await), ["db-0", "db-1", "db-2"]);
+
+    page.read("Reserve an ordinal").await;
+    let before = page.pods("db").await;
+    assert_eq!(names(&before), ["db-0", "db-2", "db-3"]);
+
+    page.read("Update in place, one member first").await;
+    let updated = page.pods("db").await;
+    for (name, before) in &before {
+        assert_updated_in_place(before, &updated[name], "main", "nginx:1.26");
+    }
+
+    let printed = page.read("Resize the disk").await;
+    assert_eq!(
+        printed.lines().filter(|line| line.starts_with("data-db-") && line.contains("2Gi")).count(),
+        3
+    );
+    let resized = page.pods("db").await;
+    assert_eq!(resized, updated, "Pods stay as they are");
+
+    page.read("Move a member and keep its node").await;
+    let moved = page.pods("db").await;
+    assert_ne!(moved["db-2"].uid, resized["db-2"].uid);
+    let preferred =
+        page.shell("kubectl get pod db-2 -o jsonpath='{.spec.affinity.nodeAffinity}'").await.success();
+    let node = &resized["db-2"].place.0;
+    assert!(preferred.contains(node.as_str()), "it is led back to {node}: {preferred}");
+    page.end();
+    page.shell("kubectl delete statefulset.apps.kruise.io db").await.success();
 }
 
 /// Goes through `in-place-update.md`.

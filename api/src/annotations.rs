@@ -169,3 +169,22 @@ pub const PULL_SECRET_REFERENCES: &str = "imagepulljobs.kruise.io/references";
 
 /// On a copy of a pull Secret: `batch` where several ImagePullJobs may share it.
 pub const PULL_SECRET_MODE: &str = "imagepulljobs.kruise.io/mode";
+
+/// On a claim that an Advanced StatefulSet has enlarged: the name of the StatefulSet.
+pub const OWNED_BY_ASTS: &str = "apps.kruise.io/owned-by-asts";
+
+/// On a StatefulSet or a workload like it: `true` asks for a PersistentPodState of its name.
+pub const AUTO_GENERATE_PERSISTENT_POD_STATE: &str = "kruise.io/auto-generate-persistent-pod-state";
+
+/// On the same: keys of node labels, with commas between them, that the next node of a Pod must have in common with the
+/// last one.
+pub const REQUIRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/required-persistent-topology";
+
+/// On the same: keys of node labels that the next node should have in common with the last one.
+pub const PREFERRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/preferred-persistent-topology";
+
+/// On the same: keys of Pod annotations that are remembered.
+pub const PERSISTENT_POD_ANNOTATIONS: &str = "kruise.io/persistent-pod-annotations";
+
+/// On a Pod: the PersistentPodState by which it was steered to its last node or topology.
+pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";

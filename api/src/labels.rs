@@ -65,3 +65,9 @@ pub const NODE_TYPE: &str = "type";
 
 /// The [`NODE_TYPE`] of a node without a kubelet.
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
+
+/// On a Pod of a StatefulSet: its name.
+pub const STATEFULSET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+
+/// On a Pod of a StatefulSet: its ordinal.
+pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";

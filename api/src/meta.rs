@@ -44,6 +44,9 @@ pub struct OwnerReference {
     /// True on the one owner that manages the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
+    /// True where the owner is deleted in the foreground only after the object is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
 }
 
 impl OwnerReference {

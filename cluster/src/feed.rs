@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use api::kinds::{podprobemarker, workloadspread};
+use api::kinds::{persistentpodstate, podprobemarker, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::utils::Backoff;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::index::{CacheState, Index};
-use crate::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource};
+use crate::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource, STORAGE_CLASSES};
 use crate::watch_failures::WatchFailures;
 use crate::watched::{Key, WatchedObject};
 
@@ -32,8 +32,13 @@ type Events = BoxStream<'static, (Watched, watcher::Result<watcher::Event<Watche
 
 /// The kinds that admission reads from its index. What belongs to a feature that is off costs nothing.
 fn kinds(gates: &FeatureGates) -> Vec<Watched> {
-    let mut kinds =
-        vec![Watched::SidecarSet, Watched::Namespace, Watched::ControllerRevision, Watched::ConfigMap];
+    let mut kinds = vec![
+        Watched::SidecarSet,
+        Watched::Namespace,
+        Watched::ControllerRevision,
+        Watched::ConfigMap,
+        Watched::PersistentPodState,
+    ];
     if gates.enabled(Feature::PodUnavailableBudgetDeleteGate)
         || gates.enabled(Feature::PodUnavailableBudgetUpdateGate)
     {
@@ -44,6 +49,9 @@ fn kinds(gates: &FeatureGates) -> Vec<Watched> {
     }
     if gates.enabled(Feature::WorkloadSpread) {
         kinds.push(Watched::WorkloadSpread);
+    }
+    if gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
+        kinds.push(Watched::StorageClass);
     }
     kinds
 }
@@ -72,6 +80,11 @@ fn place(kind: Watched, client: &Client, install_namespace: &str) -> (Api<Watche
             use workloadspread::{API_VERSION, KIND, PLURAL};
             (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
         }
+        Watched::PersistentPodState => {
+            use persistentpodstate::{API_VERSION, KIND, PLURAL};
+            (everywhere(Resource::new(API_VERSION, PLURAL, KIND)), config)
+        }
+        Watched::StorageClass => (everywhere(STORAGE_CLASSES), config),
     }
 }
 
@@ -223,6 +236,6 @@ mod tests {
         let updates = "PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true";
         assert!(kinds(updates).contains(&budget));
         assert!(kinds("EnablePodProbeMarkerOnServerless=true").contains(&marker));
-        assert_eq!(kinds("PodWebhook=false,EnablePodProbeMarkerOnServerless=true").len(), 4);
+        assert_eq!(kinds("PodWebhook=false,EnablePodProbeMarkerOnServerless=true").len(), 5);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use api::kinds::{podprobemarker, podunavailablebudget, workloadspread};
+use api::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, workloadspread};
 use api::raw_object::{RawNode, RawObject};
 use planner::server::world::{Watched, World};
 use serde::Deserialize;
@@ -237,19 +237,26 @@ impl Objects {
                 (api::POLICY_GROUP, podunavailablebudget::KIND) => Watched::PodUnavailableBudget,
                 (api::APPS_GROUP, podprobemarker::KIND) => Watched::PodProbeMarker,
                 (api::APPS_GROUP, workloadspread::KIND) => Watched::WorkloadSpread,
+                (api::APPS_GROUP, persistentpodstate::KIND) => Watched::PersistentPodState,
+                ("storage.k8s.io", "StorageClass") => Watched::StorageClass,
                 _ => continue,
             };
             let stored = match kind {
                 Watched::SidecarSet => convert(object),
-                Watched::WorkloadSpread if object.api_version != workloadspread::API_VERSION => {
+                // Both are stored in the same version of their group.
+                Watched::WorkloadSpread | Watched::PersistentPodState
+                    if object.api_version != workloadspread::API_VERSION =>
+                {
                     object.in_namespace(default_namespace).and_then(|placed| converted(object, &placed))
                 }
-                Watched::WorkloadSpread | Watched::PodUnavailableBudget | Watched::PodProbeMarker => {
-                    object.in_namespace(default_namespace)
-                }
-                Watched::Namespace | Watched::ControllerRevision | Watched::ConfigMap => {
-                    Some(object.json.clone())
-                }
+                Watched::WorkloadSpread
+                | Watched::PersistentPodState
+                | Watched::PodUnavailableBudget
+                | Watched::PodProbeMarker => object.in_namespace(default_namespace),
+                Watched::Namespace
+                | Watched::ControllerRevision
+                | Watched::ConfigMap
+                | Watched::StorageClass => Some(object.json.clone()),
             };
             let Some(stored) = stored else { continue };
             if let Err(error) = world.apply(kind, &stored) {
@@ -259,11 +266,11 @@ impl Objects {
     }
 }
 
-/// A WorkloadSpread in its storage version; one that can't be converted is left out.
+/// A WorkloadSpread or PersistentPodState in its storage version; one that can't be converted is left out.
 fn converted(object: &Object, placed: &str) -> Option<String> {
     let stored = api::conversion::convert(placed, workloadspread::API_VERSION);
     let stored = stored.inspect_err(|error| {
-        warn!(source = object.source, name = object.name, %error, "a WorkloadSpread is left out");
+        warn!(source = object.source, name = object.name, %error, "an object is left out");
     });
     Some(stored.ok()?.get().to_owned())
 }

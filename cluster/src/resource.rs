@@ -28,6 +28,9 @@ pub struct Resource<'a> {
 pub const CONFIG_MAPS: Resource<'_> = Resource::new("v1", "configmaps", "ConfigMap");
 /// PersistentVolumeClaims.
 pub const CLAIMS: Resource<'_> = Resource::new("v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+/// StorageClasses.
+pub const STORAGE_CLASSES: Resource<'_> =
+    Resource::new("storage.k8s.io/v1", "storageclasses", "StorageClass");
 /// Namespaces.
 pub const NAMESPACES: Resource<'_> = Resource::new("v1", "namespaces", "Namespace");
 /// Nodes.

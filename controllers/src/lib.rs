@@ -21,6 +21,7 @@ mod images;
 pub mod launch_priority;
 pub mod nodeimage;
 mod nodepodprobe;
+pub mod persistentpodstate;
 pub mod pod_readiness;
 mod podprobemarker;
 pub mod podunavailablebudget;
@@ -28,6 +29,7 @@ mod probes;
 pub mod resourcedistribution;
 pub mod sidecar_terminator;
 pub mod sidecarset;
+pub mod statefulset;
 pub mod storage_version;
 pub mod workloadspread;
 
@@ -88,6 +90,8 @@ pub struct Settings {
     pub cloneset_workers: usize,
     /// Pods that prepare for their deletion do not count when CloneSets are scaled.
     pub cloneset_scaling_exclude_preparing_delete: bool,
+    /// StatefulSets that are reconciled at a time.
+    pub statefulset_workers: usize,
     /// SidecarSets that are reconciled at a time.
     pub sidecarset_workers: usize,
     /// ContainerRecreateRequests that are reconciled at a time.
@@ -98,6 +102,8 @@ pub struct Settings {
     pub resourcedistribution_workers: usize,
     /// WorkloadSpreads that are reconciled at a time.
     pub workloadspread_workers: usize,
+    /// PersistentPodStates that are reconciled at a time.
+    pub persistentpodstate_workers: usize,
     /// The kinds whose Pods have quotas in WorkloadSpreads for each version.
     pub versioned: VersionedKinds,
     /// PodUnavailableBudgets that are reconciled at a time.
@@ -141,11 +147,13 @@ impl Settings {
             install_namespace: "kruise-system".to_owned(),
             cloneset_workers: 1,
             cloneset_scaling_exclude_preparing_delete: false,
+            statefulset_workers: 1,
             sidecarset_workers: 1,
             crr_workers: 1,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
             workloadspread_workers: 1,
+            persistentpodstate_workers: 1,
             versioned: VersionedKinds::default(),
             podunavailablebudget_workers: 1,
             nodeimage_workers: 1,
@@ -243,6 +251,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(launch_priority::run(context.clone(), pods.clone()));
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
+    tasks.spawn(statefulset::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
@@ -254,8 +263,9 @@ fn start(context: &Context) -> JoinSet<()> {
         start_probes(context, &stores, &mut tasks);
     }
     if workloadspread::is_on(context) {
-        tasks.spawn(workloadspread::run(context.clone(), stores));
+        tasks.spawn(workloadspread::run(context.clone(), stores.clone()));
     }
+    tasks.spawn(persistentpodstate::run(context.clone(), stores));
     if terminator {
         tasks.spawn(sidecar_terminator::run(context.clone(), pods));
     }

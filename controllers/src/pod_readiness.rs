@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_gets_its_first_condition_from_one_controller() {
         for (api_version, kind) in [
-            ("apps.kruise.io/v1beta1", "StatefulSet"),
+            ("apps.kruise.io/v1beta1", "DaemonSet"),
             ("apps/v1", "ReplicaSet"),
             ("example.com/v1", "CloneSet"),
         ] {
@@ -102,9 +102,10 @@ mod tests {
             assert!(waits && requests.len() == 1, "{kind}: {requests:?}");
             assert!(requests[0].starts_with("PATCH /api/v1/namespaces/n/pods/p/status "), "{requests:?}");
         }
-        for version in ["v1alpha1", "v1beta1"] {
-            let asked = asked(&format!("apps.kruise.io/{version}"), "CloneSet").await;
-            assert_eq!(asked, (false, Vec::new()), "the controller of CloneSets writes it");
+        for (version, kind) in [("v1alpha1", "CloneSet"), ("v1beta1", "CloneSet"), ("v1beta1", "StatefulSet")]
+        {
+            let asked = asked(&format!("apps.kruise.io/{version}"), kind).await;
+            assert_eq!(asked, (false, Vec::new()), "the controller of the workload writes it");
         }
     }
 }

@@ -20,7 +20,7 @@
 //! did to it: rules of the product belong to their kind.
 //!
 //! Server, cache, controller, kubelet, hooks and faults know Pods, claims, revisions and nodes. A kind of
-//! workload adds a file like [`cloneset`]: an implementation of [`Simulated`], which says how users edit the
+//! workload adds a file like [`cloneset`] or [`statefulset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.
 //!
 //! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the workload.
@@ -47,6 +47,7 @@ mod hooks;
 mod kind;
 mod kubelet;
 mod server;
+pub mod statefulset;
 mod takeover;
 #[cfg(test)]
 mod tests;

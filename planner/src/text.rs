@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   json, field                JSON that keeps what it does not know, and paths of fields for errors
+//!   any_case                   JSON whose keys are in any case
 //!   json_patch                 patches, made and applied
 //!   strategic_merge            Kubernetes' own patches, applied
 //!   canonical, hash            the bytes and hashes that OpenKruise makes of the same objects
@@ -15,6 +16,7 @@
 //! What belongs here could serve any program that talks to Kubernetes. What needs a Pod, or any other object,
 //! belongs to a higher floor.
 
+pub mod any_case;
 pub mod backoff;
 pub mod canonical;
 pub mod field;

@@ -22,6 +22,7 @@
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review, in the version that is stored
 //!   metadata       patches of finalizers and labels       recreate  ContainerRecreateRequests of controllers
+//!   ordinal        names that end with a number           ordinals  which numbers the Pods of a StatefulSet have
 //! ```
 //!
 //! A module belongs here once two kinds need it. It knows no kind: what differs between kinds comes in as an
@@ -48,6 +49,8 @@ pub mod compared_template;
 pub mod conditions;
 pub mod event;
 pub mod explanation;
+#[cfg(test)]
+pub(crate) mod fleet;
 pub mod found;
 pub mod image_pull;
 pub mod image_task;
@@ -58,6 +61,8 @@ pub(crate) mod metadata;
 pub mod namespace;
 pub(crate) mod namespaced;
 pub mod new_pod;
+pub mod ordinal;
+pub mod ordinals;
 pub mod outcome;
 pub mod owner;
 pub mod plan;
@@ -70,8 +75,10 @@ pub mod seen;
 pub mod snapshot;
 pub(crate) mod standing;
 pub mod status;
+pub mod storage_class;
 pub mod submitted;
 pub mod target;
 pub mod told;
 pub mod trigger;
 pub mod update_order;
+pub(crate) mod validation;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use api::features::FeatureGates;
+use api::features::{Feature, FeatureGates};
 use api::meta::LabelSelector;
-use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource};
+use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
 use kube::Client;
 use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
 use planner::text::moment::{Moment, rfc3339};
@@ -22,6 +22,7 @@ use planner::workload::plan::Plan;
 use planner::workload::revision::StoredRevision;
 use planner::workload::snapshot::{Environment, Snapshot};
 use planner::workload::status::selector_text;
+use planner::workload::storage_class::{StorageClass, StorageClasses};
 use planner::workload::told::{plan_as_told, trouble};
 use serde::Deserialize;
 use serde_json::json;
@@ -34,8 +35,9 @@ pub(super) fn explain<W: Workload>(
     target: &Target,
     gates: &FeatureGates,
 ) -> anyhow::Result<(String, ExitCode)> {
-    let found = target
-        .with_cluster(async |client, namespace| Found::<W>::gather(client, namespace, &target.name).await)?;
+    let found = target.with_cluster(async |client, namespace| {
+        Found::<W>::gather(client, namespace, &target.name, gates).await
+    })?;
     let report = Report::new(&found.workload, found.plan(gates));
     let text = match target.output {
         Format::Text => report.text(),
@@ -48,14 +50,22 @@ pub(super) fn explain<W: Workload>(
 struct Found<W> {
     workload: W,
     pods: Vec<Arc<ObservedPod>>,
+    /// Pods that nobody manages and the workload could adopt.
+    orphans: Vec<Arc<ObservedPod>>,
     claims: Vec<Arc<Claim>>,
+    storage_classes: StorageClasses,
     revisions: Vec<Arc<StoredRevision>>,
     nodes: BTreeMap<Box<str>, Pairs>,
     server: ServerVersion,
 }
 
 impl<W: Workload> Found<W> {
-    async fn gather(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
+    async fn gather(
+        client: &Client,
+        namespace: &str,
+        name: &str,
+        gates: &FeatureGates,
+    ) -> anyhow::Result<Self> {
         let kind = W::KIND;
         let collection = Resource::new(W::API_VERSION, W::PLURAL, kind).namespaced(namespace);
         let workload = read(client, &collection.name(name)).await?;
@@ -67,7 +77,9 @@ impl<W: Workload> Found<W> {
             client.apiserver_version().await.map_err(|error| anyhow!(cluster::client::message(&error)))?;
         let mut found = Self {
             pods: Vec::new(),
+            orphans: Vec::new(),
             claims: Vec::new(),
+            storage_classes: StorageClasses::default(),
             revisions: Vec::new(),
             nodes: BTreeMap::new(),
             server: ServerVersion::parse(&version.git_version),
@@ -76,6 +88,7 @@ impl<W: Workload> Found<W> {
         // Without a selector that can be used nothing is planned.
         if Selector::compile(found.workload.selector()).is_ok() {
             found.gather_rest(client, namespace).await?;
+            found.gather_classes(client, gates).await?;
         }
         Ok(found)
     }
@@ -89,14 +102,19 @@ impl<W: Workload> Found<W> {
         list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| {
             if owns(&pod.metadata) {
                 self.pods.push(Arc::new(pod));
+            } else if W::HAS_ORDINALS && pod.controller().is_none() {
+                self.orphans.push(Arc::new(pod));
             }
         })
         .await?;
         // Of the selector they have the labels that it lists only, not its expressions.
         let listed = LabelSelector { match_expressions: None, ..self.workload.selector().clone() };
         let claims = CLAIMS.namespaced(namespace).query(labelled(&selector_text(&listed)));
+        let stems = self.workload.claim_stems();
+        let is_named =
+            |claim: &Claim| claim.stem().is_some_and(|stem| stems.iter().any(|known| known == stem));
         list_all(client, &claims, |claim: Claim| {
-            if owns(&claim.metadata) {
+            if owns(&claim.metadata) || is_named(&claim) {
                 self.claims.push(Arc::new(claim));
             }
         })
@@ -116,11 +134,24 @@ impl<W: Workload> Found<W> {
         Ok(())
     }
 
+    /// Gathers the StorageClasses, where they tell whether claims can grow.
+    async fn gather_classes(&mut self, client: &Client, gates: &FeatureGates) -> anyhow::Result<()> {
+        if !W::HAS_ORDINALS || !gates.enabled(Feature::StatefulSetAutoResizePVCGate) {
+            return Ok(());
+        }
+        list_all(client, &STORAGE_CLASSES.all(), |class: Box<RawValue>| {
+            StorageClass::read(class.get()).into_iter().for_each(|class| self.storage_classes.apply(class));
+        })
+        .await
+    }
+
     fn plan(&self, gates: &FeatureGates) -> Plan<W::Status> {
         let snapshot = Snapshot {
             workload: &self.workload,
             pods: &self.pods,
+            orphans: &self.orphans,
             claims: &self.claims,
+            storage_classes: &self.storage_classes,
             children: &[],
             revisions: &self.revisions,
             nodes: &self.nodes,

@@ -4,7 +4,7 @@
 
 mod blocked;
 mod fields;
-mod gates;
+pub mod gates;
 mod hooks;
 mod inplace;
 mod order;
@@ -15,32 +15,21 @@ mod takeover;
 mod trouble;
 
 use kit::builders::{Object, workload};
-use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, Output, wait_for};
+use kit::fake_nodes;
+use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::chronicle::Chronicle;
-use crate::product;
-use crate::support::{Shop, Stored, call, create, named, shared};
+use crate::support::fleet::{
+    Fleet, IN_PLACE_UPDATE_READY, LIFECYCLE_STATE, NEW, OLD, REVISION, SPECIFIED_DELETE, condition, image,
+    is_available, is_ready, label, name, restarts, uid, uids, with_image,
+};
+use crate::support::{Shop, create, named, shared};
 
 const INSTANCE_ID: &str = "apps.kruise.io/cloneset-instance-id";
-const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
-const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
-const REVISION: &str = "controller-revision-hash";
 const STATE: &str = "apps.kruise.io/inplace-update-state";
 const GRACE: &str = "apps.kruise.io/inplace-update-grace";
-const IN_PLACE_UPDATE_READY: &str = "InPlaceUpdateReady";
 const KRUISE_POD_READY: &str = "KruisePodReady";
-const OLD: &str = "nginx:1.25";
-const NEW: &str = "nginx:1.26";
-
-/// A CloneSet named `web` alone in its namespace, with nodes for its Pods.
-struct Fleet {
-    shop: Shop,
-    set: Stored,
-    nodes: FakeNodes,
-}
 
 /// The CloneSet that the tests begin with; they complete it.
 fn clone_set(shop: &Shop, version: &str) -> Object {
@@ -116,249 +105,9 @@ impl Fleet {
         let options = fake_nodes::Options::nodes(2).binding_pods();
         Self::found(server, prefix, options, |shop| refine(clone_set(shop, "v1beta1"))).await
     }
-
-    /// A CloneSet made by `set` on nodes with these options.
-    async fn found(
-        server: &ApiServer,
-        prefix: &str,
-        nodes: fake_nodes::Options,
-        set: impl FnOnce(&Shop) -> Object,
-    ) -> Self {
-        let shop = Shop::open_on(server, prefix).await;
-        let nodes = FakeNodes::start(shop.client.clone(), nodes.in_namespace(&shop.namespace)).await;
-        let set = Stored::create(&shop.client, set(&shop)).await;
-        Self { shop, set, nodes }
-    }
-
-    /// Follows what happens to the Pods from now on.
-    async fn chronicle(&self) -> Chronicle {
-        Chronicle::begin(&self.shop.client, &self.shop.namespace).await
-    }
-
-    /// Changes fields of `spec` by merge patch.
-    async fn change(&self, spec: Value) {
-        self.set.patch(&json!({"spec": spec})).await;
-    }
-
-    /// Changes fields of `rollingUpdate`.
-    async fn change_rolling(&self, settings: Value) {
-        self.change(json!({"updateStrategy": {"rollingUpdate": settings}})).await;
-    }
-
-    /// Gives the container `main` this image.
-    async fn roll(&self, image: &str) {
-        self.roll_and(image, json!({})).await;
-    }
-
-    /// [`roll`](Self::roll), together with other changes of `spec`.
-    async fn roll_and(&self, image: &str, also: Value) {
-        let mut containers = self.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
-        containers[0]["image"] = json!(image);
-        self.containers_and(containers, also).await;
-    }
-
-    /// Replaces the containers of the template.
-    async fn containers(&self, containers: Value) {
-        self.containers_and(containers, json!({})).await;
-    }
-
-    async fn containers_and(&self, containers: Value, also: Value) {
-        let mut spec = also;
-        spec["template"] = json!({"spec": {"containers": containers}});
-        self.change(spec).await;
-    }
-
-    /// Sets `replicas` through the scale subresource.
-    async fn scale(&self, replicas: u32) {
-        let path = format!("{}/scale", self.set.path);
-        let body = json!({"spec": {"replicas": replicas}});
-        let (code, answer) = call(&self.shop.client, "PATCH", &path, &body).await;
-        assert_eq!(code, 200, "{answer:#}");
-    }
-
-    /// The CloneSet, once the controller has looked at its newest spec and `holds` accepts it.
-    async fn observed(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        wait_for(what, async || {
-            let set = self.set.get().await.1;
-            let seen = set["status"]["observedGeneration"] == set["metadata"]["generation"];
-            if seen && holds(&set) { Ok(set) } else { Err((set["status"].clone(), self.summary().await)) }
-        })
-        .await
-    }
-
-    /// The status, once the newest spec was looked at and these fields hold.
-    async fn status(&self, what: &str, fields: Value) -> Value {
-        let fields = fields.as_object().unwrap();
-        let set =
-            self.observed(what, |set| fields.iter().all(|(key, value)| set["status"][key] == *value)).await;
-        set["status"].clone()
-    }
-
-    /// The controller has looked at the newest spec, and done what it does at first.
-    async fn settled(&self) -> Value {
-        self.status("the spec to be looked at", json!({})).await
-    }
-
-    /// Waits until all Pods that are wanted are there, at the newest revision and available.
-    async fn complete(&self) -> Value {
-        let set = self
-            .observed("the CloneSet to be complete", |set| {
-                let status = &set["status"];
-                let counts = ["replicas", "updatedReplicas", "availableReplicas"];
-                counts.iter().all(|count| status[count] == set["spec"]["replicas"])
-                    && status["currentRevision"] == status["updateRevision"]
-            })
-            .await;
-        set["status"].clone()
-    }
-
-    async fn list(&self, api: &str, plural: &str) -> Vec<Value> {
-        let path = format!("/{api}/namespaces/{}/{plural}", self.shop.namespace);
-        let (code, list) = call(&self.shop.client, "GET", &path, &Value::Null).await;
-        assert_eq!(code, 200, "{list:#}");
-        list["items"].as_array().unwrap().clone()
-    }
-
-    /// The Pods that are not being deleted, by name.
-    async fn pods(&self) -> Vec<Value> {
-        staying(self.list("api/v1", "pods").await)
-    }
-
-    /// The names of [`pods`](Self::pods).
-    async fn names(&self) -> Vec<String> {
-        self.pods().await.iter().map(name).collect()
-    }
-
-    /// The claims that are not being deleted, by name. Nobody lifts their finalizers here.
-    async fn claims(&self) -> Vec<Value> {
-        staying(self.list("api/v1", "persistentvolumeclaims").await)
-    }
-
-    /// The ControllerRevisions, the newest last.
-    async fn revisions(&self) -> Vec<Value> {
-        let mut revisions = self.list("apis/apps/v1", "controllerrevisions").await;
-        revisions.sort_by_key(|revision| revision["revision"].as_i64());
-        revisions
-    }
-
-    /// A Pod by name.
-    fn pod(&self, name: &str) -> Stored {
-        let path = format!("/api/v1/namespaces/{}/pods/{name}", self.shop.namespace);
-        Stored::existing(&self.shop.client, path, Value::Null)
-    }
-
-    /// Sets an annotation of a Pod.
-    async fn annotate(&self, pod: &str, key: &str, value: impl Into<Value>) {
-        self.pod(pod).patch(&json!({"metadata": {"annotations": {key: value.into()}}})).await;
-    }
-
-    /// The Pods, once `hold` accepts them.
-    async fn wait_pods(&self, what: &str, hold: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        wait_for(what, async || {
-            let pods = self.pods().await;
-            if hold(&pods) { Ok(pods) } else { Err(self.summary().await) }
-        })
-        .await
-    }
-
-    /// A Pod, once `holds` accepts it.
-    async fn wait_pod(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let pod = self.pod(name);
-        wait_for(what, async || {
-            let now = pod.get().await.1;
-            if holds(&now) { Ok(now) } else { Err(self.summary().await) }
-        })
-        .await
-    }
-
-    /// Waits for an Event of the CloneSet with this reason, and gives its message.
-    async fn event(&self, reason: &str) -> String {
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.shop.namespace);
-        wait_for(&format!("the Event {reason}"), async || {
-            let list = call(&self.shop.client, "GET", &path, &Value::Null).await.1;
-            let events = list["items"].as_array().unwrap();
-            let found = events
-                .iter()
-                .find(|event| event["regarding"]["kind"] == "CloneSet" && event["reason"] == reason);
-            found.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(events.len())
-        })
-        .await
-    }
-
-    /// What `kutter explain` prints about the CloneSet.
-    async fn explained(&self) -> Output {
-        let kubeconfig = format!("--kubeconfig={}", asked().await.kubeconfig().display());
-        let words = ["explain", "cloneset", "web", "-n", &self.shop.namespace, &kubeconfig];
-        product::run(&words).await
-    }
-
-    /// What a failure shows.
-    async fn summary(&self) -> Vec<String> {
-        let pods = self.list("api/v1", "pods").await;
-        let line = |pod: &Value| {
-            let ending = if pod["metadata"]["deletionTimestamp"].is_null() { "" } else { " ending" };
-            let (image, revision) = (image(pod), label(pod, REVISION));
-            let (state, ready) = (label(pod, LIFECYCLE_STATE), is_ready(pod));
-            format!("{} {image} {revision} {state} ready={ready}{ending}", name(pod))
-        };
-        pods.iter().map(line).collect()
-    }
-}
-
-fn staying(objects: Vec<Value>) -> Vec<Value> {
-    objects.into_iter().filter(|object| object["metadata"]["deletionTimestamp"].is_null()).collect()
-}
-
-fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap().to_owned()
-}
-
-fn uid(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap().to_owned()
-}
-
-fn uids(objects: &[Value]) -> Vec<String> {
-    objects.iter().map(uid).collect()
-}
-
-/// The label's value, or an empty text.
-fn label<'v>(object: &'v Value, key: &str) -> &'v str {
-    object["metadata"]["labels"][key].as_str().unwrap_or_default()
-}
-
-/// The image that the container `main` is to have.
-fn image(pod: &Value) -> &str {
-    named(&pod["spec"]["containers"], "main")["image"].as_str().unwrap()
-}
-
-fn restarts(pod: &Value, container: &str) -> i64 {
-    named(&pod["status"]["containerStatuses"], container)["restartCount"].as_i64().unwrap()
-}
-
-fn condition<'v>(object: &'v Value, kind: &str) -> &'v Value {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
-}
-
-fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready")["status"] == "True"
-}
-
-/// As docs/behaviour/cloneset.md#counting-pods counts, without minReadySeconds.
-fn is_available(pod: &Value) -> bool {
-    let gate = condition(pod, IN_PLACE_UPDATE_READY);
-    pod["status"]["phase"] == "Running"
-        && is_ready(pod)
-        && label(pod, LIFECYCLE_STATE) == "Normal"
-        && (gate.is_null() || gate["status"] == "True")
 }
 
 /// The record of the update in place.
 fn update_state(pod: &Value) -> Value {
     serde_json::from_str(crate::support::annotation(pod, STATE)).unwrap()
-}
-
-/// How many Pods have this image.
-fn with_image(pods: &[Value], wanted: &str) -> usize {
-    pods.iter().filter(|pod| image(pod) == wanted).count()
 }

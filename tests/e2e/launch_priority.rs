@@ -98,7 +98,7 @@ async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
     let _nodes = nodes(&shop).await;
     // Of a kind that no controller scales meanwhile.
-    let set = workload("apps.kruise.io/v1beta1", "StatefulSet", "web").in_namespace(&shop.namespace);
+    let set = workload("apps.kruise.io/v1beta1", "DaemonSet", "web").in_namespace(&shop.namespace);
     let set =
         Stored::create(&shop.client, set.matching("app", "web").container("main", "nginx:1.25").replicas(1))
             .await;

@@ -16,6 +16,7 @@ use crate::product::{self, NAMESPACE, Product};
 
 pub mod agent;
 pub mod agents;
+pub mod fleet;
 
 /// Sends a request with a JSON body (none for null) and gives the HTTP code and the answer.
 pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {

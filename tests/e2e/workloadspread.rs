@@ -57,7 +57,7 @@ async fn site() -> &'static Site {
 }
 
 /// A kind of `kubeflow.org` with any spec, whose `scale` is at `spec.size`.
-async fn define(server: &ApiServer, kind: &str) {
+pub(crate) async fn define(server: &ApiServer, kind: &str) {
     let plural = format!("{}s", kind.to_lowercase());
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let mut version =

@@ -31,5 +31,6 @@ mod only_as_root {
     mod rights;
     mod sidecarset;
     mod spread;
+    mod statefulset;
     mod work;
 }

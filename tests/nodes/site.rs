@@ -17,7 +17,7 @@ pub const RELEASE: &str = "kutter";
 /// Arguments that make an installation of this build.
 pub const VALUES: [&str; 6] = [
     "--set=manager.image.tag=test",
-    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true",
+    "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true",
     "--wait",
     "--timeout=90s",
     "--namespace=default",

@@ -7,7 +7,8 @@ use planner::kinds::deletion_protection::Kind;
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
     cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
-    podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, workloadspread,
+    persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, statefulset,
+    workloadspread,
 };
 
 /// An admission webhook.
@@ -31,7 +32,7 @@ pub enum Endpoint {
 }
 
 /// The custom resources that are validated by the webhook of their deletion protection.
-const PROTECTED: &[&Validation] = &[&cloneset::VALIDATION];
+const PROTECTED: &[&Validation] = &[&cloneset::VALIDATION, &statefulset::VALIDATION];
 
 impl Endpoint {
     /// Every webhook.
@@ -43,6 +44,7 @@ impl Endpoint {
         Self::Mutate(&sidecarset::DEFAULTING),
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
+        Self::Mutate(&statefulset::DEFAULTING),
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Validate(&workloadspread::VALIDATION),
@@ -55,6 +57,7 @@ impl Endpoint {
         Self::Mutate(&imagelistpulljob::DEFAULTING),
         Self::Validate(&imagelistpulljob::VALIDATION),
         Self::Validate(&podprobemarker::VALIDATION),
+        Self::Validate(&persistentpodstate::VALIDATION),
         Self::Protect(Kind::Namespace),
         Self::Protect(Kind::CustomResourceDefinition),
         Self::Protect(Kind::Service),

@@ -33,7 +33,7 @@ impl<W: Workload> Controller<W> {
             if error.retry() == Retry::Never {
                 continue;
             }
-            match action.failure(Part::Itself, &error.message()) {
+            match work.workload.failure(action, Part::Itself, &error.message()) {
                 Some(event) => self.tell(work.workload, event),
                 None => {
                     let metadata = work.workload.metadata();
@@ -57,12 +57,20 @@ impl<W: Workload> Controller<W> {
         match action {
             Action::CreateChild { kind, json, .. } => {
                 match write::create(&self.client, &collection(kind), json.clone()).await {
-                    Ok(_) => action.success().into_iter().for_each(|event| self.tell(work.workload, event)),
+                    Ok(_) => work
+                        .workload
+                        .success(action, Part::Itself)
+                        .into_iter()
+                        .for_each(|event| self.tell(work.workload, event)),
                     Err(error) if error.is_conflict() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            Action::PatchChild { kind, child, patch } => {
+            Action::PatchChild { kind, child, patch } | Action::AdoptChild { kind, child, patch } => {
+                let adopts = matches!(action, Action::AdoptChild { .. });
+                if adopts && !self.still_exists(work.workload).await? {
+                    return Ok(());
+                }
                 let path = collection(kind).name(&child.name);
                 let text = write::patch(&self.client, &path, PatchKind::Merge, patch.clone()).await?;
                 if *kind == CONTROLLER_REVISION {

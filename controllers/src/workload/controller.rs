@@ -49,7 +49,7 @@ use super::nodes::Labels;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
 use super::store::follow::{Readable, follow};
-use super::store::{Change, Identity, Kept, Store};
+use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
 use super::triggers;
 use crate::{Context, ReconcileError, now};
@@ -163,7 +163,7 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
         triggers::forward(stores.pods.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_pod::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
-        triggers::forward(stores.claims.subscribe(), sender.clone(), |Change { old, new }| {
+        triggers::forward(stores.claims.stored.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
         triggers::forward(stores.revisions.stored.subscribe(), sender, |Change { old, new }| {
@@ -206,7 +206,7 @@ fn course(key: &Key) -> String {
     format!("{}/{}", key.0, key.1)
 }
 
-fn resource<W: Workload>() -> Resource<'static> {
+pub(super) fn resource<W: Workload>() -> Resource<'static> {
     Resource::new(W::API_VERSION, W::PLURAL, W::KIND)
 }
 
@@ -279,14 +279,24 @@ impl<W: Workload> Controller<W> {
             && old.map(said) != Some(said(new))
         {
             self.courses.wake(&course(&key_of(new)));
-            self.memory(new, |memory| memory.pauses.clear());
+            self.memory(new, |memory| {
+                memory.pauses.clear();
+                if W::HAS_ORDINALS {
+                    memory.refused.clear();
+                }
+            });
         }
         trigger::of_workload(old, new).map(at_once)
     }
 
     async fn advance(&self, workload: &W, course: &str) -> Result<Next, ReconcileError> {
         self.look_again(workload).await?;
-        let pods = self.stores.pods.owned_by(&workload.metadata().uid);
+        let metadata = workload.metadata();
+        let mut pods = self.stores.pods.owned_by(&metadata.uid);
+        let orphans = match W::HAS_ORDINALS {
+            true => self.stores.pods.orphans(&metadata.namespace, &metadata.name),
+            false => Vec::new(),
+        };
         let nodes = if workload.reads_nodes(pods.len()) {
             self.stores.nodes.labels().await?
         } else {
@@ -294,7 +304,7 @@ impl<W: Workload> Controller<W> {
         };
         let children = self.children(workload).await?;
         let time = CpuTime::begin();
-        let mut planned = self.plan(workload, &pods, &children, &nodes);
+        let mut planned = self.plan(workload, (&pods, &orphans), &children, &nodes);
         let mut took = time.taken();
         if let Some(step) = planned.revision.take() {
             let created = self.revisions(workload).write(step).await?;
@@ -302,36 +312,46 @@ impl<W: Workload> Controller<W> {
                 self.memory(workload, |memory| memory.collision_count = Some(collisions));
             }
             let time = CpuTime::begin();
-            planned = self.plan(workload, &pods, &children, &nodes);
+            planned = self.plan(workload, (&pods, &orphans), &children, &nodes);
             took += time.taken();
             if planned.revision.is_some() {
                 return Err(ReconcileError::Unsettled);
             }
         }
         self.courses.plan_took(course, took);
+        pods.extend(orphans);
         self.carry_out(&Work::new(workload, pods, &planned), planned).await
     }
 
     fn plan(
         &self,
         workload: &W,
-        pods: &[Arc<ObservedPod>],
+        (pods, orphans): (&[Arc<ObservedPod>], &[Arc<ObservedPod>]),
         children: &[Arc<Child>],
         nodes: &Labels,
     ) -> Plan<W::Status> {
         let uid = &workload.metadata().uid;
-        let claims = self.stores.claims.group(&uid.as_str().into());
+        let namespace = workload.metadata().namespace.as_str();
+        let mut claims = self.stores.claims.stored.group(&uid.as_str().into());
+        for stem in workload.claim_stems() {
+            claims.extend(self.stores.claims.stored.group(&named(namespace, &stem)));
+        }
+        let world = self.context.index.world();
         let stored = &self.stores.revisions.stored;
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
-        revisions.extend(stored.group(&Group::Orphans(workload.metadata().namespace.as_str().into())));
+        revisions.extend(stored.group(&Group::Orphans(namespace.into())));
         let (refused, held, collision_count) = self.memory(workload, |memory| {
-            memory.keep_refused(&claims);
+            if !W::HAS_ORDINALS {
+                memory.keep_refused(&claims);
+            }
             (memory.refused.clone(), memory.pauses.held_updates(), memory.collision_count)
         });
         let snapshot = Snapshot {
             workload,
             pods,
+            orphans,
             claims: &claims,
+            storage_classes: world.storage_classes(),
             children,
             revisions: &revisions,
             nodes,

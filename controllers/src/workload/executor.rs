@@ -178,11 +178,25 @@ impl<W: Workload> Controller<W> {
     async fn carry_out_one(&self, work: &Work<'_, W>, action: &Action) -> Attempt {
         match action {
             Action::CreatePod { instance_id, json, claims, .. } => {
-                self.create(work, action, instance_id, json, claims).await
+                let attempt = self.create(work, action, instance_id, json, claims).await;
+                if W::HAS_ORDINALS {
+                    self.memory(work.workload, |memory| match &attempt {
+                        Attempt::Failed { .. } => memory.refused.insert(instance_id.clone()),
+                        _ => memory.refused.remove(instance_id),
+                    });
+                }
+                attempt
             }
             Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
+                if *reason == WriteReason::Adopt {
+                    match self.still_exists(work.workload).await {
+                        Ok(true) => {}
+                        Ok(false) => return Attempt::Outdated { acted: false },
+                        Err(error) => return self.failed(work, action, Part::Itself, &error, false),
+                    }
+                }
                 if action.updated_pod().is_some() {
                     match self.budgets.bear(known, &work.spent).await {
                         Ok(true) => {}
@@ -202,6 +216,11 @@ impl<W: Workload> Controller<W> {
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
+            Action::CreateClaim { claim, .. } => match self.create_claim(work, action, claim).await {
+                Ok(true) => Attempt::Done,
+                Ok(false) => Attempt::Outdated { acted: false },
+                Err(error) => self.failed(work, action, Part::Itself, &error, false),
+            },
             Action::DeleteClaim(claim) => {
                 let done = match self.has_pod(work, claim).await {
                     Ok(true) => return Attempt::Outdated { acted: false },
@@ -213,21 +232,22 @@ impl<W: Workload> Controller<W> {
                     Err(error) => self.failed(work, action, Part::Itself, &error, false),
                 }
             }
-            Action::HandOverClaim { claim, patch, .. } => {
+            Action::HandOverClaim { claim, patch, .. } | Action::WriteClaim { claim, patch, .. } => {
                 let path = work.of(CLAIMS).name(&claim.name);
                 let text = write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await;
                 match text.map(|text| self.take_in_claim(&text)) {
-                    Ok(()) => Attempt::Done,
+                    Ok(()) => self.succeeded(work, action),
                     Err(error) if error.retry() == Retry::Now => Attempt::Outdated { acted: false },
                     Err(error) => self.failed(work, action, Part::Itself, &error.into(), false),
                 }
             }
-            Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => {
-                match self.change_child(work, action).await {
-                    Ok(()) => Attempt::Done,
-                    Err(error) => self.failed(work, action, Part::Itself, &error, false),
-                }
-            }
+            Action::CreateChild { .. }
+            | Action::PatchChild { .. }
+            | Action::AdoptChild { .. }
+            | Action::DeleteChild { .. } => match self.change_child(work, action).await {
+                Ok(()) => Attempt::Done,
+                Err(error) => self.failed(work, action, Part::Itself, &error, false),
+            },
         }
     }
 
@@ -239,28 +259,16 @@ impl<W: Workload> Controller<W> {
         json: &str,
         claims: &[NewClaim],
     ) -> Attempt {
-        if !claims.is_empty() {
+        if !claims.is_empty() && !W::HAS_ORDINALS {
             // Until the Pod is there, whatever happens: the claims are for its next try.
             self.memory(work.workload, |memory| memory.refused.insert(instance_id.to_owned()));
         }
         let mut acted = false;
         for claim in claims {
-            let part = Part::Claim(&claim.name);
-            match write::create(&self.client, &work.of(CLAIMS), claim.json.clone()).await {
-                Ok(text) => {
-                    self.take_in_claim(&text);
-                    acted = true;
-                }
-                // Made by an attempt whose answer did not come; else the name is not ours.
-                Err(error) if error.reason() == ErrorReason::AlreadyExists => {
-                    match self.holder_of_claim(work.workload, &claim.name).await {
-                        Ok(Holder::Ours) => {}
-                        Ok(Holder::Nobody) => return Attempt::Outdated { acted },
-                        Ok(Holder::Other) => return self.failed(work, action, part, &error.into(), acted),
-                        Err(error) => return self.failed(work, action, part, &error, acted),
-                    }
-                }
-                Err(error) => return self.failed(work, action, part, &error.into(), acted),
+            match self.create_claim(work, action, claim).await {
+                Ok(true) => acted = true,
+                Ok(false) => return Attempt::Outdated { acted },
+                Err(error) => return self.failed(work, action, Part::Claim(&claim.name), &error, acted),
             }
         }
         match write::create(&self.client, &work.of(PODS), json.to_owned()).await {
@@ -282,6 +290,32 @@ impl<W: Workload> Controller<W> {
                 }
             }
             Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
+        }
+    }
+
+    /// Creates a claim; false where it has to be planned anew, since one of its name was there and is gone.
+    async fn create_claim(
+        &self,
+        work: &Work<'_, W>,
+        action: &Action,
+        claim: &NewClaim,
+    ) -> Result<bool, ReconcileError> {
+        match write::create(&self.client, &work.of(CLAIMS), claim.json.clone()).await {
+            Ok(text) => {
+                self.take_in_claim(&text);
+                let event = work.workload.success(action, Part::Claim(&claim.name));
+                event.into_iter().for_each(|event| self.tell(work.workload, event));
+                Ok(true)
+            }
+            // Made by an attempt whose answer did not come; else the name is not ours.
+            Err(error) if error.reason() == ErrorReason::AlreadyExists => {
+                match self.holder_of_claim(work.workload, &claim.name).await? {
+                    Holder::Ours => Ok(true),
+                    Holder::Nobody => Ok(false),
+                    Holder::Other => Err(error.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -314,8 +348,10 @@ impl<W: Workload> Controller<W> {
                 let still_there =
                     Claim::read(&text).ok().filter(|claim| claim.metadata.deletion_timestamp.is_some());
                 match still_there {
-                    Some(ending) => self.stores.claims.written(ending),
-                    None => self.stores.claims.deleted(&work.key_of(&claim.name), &claim.resource_version),
+                    Some(ending) => self.stores.claims.stored.written(ending),
+                    None => {
+                        self.stores.claims.stored.deleted(&work.key_of(&claim.name), &claim.resource_version);
+                    }
                 }
                 Ok(())
             }
@@ -334,7 +370,7 @@ impl<W: Workload> Controller<W> {
 
     pub(super) fn take_in_claim(&self, text: &str) {
         if let Ok(claim) = Claim::read(text) {
-            self.stores.claims.written(claim);
+            self.stores.claims.stored.written(claim);
         }
     }
 
@@ -344,7 +380,7 @@ impl<W: Workload> Controller<W> {
     }
 
     fn tell_success(&self, work: &Work<'_, W>, action: &Action) {
-        if let Some(event) = action.success() {
+        if let Some(event) = work.workload.success(action, Part::Itself) {
             self.tell(work.workload, event);
         }
     }
@@ -363,9 +399,13 @@ impl<W: Workload> Controller<W> {
         }
         let object = match (part, action) {
             (Part::Claim(name), _) => Some((CLAIMS, name.to_owned())),
-            (_, Action::DeleteClaim(claim) | Action::HandOverClaim { claim, .. }) => {
-                Some((CLAIMS, claim.name.clone()))
-            }
+            (
+                _,
+                Action::CreateClaim { .. }
+                | Action::DeleteClaim(_)
+                | Action::HandOverClaim { .. }
+                | Action::WriteClaim { .. },
+            ) => Some((CLAIMS, action.object().to_owned())),
             (_, Action::CreatePod { .. } | Action::DeletePod { .. } | Action::WritePod { .. }) => {
                 Some((PODS, action.object().to_owned()))
             }
@@ -376,7 +416,7 @@ impl<W: Workload> Controller<W> {
             self.memory(work.workload, |memory| memory.uncertain.insert(object));
         }
         let message = error.message();
-        if let Some(event) = action.failure(part, &message) {
+        if let Some(event) = work.workload.failure(action, part, &message) {
             self.tell(work.workload, event);
         }
         Attempt::Failed { acted, unanswered: error.is_unanswered(), error: message }

@@ -108,6 +108,14 @@ impl Finder {
         self.kinds.iter().map(|kind| kind.stored.subscribe()).collect()
     }
 
+    /// Watches a kind from now on, if it is one of those that are.
+    pub(crate) fn watch(&self, api_version: &str, kind: &str) {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if let Some(kind) = self.kind(group, kind) {
+            kind.wanted.send_replace(true);
+        }
+    }
+
     /// Whether changes of a workload are told of.
     pub(crate) fn watches(&self, workload: &FoundWorkload) -> bool {
         self.kind(&workload.group, &workload.kind).is_some()

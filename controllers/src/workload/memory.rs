@@ -159,9 +159,12 @@ pub(crate) fn key(action: &Action) -> String {
         Action::CreatePod { .. } => CREATIONS.to_owned(),
         Action::DeletePod { pod, .. } => format!("delete {}", pod.uid),
         Action::WritePod { pod, reason, .. } => format!("{reason:?} {}", pod.uid),
+        Action::CreateClaim { claim, .. } => format!("create claim {}", claim.name),
+        Action::WriteClaim { claim, reason, .. } => format!("{reason:?} {}", claim.uid),
         Action::DeleteClaim(claim) => format!("delete {}", claim.uid),
         Action::HandOverClaim { claim, .. } => format!("hand over {}", claim.uid),
         Action::CreateChild { kind, name, .. } => format!("create {} {name}", kind.kind),
+        Action::AdoptChild { child, .. } => format!("adopt {}", child.uid),
         Action::PatchChild { child, .. } => format!("patch {}", child.uid),
         Action::DeleteChild { child, .. } => format!("delete {}", child.uid),
     }

@@ -4,6 +4,7 @@
 //! Kept are Pods
 //! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
 //! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
+//! - that nobody manages and whose name ends with an ordinal, which a StatefulSet could adopt ([`Pods::orphans`]);
 //! - in a namespace all of whose Pods some object asks for, such as a budget ([`Pods::want`]);
 //! - that some object asks for by name, such as a ContainerRecreateRequest ([`Pods::single`]);
 //! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
-use api::kinds::cloneset;
+use api::kinds::{cloneset, statefulset};
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
@@ -30,11 +31,12 @@ use planner::kinds::sidecarset::account::{PodRecord, Uid};
 use planner::kinds::sidecarset::rollout::injected;
 use planner::pod::launch_priority::release::PodFacts;
 use planner::pod::observed::{ObservedPod, Pool};
+use planner::workload::ordinal;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, follow, readable};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::{Change, Identity, Kept, Store, named};
 
 mod namespaces;
 mod single;
@@ -66,6 +68,8 @@ pub enum Group {
     SidecarSet(Box<str>),
     /// The node that the Pod is on.
     Node(Arc<str>),
+    /// The namespace and the name without the ordinal at its end, of a Pod that nobody manages.
+    Orphan(Box<str>),
 }
 
 impl Kept for ObservedPod {
@@ -81,8 +85,16 @@ impl Kept for ObservedPod {
         let sets = injected(self).map(|name| Group::SidecarSet(name.into()));
         let node = Some(&self.spec.node_name).filter(|node| !node.is_empty());
         let node = node.map(|node| Group::Node(node.clone()));
-        owners.chain(sets).chain([Group::Namespace(self.metadata.namespace.clone())]).chain(node).collect()
+        let namespace = Group::Namespace(self.metadata.namespace.clone());
+        let orphan = orphan(self).map(|stem| Group::Orphan(named(&self.metadata.namespace, stem)));
+        owners.chain(sets).chain([namespace]).chain(node).chain(orphan).collect()
     }
+}
+
+/// What the name of a Pod begins with that nobody manages and a StatefulSet could adopt.
+fn orphan(pod: &ObservedPod) -> Option<&str> {
+    let (stem, _) = ordinal::split(&pod.metadata.name)?;
+    pod.controller().is_none().then_some(stem)
 }
 
 impl Pods {
@@ -120,6 +132,11 @@ impl Pods {
     /// or in a namespace that is wanted.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::Owner(uid.into()))
+    }
+
+    /// The Pods of this namespace that nobody manages and that are named like this, with an ordinal behind it.
+    pub(crate) fn orphans(&self, namespace: &str, stem: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::Orphan(named(namespace, stem)))
     }
 
     /// The Pods that have sidecars of this SidecarSet, in no particular order.
@@ -192,6 +209,7 @@ impl Pods {
         self.namespaces.is_wanted(&pod.metadata.namespace)
             || self.singles.is_wanted(&pod.metadata.namespace, &pod.metadata.name)
             || injected(pod).next().is_some()
+            || orphan(pod).is_some()
             || owners.any(|owner| owner.group() == api::APPS_GROUP)
             || (self.terminator && sidecar_terminator::is_due(pod))
     }
@@ -212,9 +230,10 @@ fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
 
 /// The controller of the Pod's workload writes the first condition `KruisePodReady`, once the Pod is on a node.
 pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
-    let is_clone_set =
-        |owner: &api::meta::OwnerReference| owner.kind == cloneset::KIND && owner.group() == api::APPS_GROUP;
-    pod.controller().is_some_and(is_clone_set)
+    let writes_conditions = |owner: &api::meta::OwnerReference| {
+        owner.group() == api::APPS_GROUP && [cloneset::KIND, statefulset::KIND].contains(&owner.kind.as_str())
+    };
+    pod.controller().is_some_and(writes_conditions)
 }
 
 impl Sink for Pods {

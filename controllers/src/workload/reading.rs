@@ -9,9 +9,11 @@ use planner::workload::children::Claim;
 use planner::workload::kind::Workload;
 use planner::workload::seen::Seen;
 
+use api::kinds::ObjectMeta;
 use api::labels::CLONESET_INSTANCE_ID;
+use serde::Deserialize;
 
-use super::controller::{Controller, Work};
+use super::controller::{Controller, Work, resource};
 use crate::ReconcileError;
 
 /// Objects that are read at a time.
@@ -44,6 +46,19 @@ impl<W: Workload> Controller<W> {
             .await
     }
 
+    /// The workload is still the one that is known, and is not being deleted: only then may it adopt anything.
+    pub(super) async fn still_exists(&self, workload: &W) -> Result<bool, ReconcileError> {
+        #[derive(Deserialize)]
+        struct Head {
+            metadata: ObjectMeta,
+        }
+        let known = workload.metadata();
+        let path = resource::<W>().namespaced(&known.namespace).name(&known.name);
+        let Some(text) = write::get(&self.client, &path).await? else { return Ok(false) };
+        let Head { metadata } = serde_json::from_str(&text).map_err(ReconcileError::of_object(W::KIND))?;
+        Ok(metadata.uid == known.uid && metadata.deletion_timestamp.is_none())
+    }
+
     /// What has the name of this Pod, which is taken in if it is the workload's.
     pub(super) async fn holder_of_pod(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
         let Some(text) = self.read(workload, PODS, name).await? else { return Ok(Holder::Nobody) };
@@ -56,16 +71,17 @@ impl<W: Workload> Controller<W> {
     /// What has the name of this claim, which is taken in if it is the workload's.
     pub(super) async fn holder_of_claim(&self, workload: &W, name: &str) -> Result<Holder, ReconcileError> {
         let Some(text) = self.read(workload, CLAIMS, name).await? else { return Ok(Holder::Nobody) };
-        let Claim { metadata } =
+        let Claim { metadata, .. } =
             Claim::read(&text).map_err(ReconcileError::of_object("PersistentVolumeClaim"))?;
-        let ours = metadata.owner_references.iter().any(|owner| owner.uid == workload.metadata().uid);
+        let owned = metadata.owner_references.iter().any(|owner| owner.uid == workload.metadata().uid);
+        let ours = owned || W::HAS_ORDINALS;
         Ok(if ours && metadata.deletion_timestamp.is_none() { Holder::Ours } else { Holder::Other })
     }
 
     /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
     /// hidden it.
     pub(super) async fn has_pod(&self, work: &Work<'_, W>, claim: &Seen) -> Result<bool, ReconcileError> {
-        let known = self.stores.claims.get(&work.key_of(&claim.name));
+        let known = self.stores.claims.stored.get(&work.key_of(&claim.name));
         let name = known.and_then(|claim| work.workload.pod_of_claim(&claim));
         let Some(name) = name else { return Ok(false) };
         Ok(matches!(self.holder_of_pod(work.workload, &name).await?, Holder::Ours))
@@ -82,7 +98,7 @@ impl<W: Workload> Controller<W> {
         let path = resource.namespaced(&key.0).name(name);
         // The versions before: what comes into being meanwhile is younger.
         let pod = self.stores.pods.get(&key).filter(|_| resource == PODS);
-        let claim = self.stores.claims.get(&key).filter(|_| resource == CLAIMS);
+        let claim = self.stores.claims.stored.get(&key).filter(|_| resource == CLAIMS);
         let text = write::get(&self.client, &path).await?;
         match &text {
             Some(text) if resource == PODS => {
@@ -97,7 +113,7 @@ impl<W: Workload> Controller<W> {
                     self.stores.pods.deleted(&key, &pod.metadata.resource_version);
                 }
                 if let Some(claim) = claim {
-                    self.stores.claims.deleted(&key, &claim.metadata.resource_version);
+                    self.stores.claims.stored.deleted(&key, &claim.metadata.resource_version);
                 }
             }
         }

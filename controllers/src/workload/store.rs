@@ -31,6 +31,11 @@ use tokio::sync::{mpsc, watch};
 
 pub(crate) mod follow;
 
+/// What objects of a namespace are found by whose names begin alike, before an ordinal. No UID is such a text.
+pub(crate) fn named(namespace: &str, stem: &str) -> Box<str> {
+    format!("{namespace}/{stem}").into()
+}
+
 /// What an object is known by.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::labels::{CLONESET_INSTANCE_ID, SIDECARSET_NAME};
+use api::labels::SIDECARSET_NAME;
 use cluster::Index;
 use cluster::resource::{CLAIMS, REVISIONS, Resource};
 use cluster::watched::WatchedObject;
@@ -14,12 +14,12 @@ use planner::workload::revision::StoredRevision;
 use super::finder::Finder;
 use super::nodes::Nodes;
 use super::pods::{self, Pods};
-use super::store::follow::{Readable, Sink, follow};
-use super::store::{Identity, Kept, Store};
+use super::store::follow::{Sink, follow, readable};
+use super::store::{Identity, Kept, Store, named};
 use crate::metrics::Metrics;
 
 impl Kept for Claim {
-    /// The UID of an owner.
+    /// The UID of an owner, or a namespace and the name without the ordinal at its end ([`named`]).
     type Group = Box<str>;
 
     fn identity(&self) -> Identity<'_> {
@@ -27,13 +27,36 @@ impl Kept for Claim {
     }
 
     fn groups(&self) -> Vec<Box<str>> {
-        self.metadata.owner_references.iter().map(|owner| owner.uid.as_str().into()).collect()
+        let owners = self.metadata.owner_references.iter().map(|owner| owner.uid.as_str().into());
+        let name = self.stem().map(|stem| named(&self.metadata.namespace, stem));
+        owners.chain(name).collect()
     }
 }
 
-impl Readable for Claim {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        Self::read(json)
+/// Claims of CloneSets, and those that could be of StatefulSets.
+pub(crate) struct Claims {
+    pub(crate) stored: Store<Claim>,
+}
+
+impl Sink for Claims {
+    fn list_begins(&self) {
+        self.stored.list_begins();
+    }
+
+    fn see(&self, object: WatchedObject) {
+        let claim = readable(&object, Claim::read);
+        match claim.filter(|claim| claim.instance_id().is_some() || claim.stem().is_some()) {
+            Some(claim) => self.stored.apply(claim),
+            None => self.gone(&object),
+        }
+    }
+
+    fn gone(&self, object: &WatchedObject) {
+        self.stored.delete(&object.key(), object.resource_version());
+    }
+
+    fn list_ends(&self) {
+        self.stored.list_ends();
     }
 }
 
@@ -42,7 +65,7 @@ pub struct Stores {
     /// The Pods.
     pub pods: Arc<Pods>,
     /// Claims of workloads.
-    pub(crate) claims: Store<Claim>,
+    pub(crate) claims: Claims,
     pub(crate) revisions: Revisions,
     pub(crate) nodes: Nodes,
     /// Workloads of any kind.
@@ -63,7 +86,7 @@ impl Stores {
         let install_namespace = install_namespace.to_owned();
         Self {
             pods,
-            claims: Store::default(),
+            claims: Claims { stored: Store::default() },
             revisions: Revisions { stored: Store::default(), index, install_namespace },
             nodes: Nodes::default(),
             finder: Finder::default(),
@@ -74,10 +97,9 @@ impl Stores {
     pub async fn follow(self: Arc<Self>, client: Client) {
         let everywhere =
             |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
-        let with_id = Config::default().labels(CLONESET_INSTANCE_ID);
         tokio::join!(
             pods::watch(client.clone(), self.pods.clone()),
-            follow(everywhere(CLAIMS), with_id, &self.claims),
+            follow(everywhere(CLAIMS), Config::default(), &self.claims),
             follow(everywhere(REVISIONS), Config::default(), &self.revisions),
             self.nodes.follow(&client),
             self.finder.follow(&client),
@@ -86,13 +108,13 @@ impl Stores {
 
     /// Waits until everything was listed once that is always needed.
     pub async fn synced(&self) {
-        tokio::join!(self.pods.synced(), self.claims.synced(), self.revisions.stored.synced());
+        tokio::join!(self.pods.synced(), self.claims.stored.synced(), self.revisions.stored.synced());
     }
 
     /// Has what they hold counted.
     pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
         let caches = &metrics.caches;
-        caches.count("claims", CLAIMS.kind, self, |all| all.claims.len());
+        caches.count("claims", CLAIMS.kind, self, |all| all.claims.stored.len());
         caches.count("controller-revisions", REVISIONS.kind, self, |all| all.revisions.stored.len());
         caches.count("nodes", "Node", self, |all| all.nodes.len());
         caches.count("workloads", "any", self, |all| all.finder.len());

@@ -15,9 +15,8 @@
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
 //! [`Moment`] give the same plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
 use api::annotations::CLONESET_CLAIMS_HASH;
 use api::features::Feature;
@@ -25,14 +24,13 @@ use api::kinds::ObjectMeta;
 use api::kinds::cloneset::{API_VERSION, CloneSet, CloneSetCondition, KIND, PLURAL, Status};
 use api::labels::{CLONESET_INSTANCE_ID, CONTROLLER_HASH};
 use api::meta::LabelSelector;
-use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::pod::inplace::Rules;
 use crate::pod::observed::ObservedPod;
-use crate::pod::write::PodWrite;
-use crate::text::moment::Moment;
+use crate::pod::write::{OwnerChange, PodWrite};
+use crate::text::moment::{Moment, just_after};
 use crate::text::selector::Selector;
 use crate::workload::action::{Action, WriteReason};
 use crate::workload::children::Claim;
@@ -216,7 +214,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let available = working.members.iter().filter_map(|member| member.available_at).min();
     let times = [available, deadline, standing].into_iter().flatten();
-    let delays = times.map(|time| delay(working.now, time)).chain(update.step.requeue);
+    let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
     Plan {
         revision: None,
         release: Vec::new(),
@@ -244,33 +242,16 @@ fn observe(working: &Working<'_>) -> (StatusPlan<Status>, Option<Timestamp>) {
     status::observe(working.set(), &working.members, revisions, expected, working.now)
 }
 
-/// Until just after `time`: what must be longer ago than a number of seconds is so only then.
-fn delay(now: Timestamp, time: Timestamp) -> Duration {
-    const AFTER: SignedDuration = SignedDuration::from_millis(10);
-    let delay = time.duration_since(now).max(SignedDuration::ZERO).saturating_add(AFTER);
-    Duration::try_from(delay).unwrap_or_default()
-}
-
 /// Finds the revision of the present template, or what to write so that there is one.
 fn choose<'a>(
     snapshot: &Snapshot<'_, CloneSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Template {
-        metadata: Option<Metadata>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Metadata {
-        labels: Option<BTreeMap<String, String>>,
-    }
     let set = snapshot.workload;
     let template = set.spec.template.as_ref().ok_or("spec.template is missing")?;
     let unreadable = |error: &dyn fmt::Display| format!("spec.template can't be read: {error}");
     let data = RevisionData::of_template(template.get()).map_err(|error| unreadable(&error))?;
-    let head: Template = serde_json::from_str(template.get()).map_err(|error| unreadable(&error))?;
+    let labels = revision::template_labels(template.get()).map_err(|error| unreadable(&error))?;
     let claims = set.spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get());
     let claims_hash = revision::claims_hash(claims)
         .map_err(|error| format!("spec.volumeClaimTemplates can't be read: {error}"))?;
@@ -281,7 +262,7 @@ fn choose<'a>(
         data,
         owner: Owner::of(API_VERSION, KIND, &set.metadata),
         namespace: &set.metadata.namespace,
-        labels: head.metadata.and_then(|metadata| metadata.labels).unwrap_or_default(),
+        labels,
         annotations,
         hash_label: CONTROLLER_HASH,
         collision_count: snapshot.collision_count.unwrap_or(stored).max(stored),
@@ -302,7 +283,7 @@ fn release(working: &Working<'_>, pod: &ObservedPod) -> Vec<Action> {
     }
     vec![Action::WritePod {
         pod: Seen::pod(pod),
-        writes: vec![PodWrite { removed_owners: vec![uid.clone()], ..PodWrite::default() }],
+        writes: vec![PodWrite { owners: vec![OwnerChange::Remove(uid.clone())], ..PodWrite::default() }],
         reason: WriteReason::Release,
         revision: String::new(),
     }]

@@ -103,6 +103,18 @@ pub struct PodSpec {
     /// Conditions that must hold for the Pod to be ready.
     #[serde(deserialize_with = "or_default")]
     pub readiness_gates: Arc<[ReadinessGate]>,
+    /// The volumes that are claims.
+    #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
+    pub claims: Box<[ClaimVolume]>,
+}
+
+/// A volume of a Pod that is a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimVolume {
+    /// The volume's name.
+    pub name: Box<str>,
+    /// The claim's name.
+    pub claim: Box<str>,
 }
 
 /// A container of a Pod's `spec`.
@@ -409,6 +421,29 @@ impl Serialize for Pairs {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
+}
+
+/// The volumes that are claims.
+fn claim_volumes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[ClaimVolume]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Volume {
+        #[serde(default)]
+        name: Box<str>,
+        #[serde(default)]
+        persistent_volume_claim: Option<Source>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Source {
+        #[serde(default)]
+        claim_name: Box<str>,
+    }
+    let volumes: Option<Vec<Volume>> = Option::deserialize(deserializer)?;
+    let claims = volumes.into_iter().flatten().filter_map(|volume| {
+        Some(ClaimVolume { name: volume.name, claim: volume.persistent_volume_claim?.claim_name })
+    });
+    Ok(claims.collect())
 }
 
 /// A text, or the text of a number: quantities come in both forms.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::meta::OwnerReference;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -27,6 +28,15 @@ pub enum Target {
     Resize,
 }
 
+/// A change of the owners of a Pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OwnerChange {
+    /// The owner with this UID is removed.
+    Remove(String),
+    /// This owner is added.
+    Add(Box<OwnerReference>),
+}
+
 /// One write to one Pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodWrite {
@@ -40,8 +50,8 @@ pub struct PodWrite {
     pub finalizers: Vec<String>,
     /// Finalizers to remove.
     pub removed_finalizers: Vec<String>,
-    /// UIDs of owners to remove.
-    pub removed_owners: Vec<String>,
+    /// Owners to add and to remove.
+    pub owners: Vec<OwnerChange>,
     /// Changes of `spec.containers`.
     pub containers: Vec<ContainerWrite>,
     /// Conditions to set; each replaces the one of its type.
@@ -108,11 +118,7 @@ impl PodWrite {
                 annotations: &self.annotations,
                 finalizers: &self.finalizers,
                 removed_finalizers: &self.removed_finalizers,
-                owner_references: self
-                    .removed_owners
-                    .iter()
-                    .map(|uid| RemovedOwner { patch: "delete", uid })
-                    .collect(),
+                owner_references: self.owners.iter().map(OwnerPatch::from).collect(),
             },
             spec: (!self.containers.is_empty())
                 .then(|| Spec { containers: self.containers.iter().map(ContainerPatch::from).collect() }),
@@ -157,9 +163,13 @@ impl PodWrite {
             }
         }
         metadata.finalizers = finalizers.into();
-        let owners = metadata.owner_references.iter();
-        metadata.owner_references =
-            owners.filter(|owner| !self.removed_owners.contains(&owner.uid)).cloned().collect();
+        for change in &self.owners {
+            let owners = metadata.owner_references.iter();
+            metadata.owner_references = match change {
+                OwnerChange::Remove(uid) => owners.filter(|owner| owner.uid != *uid).cloned().collect(),
+                OwnerChange::Add(added) => owners.chain([&**added]).cloned().collect(),
+            };
+        }
         for change in &self.containers {
             let named = |container: &&mut Container| *container.name == *change.name;
             let Some(container) = Arc::make_mut(&mut pod.spec.containers).iter_mut().find(named) else {
@@ -219,14 +229,28 @@ struct Metadata<'a> {
     #[serde(rename = "$deleteFromPrimitiveList/finalizers", skip_serializing_if = "<[String]>::is_empty")]
     removed_finalizers: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    owner_references: Vec<RemovedOwner<'a>>,
+    owner_references: Vec<OwnerPatch<'a>>,
 }
 
+/// Lists of owners are merged by UID.
 #[derive(Serialize)]
-struct RemovedOwner<'a> {
-    #[serde(rename = "$patch")]
-    patch: &'static str,
-    uid: &'a str,
+#[serde(untagged)]
+enum OwnerPatch<'a> {
+    Removed {
+        #[serde(rename = "$patch")]
+        patch: &'static str,
+        uid: &'a str,
+    },
+    Added(&'a OwnerReference),
+}
+
+impl<'a> From<&'a OwnerChange> for OwnerPatch<'a> {
+    fn from(change: &'a OwnerChange) -> Self {
+        match change {
+            OwnerChange::Remove(uid) => Self::Removed { patch: "delete", uid },
+            OwnerChange::Add(owner) => Self::Added(owner),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -17,7 +17,7 @@ use api::features::FeatureGates;
 
 use super::world::World;
 use crate::kinds::workloadspread::step::{Decision, Findings, Need};
-use crate::kinds::{podprobemarker, podunavailablebudget, sidecarset, workloadspread};
+use crate::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, sidecarset, workloadspread};
 use crate::pod::review::{Draft, Halt, Operation, Pod, PodReview, Reasons, ReviewContext};
 use crate::pod::{enhanced_liveness, launch_priority, readiness_gate};
 use crate::text::json_patch::{self, Patch};
@@ -101,12 +101,12 @@ type Step = fn(&mut Draft<'_>, &mut Inputs<'_>) -> Result<(), Halt>;
 const BEFORE_SPREAD: &[Step] = &[|draft, inputs| readiness_gate::mutate(draft, &inputs.context)];
 
 /// The steps behind it in their order: injected sidecars take part in the launch order, and the test for a single
-/// container counts them; their liveness probes move too, and markers may be meant for them. What
-/// PersistentPodState does belongs behind the budget's mark.
+/// container counts them; their liveness probes move too, and markers may be meant for them.
 const STEPS: &[Step] = &[
     inject_sidecars,
     |draft, inputs| launch_priority::mutate(draft, &mut inputs.context),
     mark_budget,
+    lead_back,
     |draft, inputs| enhanced_liveness::mutate(draft, &inputs.context),
     write_probes,
 ];
@@ -124,6 +124,13 @@ fn mark_budget(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Hal
     podunavailablebudget::mark::mutate(draft, &inputs.context, inputs.world.budgets(), &mut reasons);
     inputs.explain(reasons, |name, reason| Explanation::PodUnavailableBudget { name, reason });
     Ok(())
+}
+
+fn lead_back(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {
+    let mut reasons = inputs.reasons();
+    let done = persistentpodstate::injection::mutate(draft, inputs.world.pod_states(), &mut reasons);
+    inputs.explain(reasons, |name, reason| Explanation::PersistentPodState { name, reason });
+    done
 }
 
 fn write_probes(draft: &mut Draft<'_>, inputs: &mut Inputs<'_>) -> Result<(), Halt> {

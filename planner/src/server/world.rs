@@ -22,6 +22,8 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use thiserror::Error;
 
+use crate::kinds::persistentpodstate::states::States;
+use crate::kinds::persistentpodstate::workloads::WHITE_LIST as KINDS_OF_POD_STATES;
 use crate::kinds::podprobemarker::injection::Marker;
 use crate::kinds::podunavailablebudget::budget::Budget;
 use crate::kinds::sidecarset::index::Index;
@@ -35,6 +37,7 @@ use crate::pod::review::lens::Object;
 use crate::text::selector::SelectorError;
 use crate::workload::namespace::Namespace;
 use crate::workload::namespaced::{Entry as _, Namespaced};
+use crate::workload::storage_class::{StorageClass, StorageClasses};
 
 /// The kinds that the world is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +56,10 @@ pub enum Watched {
     PodProbeMarker,
     /// WorkloadSpreads, in v1beta1.
     WorkloadSpread,
+    /// PersistentPodStates, in v1beta1.
+    PersistentPodState,
+    /// StorageClasses.
+    StorageClass,
 }
 
 impl fmt::Display for Watched {
@@ -65,6 +72,8 @@ impl fmt::Display for Watched {
             Self::PodUnavailableBudget => "PodUnavailableBudget",
             Self::PodProbeMarker => "PodProbeMarker",
             Self::WorkloadSpread => "WorkloadSpread",
+            Self::PersistentPodState => "PersistentPodState",
+            Self::StorageClass => "StorageClass",
         })
     }
 }
@@ -88,6 +97,8 @@ pub struct World {
     budgets: Arc<Namespaced<Budget>>,
     markers: Arc<Namespaced<Marker>>,
     spreads: Spreads,
+    pod_states: States,
+    storage_classes: Arc<StorageClasses>,
 }
 
 impl World {
@@ -98,6 +109,8 @@ impl World {
             budgets: Arc::default(),
             markers: Arc::default(),
             spreads: Spreads::default(),
+            pod_states: States::default(),
+            storage_classes: Arc::default(),
         }
     }
 
@@ -152,6 +165,10 @@ impl World {
                 });
                 read.and(problem)
             }
+            Watched::PersistentPodState => self.pod_states.apply(namespace, name, object),
+            Watched::StorageClass => StorageClass::read(object).map(|class| {
+                Arc::make_mut(&mut self.storage_classes).apply(class);
+            }),
         };
         applied.map_err(|source| WorldError { kind, name: name.to_owned(), source })
     }
@@ -171,6 +188,8 @@ impl World {
             Watched::PodUnavailableBudget => Arc::make_mut(&mut self.budgets).remove(namespace, name),
             Watched::PodProbeMarker => Arc::make_mut(&mut self.markers).remove(namespace, name),
             Watched::WorkloadSpread => self.spreads.remove(namespace, name),
+            Watched::PersistentPodState => self.pod_states.remove(namespace, name),
+            Watched::StorageClass => Arc::make_mut(&mut self.storage_classes).remove(name),
         }
     }
 
@@ -209,6 +228,8 @@ impl World {
             Watched::PodUnavailableBudget => self.budgets.len(),
             Watched::PodProbeMarker => self.markers.len(),
             Watched::WorkloadSpread => self.spreads.len(),
+            Watched::PersistentPodState => self.pod_states.len(),
+            Watched::StorageClass => self.storage_classes.len(),
         }
     }
 
@@ -255,8 +276,19 @@ impl World {
         &self.spreads
     }
 
+    /// The StorageClasses: none while claims are not resized.
+    pub fn storage_classes(&self) -> &StorageClasses {
+        &self.storage_classes
+    }
+
+    /// What the rules of PersistentPodStates need of the cluster.
+    pub fn pod_states(&self) -> &States {
+        &self.pod_states
+    }
+
     fn configure(&mut self, data: BTreeMap<String, String>) {
         self.spreads.list_custom(data.get(WHITE_LIST).map(String::as_str));
+        self.pod_states.list_kinds(data.get(KINDS_OF_POD_STATES).map(String::as_str));
         self.inventory.configure(data);
     }
 

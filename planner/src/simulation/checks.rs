@@ -151,8 +151,11 @@ impl Ledger {
         if hooked(scene.workload().lifecycle().pre_delete.as_ref(), &before.metadata) {
             broken.push(Violation::new("Held", format!("Pod {name} is deleted, which its hook holds")));
         }
-        if scene.owns(before) && scene.is_available(before) {
+        if scene.owns(before) && scene.is_available(before) && is_budgeted(&scene, before) {
             broken.extend(budget(&scene, &format!("deletes Pod {name}")));
+        }
+        if reason == Some(DeleteReason::Recreate) {
+            broken.extend(in_place::judge_recreation(&scene, before, scene.update_revision()));
         }
         if let Some(reason) = reason {
             W::judge_deed(&Deed::Delete { pod: before, reason }, &scene, &mut broken);
@@ -189,7 +192,7 @@ impl Ledger {
         }
         let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
-        if is_lost {
+        if is_lost && is_budgeted(&scene, before) {
             broken.extend(budget(&scene, &format!("writes to Pod {name} ({reason:?})")));
         }
         W::judge_deed(&Deed::Write { pod: before, reason, revision }, &scene, &mut broken);
@@ -199,6 +202,11 @@ impl Ledger {
         in_place::judge_order(before, after, &mut broken);
         self.violations.append(&mut broken);
     }
+}
+
+/// Taking this Pod away is up to the budget.
+fn is_budgeted<W: Simulated>(scene: &Scene<'_, W>, pod: &ObservedPod) -> bool {
+    W::SCALES_IN_WITHIN_BUDGET || scene.workload().is_counted(pod)
 }
 
 /// Rule 3: no object is touched twice.

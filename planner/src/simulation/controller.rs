@@ -23,6 +23,7 @@ use crate::workload::revision::{NewRevision, RevisionStep};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::{Environment, Snapshot};
 use crate::workload::status::StatusPlan;
+use crate::workload::storage_class::StorageClasses;
 
 mod calls;
 mod holds;
@@ -208,11 +209,15 @@ impl<W: Simulated> Cluster<'_, W> {
         let owned =
             |pod: &&Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(owned).cloned().collect();
+        let is_orphan = |pod: &&Arc<ObservedPod>| W::HAS_ORDINALS && pod.controller().is_none();
+        let orphans: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(is_orphan).cloned().collect();
         let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {
             workload: &*workload,
             pods: &pods,
+            orphans: &orphans,
             claims: &controller.cache.claims(),
+            storage_classes: &StorageClasses::default(),
             children: &[],
             revisions: &controller.cache.revisions(),
             nodes: &BTreeMap::new(),
@@ -509,10 +514,14 @@ fn calls_of(action: &Action) -> Vec<Call> {
             writes.iter().map(write).collect()
         }
         Action::DeleteClaim(claim) => vec![Call::DeleteClaim(claim.clone())],
-        Action::HandOverClaim { claim, patch, .. } => {
+        Action::CreateClaim { claim, .. } => vec![Call::CreateClaim(claim.clone())],
+        Action::HandOverClaim { claim, patch, .. } | Action::WriteClaim { claim, patch, .. } => {
             vec![Call::HandOver { claim: claim.clone(), patch: patch.clone() }]
         }
         // Not simulated.
-        Action::CreateChild { .. } | Action::PatchChild { .. } | Action::DeleteChild { .. } => Vec::new(),
+        Action::CreateChild { .. }
+        | Action::PatchChild { .. }
+        | Action::AdoptChild { .. }
+        | Action::DeleteChild { .. } => Vec::new(),
     }
 }

@@ -28,6 +28,9 @@ pub trait Simulated: Workload {
     /// What users do to the object, beside giving it another spec.
     type Edit: Clone + Debug;
 
+    /// Pods that are scaled in and available count against `max_unavailable`.
+    const SCALES_IN_WITHIN_BUDGET: bool = true;
+
     /// The object by its parts.
     fn object(&self) -> &Object<Self::Spec, Self::Status>;
 

@@ -369,7 +369,8 @@ impl<W: Simulated> Server<W> {
     fn collect_claim(&mut self, claim: &Claim) {
         let metadata = &claim.metadata;
         let lives = |uid: &str| uid == self.uid() || self.pods.values().any(|pod| *pod.metadata.uid == *uid);
-        let orphaned = !metadata.owner_references.iter().any(|owner| lives(&owner.uid));
+        let orphaned = !metadata.owner_references.is_empty()
+            && !metadata.owner_references.iter().any(|owner| lives(&owner.uid));
         let used = self
             .pods
             .values()

@@ -18,6 +18,7 @@ mod broken;
 mod budget;
 mod history;
 mod scenarios;
+mod statefulset;
 
 use history::History;
 
@@ -73,15 +74,43 @@ fn first_failing(seeds: Range<u64>, failure: impl Fn(u64) -> Option<String> + Sy
 fn told(history: History, planner: Planner<'_, CloneSet>) -> String {
     let history = history.shortened(planner);
     let (cluster, verdict) = history.run(planner, true);
-    let mut text = format!("{history:#?}\n");
-    for entry in &cluster.timeline().entries {
+    let (blockers, listed) = (cluster.blockers().join("\n"), listed(&cluster));
+    format!("{history:#?}\n{listed}{blockers}\n{}", verdict.unwrap_or_default())
+}
+
+/// What happened, a line for each.
+fn listed<W: Simulated>(cluster: &Cluster<'_, W>) -> String {
+    let line = |entry: &timeline::Entry| {
         let counts = entry.counts;
-        text.push_str(&format!(
+        format!(
             "{:>9} {:<10} {} [old {} new {} available {}]\n",
             entry.time, entry.actor, entry.text, counts.old, counts.new, counts.available
-        ));
+        )
+    };
+    cluster.timeline().entries.iter().map(line).collect()
+}
+
+/// Lets these steps happen to the workload. Gives the cluster at its end, and what went wrong.
+fn played<'p, W: Simulated>(
+    workload: W,
+    settings: Settings,
+    steps: &[(Milliseconds, Step<W>)],
+    planner: Planner<'p, W>,
+) -> (Cluster<'p, W>, Option<String>) {
+    let mut cluster = Cluster::new(workload, settings, planner);
+    let mut time = 0;
+    for (pause, step) in steps {
+        time += pause;
+        cluster.add(time, step.clone());
     }
-    format!("{text}{}\n{}", cluster.blockers().join("\n"), verdict.unwrap_or_default())
+    cluster.run_until(time);
+    let rest = cluster.settle_down(LIMIT);
+    let verdict = match (cluster.violations().first(), rest) {
+        (Some(violation), _) => Some(violation.to_string()),
+        (None, Rest::Converged) => None,
+        (None, rest) => Some(format!("Rest: {rest:?}")),
+    };
+    (cluster, verdict)
 }
 
 #[test]

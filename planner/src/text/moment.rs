@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// When a decision is taken, and the randomness that it may use.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,13 @@ pub fn rfc3339(time: Timestamp) -> String {
 /// How long it is until `end`; `None` where it has passed.
 pub(crate) fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
     (now < end).then(|| end.duration_since(now).unsigned_abs())
+}
+
+/// How long it is until just after `time`: what must be longer ago than a number of seconds is so only then.
+pub(crate) fn just_after(time: Timestamp, now: Timestamp) -> Duration {
+    const AFTER: SignedDuration = SignedDuration::from_millis(10);
+    let delay = time.duration_since(now).max(SignedDuration::ZERO).saturating_add(AFTER);
+    Duration::try_from(delay).unwrap_or_default()
 }
 
 /// A small deterministic generator (SplitMix64); not for secrets.

@@ -37,6 +37,19 @@ pub enum DeleteReason {
     Specified,
     /// Its deletion was decided before, and its preDelete hook now lets it go.
     Released,
+    /// It has ended, and another one takes its place.
+    Ended,
+    /// Its update needs a new Pod.
+    Recreate,
+}
+
+/// Why a claim is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimReason {
+    /// It goes with other objects from now on, or with none.
+    Owners,
+    /// Its size grows.
+    Resize,
 }
 
 /// Why a Pod is written to.
@@ -44,6 +57,10 @@ pub enum DeleteReason {
 pub enum WriteReason {
     /// The selector does not match it any more: it stops belonging to the workload.
     Release,
+    /// It belongs to nobody, and to the workload from now on, if that still exists as it was seen.
+    Adopt,
+    /// It gets the labels back by which it is known.
+    KeepIdentity,
     /// It goes to another state of its life, or its update in place goes on.
     Progress,
     /// Its preDelete hook holds it: it waits for deletion.
@@ -95,6 +112,24 @@ pub enum Action {
         /// The revision to which an update leads; empty for other writes.
         revision: String,
     },
+    /// Create a claim that a Pod needs which exists already. One that exists is as good as created.
+    CreateClaim {
+        /// The Pod.
+        pod: String,
+        /// The claim.
+        claim: NewClaim,
+    },
+    /// Change a claim: send this strategic merge patch.
+    WriteClaim {
+        /// The claim.
+        claim: Seen,
+        /// The Pod that it belongs to.
+        pod: String,
+        /// The patch, with its preconditions.
+        patch: String,
+        /// Why.
+        reason: ClaimReason,
+    },
     /// Delete a claim that no Pod has.
     DeleteClaim(Seen),
     /// Let a claim go with a Pod that ends, has ended or is to be deleted, or no more: send this strategic
@@ -129,6 +164,16 @@ pub enum Action {
         /// The patch, with its preconditions.
         patch: String,
     },
+    /// Make an object that is neither Pod nor claim and belongs to nobody the workload's, if that still exists as it
+    /// was seen: send this merge patch.
+    AdoptChild {
+        /// Its kind.
+        kind: ChildKind,
+        /// The object.
+        child: Seen,
+        /// The patch, with its preconditions.
+        patch: String,
+    },
     /// Delete an object that is neither Pod nor claim, with its UID as precondition.
     DeleteChild {
         /// Its kind.
@@ -138,7 +183,7 @@ pub enum Action {
     },
 }
 
-/// What of a [`Action::CreatePod`] or [`Action::DeletePod`] failed.
+/// What of a [`Action::CreatePod`] or [`Action::DeletePod`] was done, or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// The action's own object.
@@ -153,8 +198,13 @@ impl Action {
         match self {
             Self::CreatePod { name, .. } | Self::CreateChild { name, .. } => name,
             Self::DeletePod { pod, .. } | Self::WritePod { pod, .. } => &pod.name,
-            Self::DeleteClaim(claim) | Self::HandOverClaim { claim, .. } => &claim.name,
-            Self::PatchChild { child, .. } | Self::DeleteChild { child, .. } => &child.name,
+            Self::CreateClaim { claim, .. } => &claim.name,
+            Self::DeleteClaim(claim) | Self::HandOverClaim { claim, .. } | Self::WriteClaim { claim, .. } => {
+                &claim.name
+            }
+            Self::PatchChild { child, .. }
+            | Self::AdoptChild { child, .. }
+            | Self::DeleteChild { child, .. } => &child.name,
         }
     }
 
@@ -183,7 +233,8 @@ impl Action {
         matches!(self, Self::WritePod { reason: WriteReason::Progress, .. })
     }
 
-    /// The Event to record once it is done (docs/behaviour/cloneset.md#events).
+    /// The Event to record once it is done, for kinds that have no Events of their own for it
+    /// (docs/behaviour/cloneset.md#events).
     pub fn success(&self) -> Option<Event> {
         match self {
             Self::CreatePod { name, .. } => {
@@ -228,7 +279,10 @@ impl Action {
             (Self::DeleteClaim(claim), _) => {
                 warning("FailedDelete", format!("failed to clean up PVC {}: {error}", claim.name))
             }
-            (Self::HandOverClaim { claim, .. }, _) => {
+            (Self::CreateClaim { claim, .. }, _) => {
+                warning("FailedCreate", format!("failed to create pvc: {error}, pvc: {}", claim.json))
+            }
+            (Self::HandOverClaim { claim, .. } | Self::WriteClaim { claim, .. }, _) => {
                 warning("FailedUpdate", format!("failed to update PVC {}: {error}", claim.name))
             }
             (Self::WritePod { pod, reason: WriteReason::UpdateInPlace, revision, .. }, _) => warning(
@@ -248,7 +302,13 @@ impl Action {
             (Self::CreateChild { failed, .. }, _) => {
                 Event { message: format!("{}: {error}", failed.message), ..*failed }
             }
-            (Self::WritePod { .. } | Self::PatchChild { .. } | Self::DeleteChild { .. }, _) => return None,
+            (
+                Self::WritePod { .. }
+                | Self::PatchChild { .. }
+                | Self::AdoptChild { .. }
+                | Self::DeleteChild { .. },
+                _,
+            ) => return None,
         };
         Some(event)
     }
@@ -278,6 +338,12 @@ impl fmt::Display for Action {
                 }
                 Ok(())
             }
+            Self::CreateClaim { pod, claim } => {
+                write!(formatter, "create claim {} of Pod {pod}", claim.name)
+            }
+            Self::WriteClaim { claim, pod, patch, reason } => {
+                write!(formatter, "write to claim {} of Pod {pod} ({reason:?}): {patch}", claim.name)
+            }
             Self::DeleteClaim(claim) => write!(formatter, "delete claim {}", claim.name),
             Self::HandOverClaim { claim, pod, .. } if pod.is_empty() => {
                 write!(formatter, "keep claim {}", claim.name)
@@ -289,6 +355,7 @@ impl fmt::Display for Action {
             Self::PatchChild { kind, child, patch } => {
                 write!(formatter, "patch {} {}: {patch}", kind.kind, child.name)
             }
+            Self::AdoptChild { kind, child, .. } => write!(formatter, "adopt {} {}", kind.kind, child.name),
             Self::DeleteChild { kind, child } => write!(formatter, "delete {} {}", kind.kind, child.name),
         }
     }

@@ -4,8 +4,9 @@ use api::labels::CLONESET_INSTANCE_ID;
 use serde::Deserialize;
 
 use super::action::ChildKind;
+use super::ordinal;
 use super::seen::Seen;
-use crate::pod::observed::PodMetadata;
+use crate::pod::observed::{Pairs, PodCondition, PodMetadata, Resources};
 
 /// A PersistentVolumeClaim, as much of it as is read here.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -13,6 +14,32 @@ use crate::pod::observed::PodMetadata;
 pub struct Claim {
     /// Name, labels and owners.
     pub metadata: PodMetadata,
+    /// What is asked for.
+    pub spec: ClaimSpec,
+    /// What there is.
+    pub status: ClaimStatus,
+}
+
+/// `spec` of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSpec {
+    /// The StorageClass; none where the default one is meant.
+    pub storage_class_name: Option<Box<str>>,
+    /// How the volume can be mounted.
+    pub access_modes: Option<Box<[Box<str>]>>,
+    /// The size that is asked for.
+    pub resources: Resources,
+}
+
+/// `status` of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClaimStatus {
+    /// The size that there is.
+    pub capacity: Pairs,
+    /// What goes on with it.
+    pub conditions: Option<Box<[PodCondition]>>,
 }
 
 impl Claim {
@@ -22,6 +49,18 @@ impl Claim {
     /// A text that is no claim.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
+    }
+
+    /// Its name without the ordinal at the end: the name of its template, and that of its StatefulSet. None where
+    /// it ends with no ordinal.
+    pub fn stem(&self) -> Option<&str> {
+        ordinal::split(&self.metadata.name).map(|(stem, _)| stem)
+    }
+
+    /// The condition of this type, if it is true.
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        conditions.find(|condition| *condition.kind == *kind && &*condition.status == "True")
     }
 
     /// The id that it shares with its Pod.

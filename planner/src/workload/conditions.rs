@@ -3,7 +3,7 @@
 
 use api::kinds::Time;
 use api::kinds::cloneset::CloneSetCondition;
-use api::kinds::shared::ConditionStatus;
+use api::kinds::shared::{self, ConditionStatus};
 use jiff::Timestamp;
 
 /// A condition.
@@ -55,5 +55,19 @@ impl From<Condition> for CloneSetCondition {
     fn from(condition: Condition) -> Self {
         let Condition { kind, status, reason, message, last_update_time, last_transition_time } = condition;
         Self { kind, status, reason, message, last_update_time, last_transition_time }
+    }
+}
+
+impl From<&shared::Condition> for Condition {
+    fn from(condition: &shared::Condition) -> Self {
+        let shared::Condition { last_transition_time, message, reason, status, kind } = condition.clone();
+        Self { kind, status, reason, message, last_update_time: None, last_transition_time }
+    }
+}
+
+impl From<Condition> for shared::Condition {
+    fn from(condition: Condition) -> Self {
+        let Condition { kind, status, reason, message, last_transition_time, .. } = condition;
+        Self { last_transition_time, message, reason, status, kind }
     }
 }

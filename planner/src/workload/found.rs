@@ -6,6 +6,11 @@
 
 use std::sync::Arc;
 
+use api::annotations::{
+    AUTO_GENERATE_PERSISTENT_POD_STATE, PERSISTENT_POD_ANNOTATIONS, PREFERRED_PERSISTENT_TOPOLOGY,
+    REQUIRED_PERSISTENT_TOPOLOGY,
+};
+use api::kinds::shared::IntOrString;
 use api::meta::OwnerReference;
 use serde::Deserialize;
 
@@ -15,6 +20,15 @@ use crate::text::selector::{Selector, SelectorError};
 /// The annotation of Deployments and ReplicaSets that tells which ReplicaSet is the present one.
 pub const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// The annotations that are kept.
+const KEPT: [&str; 5] = [
+    DEPLOYMENT_REVISION,
+    AUTO_GENERATE_PERSISTENT_POD_STATE,
+    REQUIRED_PERSISTENT_TOPOLOGY,
+    PREFERRED_PERSISTENT_TOPOLOGY,
+    PERSISTENT_POD_ANNOTATIONS,
+];
+
 /// A workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundWorkload {
@@ -22,12 +36,17 @@ pub struct FoundWorkload {
     pub group: Box<str>,
     /// Its kind.
     pub kind: Box<str>,
-    /// Names, labels, owners; of the annotations only [`DEPLOYMENT_REVISION`].
+    /// Names, labels, owners; of the annotations only [`DEPLOYMENT_REVISION`] and those that ask for a
+    /// PersistentPodState.
     pub metadata: PodMetadata,
     /// How many Pods it is to have; `None` where that is not known, as of a Job.
     pub replicas: Option<i32>,
     /// How many Pods run at a time, of a Job.
     pub parallelism: Option<i32>,
+    /// The ordinal of its first Pod, as a StatefulSet says it.
+    pub start_ordinal: i32,
+    /// Ordinals that none of its Pods has, as an Advanced StatefulSet says them.
+    pub reserved_ordinals: Box<[IntOrString]>,
     /// The labels of its Pod template.
     pub template_labels: Pairs,
     /// What its `scale` says that its Pods are found by.
@@ -70,11 +89,13 @@ struct Object {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Spec {
     /// Of an unknown kind this may be anything.
     replicas: Option<serde_json::Value>,
     parallelism: Option<serde_json::Value>,
+    ordinals: Option<serde_json::Value>,
+    reserve_ordinals: Option<serde_json::Value>,
     template: Option<serde_json::Value>,
 }
 
@@ -107,17 +128,20 @@ impl FoundWorkload {
     /// A text that is no object.
     pub fn read(group: &str, kind: &str, json: &str) -> Result<Self, serde_json::Error> {
         let Object { mut metadata, spec } = serde_json::from_str(json)?;
-        let revision =
-            metadata.annotations.get(DEPLOYMENT_REVISION).map(|value| (DEPLOYMENT_REVISION, value));
-        metadata.annotations = revision.into_iter().collect();
+        let kept = metadata.annotations.iter().filter(|(key, _)| KEPT.contains(key));
+        metadata.annotations = kept.collect();
         let number = |value: Option<serde_json::Value>| i32::try_from(value?.as_i64()?).ok();
         let labels = spec.template.as_ref().and_then(|template| template.pointer("/metadata/labels"));
+        let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.get("start")).cloned();
+        let reserved = spec.reserve_ordinals.and_then(|entries| serde_json::from_value(entries).ok());
         Ok(Self {
             group: group.into(),
             kind: kind.into(),
             metadata,
             replicas: number(spec.replicas),
             parallelism: number(spec.parallelism),
+            start_ordinal: number(start).unwrap_or(0),
+            reserved_ordinals: reserved.unwrap_or_default(),
             template_labels: labels.and_then(|labels| Pairs::deserialize(labels).ok()).unwrap_or_default(),
             selector: None,
             hidden: None,
@@ -248,6 +272,22 @@ mod tests {
             let found = read("example.com", "Odd", &json!({"metadata": {"name": "odd"}, "spec": odd}));
             assert_eq!((found.replicas, found.template_labels.is_empty()), (None, true), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_stateful_set_says_which_ordinals_its_pods_have() {
+        let found =
+            |spec: Value| read("apps.kruise.io", "StatefulSet", &json!({"metadata": {}, "spec": spec}));
+        let set = found(json!({"ordinals": {"start": 3}, "reserveOrdinals": [1, "2-5"]}));
+        let reserved = [IntOrString::Int(1), IntOrString::String("2-5".to_owned())];
+        assert_eq!((set.start_ordinal, &*set.reserved_ordinals), (3, &reserved[..]));
+        let odd = found(json!({"ordinals": {"start": "x"}, "reserveOrdinals": {"a": 1}}));
+        assert_eq!((odd.start_ordinal, odd.reserved_ordinals.len()), (0, 0));
+        let annotated =
+            json!({"annotations": {"kruise.io/auto-generate-persistent-pod-state": "true", "other": "x"}});
+        let set = read("apps", "StatefulSet", &json!({"metadata": annotated}));
+        let kept: Vec<_> = set.metadata.annotations.iter().collect();
+        assert_eq!(kept, [("kruise.io/auto-generate-persistent-pod-state", "true")]);
     }
 
     #[test]

@@ -142,8 +142,26 @@ impl Updates<'_> {
             && lifecycle::before_update(member.pod, self.hooks, self.now) == BeforeUpdate::Update
     }
 
-    /// Updates one Pod to the target of the policy: in place where that is possible, else by having it deleted.
-    pub fn update_pod<'a>(&self, member: &Member<'a>, policy: &mut Policy<'_, 'a>, step: &mut UpdateStep) {
+    /// Has a Pod deleted that was not [updated in place](Self::update_in_place), by its label.
+    pub fn specify_delete(&self, member: &Member<'_>, target: &StoredRevision, step: &mut UpdateStep) {
+        let label = lifecycle::specify_delete(member.pod);
+        step.actions.extend(label.map(|label| Action::WritePod {
+            pod: Seen::pod(member.pod),
+            writes: vec![label],
+            reason: WriteReason::Recreate,
+            revision: target.name().to_owned(),
+        }));
+    }
+
+    /// Updates one Pod to the target of the policy in place; false where that is not possible and a new Pod is
+    /// needed.
+    #[must_use]
+    pub fn update_in_place<'a>(
+        &self,
+        member: &Member<'a>,
+        policy: &mut Policy<'_, 'a>,
+        step: &mut UpdateStep,
+    ) -> bool {
         let pod = member.pod;
         let way = policy.way(pod);
         let write = |writes, reason| Action::WritePod {
@@ -152,11 +170,7 @@ impl Updates<'_> {
             reason,
             revision: policy.target.name().to_owned(),
         };
-        let Ok(spec) = way else {
-            let label = lifecycle::specify_delete(pod);
-            step.actions.extend(label.map(|label| write(vec![label], WriteReason::Recreate)));
-            return;
-        };
+        let Ok(spec) = way else { return false };
         match lifecycle::before_update(pod, self.hooks, self.now) {
             BeforeUpdate::Wait => {}
             BeforeUpdate::Prepare(writes) if writes.is_empty() => {}
@@ -171,6 +185,7 @@ impl Updates<'_> {
                 step.actions.push(write(started.writes, WriteReason::UpdateInPlace));
             }
         }
+        true
     }
 }
 
@@ -254,6 +269,11 @@ impl<'w, 'a> Policy<'w, 'a> {
             }
             _ => true,
         }
+    }
+
+    /// This Pod can be updated in place.
+    pub fn is_possible_for(&mut self, member: &Member<'a>) -> bool {
+        self.way(member.pod).is_ok()
     }
 
     /// Pods of revision `old` can be updated in place.

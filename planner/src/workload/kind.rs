@@ -1,17 +1,20 @@
 //! What a kind of workload brings so that everything else of this floor, the controllers, the simulation and
 //! the command line can work with it.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use api::kinds::ObjectMeta;
 use api::meta::LabelSelector;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::action::{Action, Part};
 use super::children::Claim;
 use super::conditions::Condition;
+use super::event::Event;
 use super::plan::Plan;
 use super::snapshot::Snapshot;
+use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use crate::text::moment::Moment;
 
 /// A kind of workload, as it is stored.
@@ -22,6 +25,9 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     const KIND: &'static str;
     /// The plural in request paths.
     const PLURAL: &'static str;
+    /// Its Pods and claims have names that end with an ordinal, by which they are found: they need no owner
+    /// reference for that.
+    const HAS_ORDINALS: bool = false;
     /// Its `status`.
     type Status: WorkloadStatus;
 
@@ -43,6 +49,21 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// The name of the Pod that this claim belongs to.
     fn pod_of_claim(&self, claim: &Claim) -> Option<String>;
 
+    /// What the names of its claims begin with, before the ordinal.
+    fn claim_stems(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The Event to record once this part of an action is done.
+    fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
+        if part == Part::Itself { action.success() } else { None }
+    }
+
+    /// The Event to record where this part of an action failed.
+    fn failure(&self, action: &Action, part: Part<'_>, error: &dyn Display) -> Option<Event> {
+        action.failure(part, error)
+    }
+
     /// Decides what to do. A pure function: the same snapshot, in whatever order its lists are, and the same
     /// moment give the same plan.
     fn plan(snapshot: &Snapshot<'_, Self>, moment: Moment) -> Plan<Self::Status>;
@@ -54,6 +75,12 @@ pub trait WorkloadStatus:
 {
     /// Fields that the schema requires: a patch always has them, for the stored status may lack them all.
     const REQUIRED: &'static [&'static str];
+
+    /// The type of the condition that tells of the last failure of the scale step, and what its message begins
+    /// with.
+    const FAILED_SCALE: (&'static str, &'static str) = (FAILED_SCALE, "");
+    /// The same of the update step.
+    const FAILED_UPDATE: (&'static str, &'static str) = (FAILED_UPDATE, "");
 
     /// The generation of the spec that it speaks of.
     fn observed_generation(&self) -> Option<i64>;

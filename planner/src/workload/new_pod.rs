@@ -41,8 +41,8 @@ pub struct NewMetadata<'a> {
     pub labels: Vec<(&'a str, &'a str)>,
     /// Annotations, likewise.
     pub annotations: Vec<(&'a str, &'a str)>,
-    /// The workload.
-    pub owner: Owner<'a>,
+    /// The workload; none where the object stays when that goes.
+    pub owner: Option<Owner<'a>>,
 }
 
 impl NewMetadata<'_> {
@@ -69,7 +69,9 @@ impl NewMetadata<'_> {
         if let Some(finalizers) = given.remove("finalizers") {
             metadata.insert("finalizers", finalizers);
         }
-        metadata.insert("ownerReferences", self.owner.references());
+        if let Some(owner) = self.owner {
+            metadata.insert("ownerReferences", owner.references());
+        }
         metadata
     }
 }
@@ -110,15 +112,25 @@ pub fn claim(mut template: RawObject<'_>, metadata: &NewMetadata<'_>) -> NewClai
     NewClaim { name: metadata.name.to_owned(), json: claim.to_string() }
 }
 
-/// The Pod of a template, with the readiness gate of updates in place, and with one volume for each of
-/// `claims`: the volume's name, and the claim's.
+/// What a new Pod's `spec` gets beside what its template says.
+#[derive(Clone, Debug, Default)]
+pub struct NewSpec<'a> {
+    /// One volume for each claim: the volume's name, and the claim's.
+    pub claims: Vec<(String, String)>,
+    /// The readiness gate of updates in place.
+    pub has_readiness_gate: bool,
+    /// Fields that are texts, such as `hostname`.
+    pub texts: Vec<(&'a str, &'a str)>,
+}
+
+/// The Pod of a template.
 ///
 /// # Errors
 /// A template that is no object, or has no `spec`.
 pub fn pod(
     template: &str,
     metadata: &NewMetadata<'_>,
-    claims: &[(String, String)],
+    additions: &NewSpec<'_>,
 ) -> Result<String, TemplateError> {
     let mut template = RawObject::parse(template).map_err(|_| no_object("spec.template"))?;
     let wanted = metadata.over(&mut template);
@@ -126,8 +138,13 @@ pub fn pod(
         .remove("spec")
         .and_then(RawNode::into_object)
         .ok_or_else(|| no_object("spec.template.spec"))?;
-    add_volumes(&mut spec, claims);
-    add_readiness_gate(&mut spec);
+    add_volumes(&mut spec, &additions.claims);
+    if additions.has_readiness_gate {
+        add_readiness_gate(&mut spec);
+    }
+    for (field, text) in &additions.texts {
+        spec.insert(field, RawNode::string(text));
+    }
     let mut pod = RawObject::default();
     pod.insert("apiVersion", RawNode::string("v1"));
     pod.insert("kind", RawNode::string("Pod"));

@@ -60,20 +60,25 @@ impl PreDownloadSettings {
         }
     }
 
-    /// Those of a StatefulSet or DaemonSet with so many replicas. What can't be read counts as not set.
-    pub fn of_annotations(annotations: &BTreeMap<String, String>, replicas: i32) -> Self {
+    /// Those of a StatefulSet or DaemonSet with so many replicas: what its annotations say, else its strategy. What
+    /// can't be read counts as not set.
+    pub fn of_annotations(
+        annotations: &BTreeMap<String, String>,
+        strategy: &InPlaceUpdateStrategy,
+        replicas: i32,
+    ) -> Self {
         let number = |key: &str| annotations.get(key).and_then(|text| text.parse::<i32>().ok());
         let min_updated_ready_pods = annotations.get(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS);
         let min_updated_ready_pods = min_updated_ready_pods.and_then(|text| match text.parse() {
             Ok(number) => Some(number),
             Err(_) => scaled(&IntOrString::String(text.clone()), replicas, Rounding::Up),
         });
+        let of_strategy = Self::of_strategy(strategy);
         Self {
-            parallelism: IntOrString::Int(
-                number(IMAGE_PREDOWNLOAD_PARALLELISM).unwrap_or(DEFAULT_PARALLELISM),
-            ),
-            timeout_seconds: number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).unwrap_or(DEFAULT_TIMEOUT_SECONDS),
-            min_updated_ready_pods: min_updated_ready_pods.unwrap_or(0),
+            parallelism: number(IMAGE_PREDOWNLOAD_PARALLELISM)
+                .map_or(of_strategy.parallelism, IntOrString::Int),
+            timeout_seconds: number(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).unwrap_or(of_strategy.timeout_seconds),
+            min_updated_ready_pods: min_updated_ready_pods.unwrap_or(of_strategy.min_updated_ready_pods),
         }
     }
 }

@@ -19,4 +19,4 @@ pub use data::RevisionData;
 pub use history::{Limit, current, history, obsolete, sorted};
 pub use step::{Choice, NewRevision, RevisionStep, Wanted, choose};
 pub use stored::{Author, StoredRevision, restored_template};
-pub use template::claims_hash;
+pub use template::{claims_hash, template_labels};

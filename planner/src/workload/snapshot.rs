@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::children::{Child, Claim};
 use super::revision::StoredRevision;
+use super::storage_class::StorageClasses;
 use crate::pod::observed::{ObservedPod, Pairs};
 use crate::text::server_version::ServerVersion;
 
@@ -25,8 +26,13 @@ pub struct Snapshot<'a, W> {
     pub workload: &'a W,
     /// Every Pod with an owner reference to this UID, whether it runs, ends or has ended.
     pub pods: &'a [Arc<ObservedPod>],
-    /// The claims with an owner reference to this UID.
+    /// For kinds whose Pods have names of their own: the Pods without a controller that have such a name.
+    pub orphans: &'a [Arc<ObservedPod>],
+    /// The claims with an owner reference to this UID, or with such a name
+    /// ([`claim_stems`](super::kind::Workload::claim_stems)).
     pub claims: &'a [Arc<Claim>],
+    /// The StorageClasses; none while no feature asks for them.
+    pub storage_classes: &'a StorageClasses,
     /// Its child objects of other kinds, as far as a plan may delete them: ImagePullJobs of a rollout that is
     /// over.
     pub children: &'a [Arc<Child>],
@@ -37,7 +43,8 @@ pub struct Snapshot<'a, W> {
     /// missing count as having no labels.
     pub nodes: &'a BTreeMap<Box<str>, Pairs>,
     /// Instance ids of Pods that this controller tried to create and the API server refused: their claims
-    /// are kept for the next try. May be forgotten at a restart.
+    /// are kept for the next try. For kinds whose Pods have names of their own, these names: others are tried
+    /// first. May be forgotten at a restart.
     pub refused: &'a BTreeSet<String>,
     /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
     /// others are updated in their place. May be forgotten at a restart.

@@ -13,9 +13,9 @@ use super::outcome::Outcome;
 #[cfg(test)]
 mod tests;
 
-/// The type of the condition that tells of the last failure of the scale step.
+/// The type of the condition that tells of the last failure of the scale step, where the kind has none of its own.
 pub const FAILED_SCALE: &str = "FailedScale";
-/// The type of the condition that tells of the last failure of the update step.
+/// The type of the condition that tells of the last failure of the update step, where the kind has none of its own.
 pub const FAILED_UPDATE: &str = "FailedUpdate";
 
 /// The status to write.
@@ -63,8 +63,8 @@ impl<S: WorkloadStatus> StatusPlan<S> {
     pub fn patch(&self, scale: &Outcome, update: &Outcome) -> Option<String> {
         let mut new = self.new.clone();
         let mut conditions = new.conditions();
-        record(&mut conditions, FAILED_SCALE, scale, self.now);
-        record(&mut conditions, FAILED_UPDATE, update, self.now);
+        record(&mut conditions, S::FAILED_SCALE, scale, self.now);
+        record(&mut conditions, S::FAILED_UPDATE, update, self.now);
         new.set_conditions(conditions);
         let written = self.old.observed_generation().is_some() && !self.old.update_revision().is_empty()
             || !self.old.conditions().is_empty();
@@ -105,7 +105,7 @@ fn members(status: &impl Serialize) -> Map<String, Value> {
 }
 
 /// Sets or clears the condition of a step.
-fn record(conditions: &mut Vec<Condition>, kind: &str, outcome: &Outcome, now: Timestamp) {
+fn record(conditions: &mut Vec<Condition>, (kind, prefix): (&str, &str), outcome: &Outcome, now: Timestamp) {
     match outcome {
         Outcome::Skipped => {}
         Outcome::Succeeded => conditions.retain(|condition| condition.kind != kind),
@@ -118,7 +118,7 @@ fn record(conditions: &mut Vec<Condition>, kind: &str, outcome: &Outcome, now: T
                 Condition {
                     kind: kind.to_owned(),
                     status: ConditionStatus::True,
-                    message: message.clone(),
+                    message: format!("{prefix}{message}"),
                     last_transition_time: Some(since.unwrap_or_else(|| now.into())),
                     ..Condition::default()
                 },

@@ -14,16 +14,15 @@ use super::kind::{Workload, WorkloadStatus};
 use super::plan::Plan;
 use super::seen::Seen;
 use super::snapshot::{Refusal, Snapshot};
-use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use crate::text::moment::Moment;
 
-/// Conditions that tell of trouble.
-const TROUBLE: [&str; 3] = [FAILED_SCALE, FAILED_UPDATE, BLOCKED];
-
 /// The conditions by which the status tells of trouble now.
-pub fn trouble(status: &impl WorkloadStatus) -> Vec<Condition> {
+pub fn trouble<S: WorkloadStatus>(status: &S) -> Vec<Condition> {
     let conditions = status.conditions();
-    TROUBLE.into_iter().filter_map(|kind| told(&conditions, kind).cloned()).collect()
+    [S::FAILED_SCALE.0, S::FAILED_UPDATE.0, BLOCKED]
+        .into_iter()
+        .filter_map(|kind| told(&conditions, kind).cloned())
+        .collect()
 }
 
 fn told<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
@@ -45,9 +44,12 @@ pub fn plan_as_told<W: Workload>(snapshot: &Snapshot<'_, W>, moment: Moment) -> 
     let conditions = status.conditions();
     let told_of = |kind| told(&conditions, kind);
     // What can't be planned now either is no refusal.
-    let is_refusal =
-        |condition: &&Condition, problem: &Option<String>| problem.as_ref() != Some(&condition.message);
-    if let Some(failed) = told_of(FAILED_UPDATE).filter(|failed| is_refusal(failed, &made.problems.update)) {
+    let is_refusal = |condition: &&Condition, problem: &Option<String>| {
+        !problem.as_ref().is_some_and(|problem| condition.message.ends_with(problem.as_str()))
+    };
+    if let Some(failed) =
+        told_of(W::Status::FAILED_UPDATE.0).filter(|failed| is_refusal(failed, &made.problems.update))
+    {
         let is_blocked = told_of(BLOCKED).is_some();
         let mut held = snapshot.held.clone();
         loop {
@@ -63,7 +65,9 @@ pub fn plan_as_told<W: Workload>(snapshot: &Snapshot<'_, W>, moment: Moment) -> 
             }
         }
     }
-    if let Some(failed) = told_of(FAILED_SCALE).filter(|failed| is_refusal(failed, &made.problems.scale)) {
+    if let Some(failed) =
+        told_of(W::Status::FAILED_SCALE.0).filter(|failed| is_refusal(failed, &made.problems.scale))
+    {
         scaling_waits(W::KIND, &mut made, failed);
     }
     made
@@ -93,7 +97,7 @@ pub(crate) fn names(message: &str, name: &str) -> bool {
 }
 
 /// What the scale step would do was refused.
-fn scaling_waits<S>(kind: &str, plan: &mut Plan<S>, failed: &Condition) {
+fn scaling_waits<S: WorkloadStatus>(kind: &str, plan: &mut Plan<S>, failed: &Condition) {
     let creations = plan.scale.iter().filter(|action| matches!(action, Action::CreatePod { .. })).count();
     let others = plan.scale.len() - creations;
     let what = match (creations, others) {
@@ -105,7 +109,7 @@ fn scaling_waits<S>(kind: &str, plan: &mut Plan<S>, failed: &Condition) {
     plan.explanation.is_moving = !plan.update.is_empty();
     let blocker = Blocker {
         pod: String::new(),
-        reason: FAILED_SCALE,
+        reason: S::FAILED_SCALE.0,
         message: format!("{what}: the API server refuses it: {}", failed.message),
         remedy: format!("correct the {kind} or what refuses it; it is tried again every few minutes"),
         since: failed.since(),

@@ -11,6 +11,7 @@ use api::meta::OwnerReference;
 
 use super::children::Claim;
 use super::kind::Workload;
+use super::ordinal;
 use super::revision::StoredRevision;
 use crate::pod::observed::{ObservedPod, PodMetadata};
 
@@ -29,14 +30,34 @@ pub fn of_workload<W: Workload>(old: Option<&W>, new: Option<&W>) -> Option<Name
     (!is_same).then(|| (metadata.namespace.clone(), metadata.name.clone()))
 }
 
-/// The workloads that own the Pod now, and those that did before.
+/// The workloads that own the Pod now, and those that did before; where nobody does, the workload that could adopt
+/// a Pod of this name.
 pub fn of_pod<W: Workload>(old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> BTreeSet<Name> {
-    of_metadata::<W>(old.map(|pod| &pod.metadata), new.map(|pod| &pod.metadata))
+    let mut names = of_metadata::<W>(old.map(|pod| &pod.metadata), new.map(|pod| &pod.metadata));
+    if W::HAS_ORDINALS {
+        let orphans = old.into_iter().chain(new).filter(|pod| pod.controller().is_none());
+        names.extend(orphans.filter_map(|pod| {
+            let (stem, _) = ordinal::split(&pod.metadata.name)?;
+            Some((pod.metadata.namespace.to_string(), stem.to_owned()))
+        }));
+    }
+    names
 }
 
-/// The workloads that own the claim now, and those that did before.
+/// The workloads that own the claim now, and those that did before; and those to whose Pods a claim of this name
+/// could belong.
 pub fn of_claim<W: Workload>(old: Option<&Claim>, new: Option<&Claim>) -> BTreeSet<Name> {
-    of_metadata::<W>(old.map(|claim| &claim.metadata), new.map(|claim| &claim.metadata))
+    let mut names = of_metadata::<W>(old.map(|claim| &claim.metadata), new.map(|claim| &claim.metadata));
+    if W::HAS_ORDINALS
+        && let Some(claim) = old.or(new)
+        && let Some(stem) = claim.stem()
+    {
+        // Names of templates and of workloads may have dashes themselves.
+        let candidates = stem.match_indices('-').filter_map(|(dash, _)| stem.get(dash + 1..));
+        let namespace = &claim.metadata.namespace;
+        names.extend(candidates.map(|name| (namespace.to_string(), name.to_owned())));
+    }
+    names
 }
 
 /// The workloads that own the revision now, and those that did before.

@@ -31,6 +31,8 @@ pub struct UpdateOrder {
     expands: bool,
     /// Pods that prepare for an update already go first.
     prepared_first: bool,
+    /// Pods that no rule tells apart stay in the order in which they are given.
+    keeps_given: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,6 +64,11 @@ impl UpdateOrder {
         Self { prepared_first: true, ..Self::compile(priority, scatter) }
     }
 
+    /// The order of a StatefulSet: what the priority does not tell apart stays as it is given.
+    pub fn of_stateful_set(priority: &PriorityStrategy) -> Self {
+        Self { keeps_given: true, ..Self::compile(Some(priority), &[]) }
+    }
+
     /// The order of a SidecarSet: the scatter value `*` stands for each value that occurs.
     pub fn of_sidecar_set(priority: Option<&PriorityStrategy>, scatter: &[ScatterTerm]) -> Self {
         Self { expands: true, ..Self::compile(priority, scatter) }
@@ -90,7 +97,9 @@ impl UpdateOrder {
     /// of the workload, the waiting ones among them: they tell how a label is spread.
     pub fn sort(&self, waiting: &[&ObservedPod], all: &[&ObservedPod]) -> Vec<usize> {
         let mut order: Vec<(usize, &ObservedPod)> = waiting.iter().copied().enumerate().collect();
-        order.sort_by_cached_key(|(_, pod)| default_key(pod));
+        if !self.keeps_given {
+            order.sort_by_cached_key(|(_, pod)| default_key(pod));
+        }
         match &self.priority {
             Priority::None => {}
             Priority::Weights(terms) => order.sort_by_cached_key(|(_, pod)| Reverse(weight(terms, pod))),

@@ -15,10 +15,11 @@ use crate::product::{self, Product};
 use crate::support::{Site, Stored, annotation, in_use, named};
 
 const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
-    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false";
+    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false,\
+    StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
 
 /// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
-pub(super) async fn site() -> &'static ApiServer {
+pub async fn site() -> &'static ApiServer {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     let site = SITE
         .get_or_init(async || {

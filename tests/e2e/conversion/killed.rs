@@ -34,10 +34,11 @@ fn unedited(mut object: Value) -> Value {
     }
     if COUNTED.iter().any(|kind| object["kind"] == *kind) {
         object["status"] = Value::Null;
-        let divides = object["kind"] == "WorkloadSpread";
+        let is_filled_in = object["kind"] == "StatefulSet";
+        let divides = object["kind"] == "WorkloadSpread" || is_filled_in;
         if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
             annotations.remove("kutter.io/sidecarset-pods");
-            // What its older version lacks is all in its status.
+            // What its older version lacks is all in its status, or filled in.
             if divides {
                 annotations.remove("kutter.io/converted-fields");
             }

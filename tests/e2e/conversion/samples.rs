@@ -109,6 +109,10 @@ fn target() -> Value {
     json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"})
 }
 
+fn stateful_set() -> Value {
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"})
+}
+
 fn node_selector() -> Value {
     json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]})
 }
@@ -164,7 +168,7 @@ fn alpha(make: &Maker<'_>) -> Vec<Sample> {
                 "rollingUpdate": {"rollingUpdateType": "Surging", "partition": 1}}}),
             json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
                 "updatedNumberScheduled": 1, "daemonSetHash": "h"})),
-        make.plain("PersistentPodState", json!({"targetRef": target(),
+        make.plain("PersistentPodState", json!({"targetRef": stateful_set(),
             "requiredPersistentTopology": {"nodeTopologyKeys": ["zone"]},
             "preferredPersistentTopology": [{"weight": 1, "preference": {"nodeTopologyKeys": ["rack"]}}]})),
         make.plain("ResourceDistribution", json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap",
@@ -221,7 +225,7 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}}}),
             json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
                 "updatedNumberScheduled": 1, "updateRevision": "h"})),
-        make.plain("PersistentPodState", json!({"targetRef": target(),
+        make.plain("PersistentPodState", json!({"targetRef": stateful_set(),
             "requiredPersistentTopology": {"keys": ["zone"]}, "persistentPodStateRetentionPolicy": "WhenScaled"})),
         make.plain("ResourceDistribution", json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "x"}, "data": {"k": "v"}},

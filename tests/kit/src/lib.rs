@@ -28,12 +28,14 @@ pub mod fake_nodes;
 pub mod fake_runtime;
 pub mod merge;
 pub mod objects;
+pub mod provisioner;
 mod supervisor;
 pub mod wait;
 
 pub use api_server::{ApiServer, Options, Output};
 pub use cluster::{Cluster, Image};
 pub use fake_nodes::FakeNodes;
+pub use provisioner::{Expansion, Provisioner};
 pub use wait::{wait_for, wait_until, wait_within};
 
 use tokio::sync::OnceCell;

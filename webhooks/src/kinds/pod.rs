@@ -14,7 +14,7 @@ use planner::text::moment::Moment;
 use planner::text::verdict::Verdict;
 use planner::workload::namespace::Namespace;
 
-use super::workloadspread;
+use super::{persistentpodstate, workloadspread};
 use crate::admission::Admission;
 use crate::deadline::Deadline;
 use crate::review::Request;
@@ -139,6 +139,7 @@ fn not_loaded(admission: &Admission) -> Option<Verdict> {
         .not_loaded(Watched::SidecarSet)
         .or_else(|| markers(admission))
         .or_else(|| workloadspread::not_loaded(admission))
+        .or_else(|| persistentpodstate::not_loaded(admission))
 }
 
 /// The refusal while PodProbeMarkers are needed but not known. Where there is no such kind, there are no

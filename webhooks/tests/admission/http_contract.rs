@@ -178,8 +178,9 @@ async fn paths_without_rules_are_not_found() {
 async fn creates_of_kruise_workloads_are_refused_rather_than_waved_through() {
     let router = served(PROTECTED);
     let mut request = create_pod(1);
-    for path in ["/validate-apps-kruise-io-statefulset", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"]
-    {
+    let paths =
+        ["/validate-apps-kruise-io-uniteddeployment", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"];
+    for path in paths {
         for operation in ["CREATE", "UPDATE"] {
             request["operation"] = json!(operation);
             let answer = ask(&router, path, review(&request)).await;

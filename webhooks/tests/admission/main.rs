@@ -9,6 +9,7 @@ mod fuzz;
 mod http_contract;
 mod images;
 mod panics;
+mod persistentpodstate;
 mod pod_steps;
 mod pods;
 mod probes;

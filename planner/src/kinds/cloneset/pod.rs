@@ -5,7 +5,7 @@ use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
 
 use crate::pod::revision_labels::RevisionLabels;
-use crate::workload::new_pod::{self, NewClaim, NewMetadata, TemplateError, claim_templates};
+use crate::workload::new_pod::{self, NewClaim, NewMetadata, NewSpec, TemplateError, claim_templates};
 use crate::workload::owner::Owner;
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub(super) fn claims(set: &CloneSet, id: &str) -> Result<Vec<NewClaim>, Template
             namespace: &set.metadata.namespace,
             labels: labels.clone(),
             annotations: Vec::new(),
-            owner: Owner::of(API_VERSION, KIND, &set.metadata),
+            owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
         };
         new_pod::claim(template, &metadata)
     };
@@ -63,12 +63,13 @@ pub(super) fn pod(
         namespace: &set.metadata.namespace,
         labels: blueprint.labels.labels(blueprint.revision).into_iter().chain(own).collect(),
         annotations: vec![(LIFECYCLE_TIMESTAMP, now)],
-        owner: Owner::of(API_VERSION, KIND, &set.metadata),
+        owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
     };
     let templates = claim_templates(set.spec.volume_claim_templates.as_ref())?;
     let claims = templates.into_iter().map(|(template, _)| {
         let claim = claim_name(&template, name, id);
         (template, claim)
     });
-    new_pod::pod(blueprint.template, &metadata, &claims.collect::<Vec<_>>())
+    let additions = NewSpec { claims: claims.collect(), has_readiness_gate: true, texts: Vec::new() };
+    new_pod::pod(blueprint.template, &metadata, &additions)
 }

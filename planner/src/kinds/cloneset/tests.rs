@@ -1,6 +1,9 @@
 //! Acceptance scenarios of docs/behaviour/cloneset.md#acceptance-scenarios that need no API server, and
 //! properties of whole plans.
 
+use std::time::Duration;
+
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -43,7 +43,9 @@ pub(super) fn plan(working: &Working<'_>) -> Update {
     };
     let busy = updates.go_on(&working.members, &turn, &mut policy, &mut step);
     for member in taken.into_iter().filter(|member| !busy.contains(member.name())) {
-        updates.update_pod(member, &mut policy, &mut step);
+        if !updates.update_in_place(member, &mut policy, &mut step) {
+            updates.specify_delete(member, target, &mut step);
+        }
     }
     Update { step, difference }
 }

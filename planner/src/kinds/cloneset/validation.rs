@@ -12,22 +12,18 @@
 use std::collections::HashSet;
 
 use api::features::FeatureGates;
-use api::kinds::cloneset::{API_VERSION, CloneSet};
+use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use api::kinds::shared::PodUpdatePolicy;
-use api::meta::LabelSelector;
 use serde_json::Value;
 
 use super::counting::is_on_delete;
 use crate::pod::observed::ObservedPod;
-use crate::pod::template::metadata::{validate_label_selector, validate_metadata};
+use crate::pod::template::metadata::validate_metadata;
 use crate::pod::template::names;
-use crate::pod::template::node::Node;
-use crate::text::canonical::{Kind, Unknown, canonical_json, table};
-use crate::text::field::{FieldError, FieldPath, aggregate};
-use crate::text::json_patch::Patch;
-use crate::text::selector::is_empty;
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::verdict::{Denial, Verdict};
 use crate::workload::submitted::{in_hub_version, leaves_spec};
+use crate::workload::validation::{self, Rules, is_same_selector, negative, validate_selector};
 
 mod strategy;
 mod template;
@@ -122,57 +118,26 @@ pub(super) fn leaves_unreadable_spec(new: &str, old: Option<&str>) -> bool {
 
 /// Answers a CREATE or, with `old`, an UPDATE request.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
-    let new = match Submitted::read(new) {
-        Ok(new) => new,
-        Err(denial) if leaves_spec(new, old) => {
-            let warnings = vec![format!("the CloneSet can't be read: {}", denial.message)];
-            return Verdict::Allow { edits: Patch::default(), warnings };
-        }
-        Err(denial) => return denial.into(),
-    };
-    let mut warnings = Vec::new();
-    // A stored object that can't be read must not stop the update that repairs it.
-    let old = old.and_then(|old| match Submitted::read(old) {
-        Ok(old) => Some(old),
-        Err(denial) => {
-            let problem = denial.message;
-            warnings
-                .push(format!("the stored CloneSet can't be read, so changes are not checked: {problem}"));
-            None
-        }
-    });
-    if let Err(denial) = read_claims(&new, old.as_ref()) {
-        return denial.into();
-    }
-    warnings.extend(long_name_warning(&new, old.as_ref(), context.gates));
-    let mut errors = validate(&new, old.as_ref(), context);
-    if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
-        // An object that an older release let in can still be labelled, rewritten and deleted: an update is
-        // refused for what it makes wrong.
-        let known = validate(old, None, context);
-        errors.retain(|error| !known.contains(error));
-    }
-    match aggregate(&errors) {
-        Some(message) => Verdict::deny(422, message),
-        None => Verdict::Allow { edits: Patch::default(), warnings },
-    }
+    validation::review(context, new, old)
 }
 
-/// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no revision
-/// could be made with one that can't be read. Those that are stored already hinder no other change.
-fn read_claims(new: &Submitted, old: Option<&Submitted>) -> Result<(), Denial> {
-    const CLAIMS: Kind = Kind::List(&Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM));
-    let given =
-        |submitted: &Submitted| submitted.sent.pointer("/spec/volumeClaimTemplates").map(Value::to_string);
-    let Some(claims) = given(new).filter(|claims| old.and_then(given).as_ref() != Some(claims)) else {
-        return Ok(());
-    };
-    match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let message = error.within("volumeClaimTemplates").within("spec").to_string();
-            Err(Denial { code: 400, message })
-        }
+impl Rules<Submitted> for Context<'_> {
+    const KIND: &'static str = KIND;
+
+    fn read(&self, object: &str) -> Result<Submitted, Denial> {
+        Submitted::read(object)
+    }
+
+    fn sent<'t>(&self, object: &'t Submitted) -> &'t Value {
+        &object.sent
+    }
+
+    fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
+        validate(new, old, self)
+    }
+
+    fn warnings(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<String> {
+        long_name_warning(new, old, self.gates).into_iter().collect()
     }
 }
 
@@ -180,9 +145,9 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
     let mut errors = Vec::new();
     validate_metadata(&new.sent, &mut errors);
     if let Some(replicas) = new.set.spec.replicas.filter(|replicas| *replicas < 0) {
-        errors.push(negative("spec.replicas", replicas));
+        errors.push(negative(FieldPath::new("spec.replicas"), replicas));
     }
-    validate_selector(new, &mut errors);
+    validate_selector(&new.sent, &new.set.spec.selector, "cloneset", &mut errors);
     template::validate(new, context, &mut errors);
     strategy::validate(new, &mut errors);
     validate_names_to_delete(new, old, context, &mut errors);
@@ -190,24 +155,6 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
         validate_update(new, old, context, &mut errors);
     }
     errors
-}
-
-/// `path: Invalid value: -1: must be greater than or equal to 0`.
-fn negative(path: &str, number: i32) -> FieldError {
-    FieldError::invalid_value(FieldPath::new(path), number, "must be greater than or equal to 0")
-}
-
-fn validate_selector(new: &Submitted, errors: &mut Vec<FieldError>) {
-    let path = FieldPath::new("spec.selector");
-    let Some(value) = new.sent.pointer("/spec/selector").filter(|selector| !selector.is_null()) else {
-        errors.push(FieldError::required(path, ""));
-        return;
-    };
-    // Values of expressions are not looked at, as OpenKruise does not.
-    validate_label_selector(&Node::new(value, path.clone()), false, errors);
-    if is_empty(&new.set.spec.selector) {
-        errors.push(FieldError::invalid_value(path, value, "empty selector is invalid for cloneset"));
-    }
 }
 
 fn validate_names_to_delete(
@@ -252,19 +199,12 @@ const IMMUTABLE: &str = "updates to cloneset spec for fields other than 'replica
     'volumeClaimTemplates' and 'revisionHistoryLimit' are forbidden";
 
 fn validate_update(new: &Submitted, old: &Submitted, context: &Context<'_>, errors: &mut Vec<FieldError>) {
-    if !equal(&new.set.spec.selector, &old.set.spec.selector) {
+    if !is_same_selector(&new.set.spec.selector, &old.set.spec.selector) {
         errors.push(FieldError::forbidden(FieldPath::new("spec"), IMMUTABLE));
     }
     if new.updates_only_in_place() {
         errors.extend(template::validate_in_place(new, old, context.gates));
     }
-}
-
-/// Absent and empty are the same.
-fn equal(one: &LabelSelector, other: &LabelSelector) -> bool {
-    let labels = |selector: &LabelSelector| selector.match_labels.clone().unwrap_or_default();
-    let expressions = |selector: &LabelSelector| selector.match_expressions.clone().unwrap_or_default();
-    labels(one) == labels(other) && expressions(one) == expressions(other)
 }
 
 /// The Pods' labels name the revision, whose name is too long where the CloneSet's is

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::record::{Matched, member};
+use super::record::Matched;
 use super::spread::Spread;
 use crate::pod::observed::ObservedPod;
+use crate::text::any_case::{elements, object, text as text_of};
 use crate::workload::target::Workload;
 
 /// The key of the list in the ConfigMap.
@@ -62,20 +63,17 @@ impl CustomWorkloads {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let list: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let object =
-            |value: &Value| value.as_object().cloned().ok_or_else(|| format!("{value} is not an object"));
-        let members = object(&list)?;
-        let workloads = elements(&members, "workloads")?.into_iter().map(|workload| {
-            let workload = object(&workload)?;
-            let between = elements(&workload, "subResources")?.into_iter().map(|between| {
-                let between = object(&between)?;
-                Ok((text_of(&between, "group")?, text_of(&between, "kind")?))
+        let workloads = elements(object(&list)?, "workloads")?.iter().map(|workload| {
+            let workload = object(workload)?;
+            let between = elements(workload, "subResources")?.iter().map(|between| {
+                let between = object(between)?;
+                Ok((text_of(between, "group")?, text_of(between, "kind")?))
             });
-            let path = text_of(&workload, "replicasPath")?;
+            let path = text_of(workload, "replicasPath")?;
             Ok(CustomWorkload {
-                group: text_of(&workload, "group")?,
-                version: text_of(&workload, "version")?,
-                kind: text_of(&workload, "kind")?,
+                group: text_of(workload, "group")?,
+                version: text_of(workload, "version")?,
+                kind: text_of(workload, "kind")?,
                 replicas_path: (!path.is_empty()).then_some(path),
                 between: between.collect::<Result<_, String>>()?,
             })
@@ -99,22 +97,6 @@ impl CustomWorkloads {
             |workload: &CustomWorkload| workload.between.iter().any(|(group, kind)| owner.is(group, kind));
         is_built_in(owner)
             || self.0.iter().any(|workload| owner.is(&workload.group, &workload.kind) || between(workload))
-    }
-}
-
-fn elements(members: &Map<String, Value>, name: &str) -> Result<Vec<Value>, String> {
-    match member(members, name) {
-        None => Ok(Vec::new()),
-        Some(Value::Array(elements)) => Ok(elements.clone()),
-        Some(_) => Err(format!("{name} is not a list")),
-    }
-}
-
-fn text_of(members: &Map<String, Value>, name: &str) -> Result<String, String> {
-    match member(members, name) {
-        None => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("{name} is not a text")),
     }
 }
 

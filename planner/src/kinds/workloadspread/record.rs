@@ -2,9 +2,10 @@
 
 use api::annotations::MATCHED_WORKLOADSPREAD;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::pod::observed::ObservedPod;
+use crate::text::any_case::member;
 
 /// The subset of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,14 +35,6 @@ impl Matched {
         // A struct of texts: writing it cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
-}
-
-/// A member whatever its key's case: earlier releases wrote keys as Go spells its fields, and so do users.
-pub(super) fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
-    let found = members
-        .get(name)
-        .or_else(|| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
-    found.filter(|value| !value.is_null())
 }
 
 #[cfg(test)]

@@ -168,7 +168,14 @@ fn reference(controller: &Controller<'_>) -> OwnerReference {
     let Controller { group, version, kind, name, uid } = controller;
     let text = |text: &Cow<'_, str>| text.clone().into_owned();
     let api_version = if group.is_empty() { text(version) } else { format!("{group}/{version}") };
-    OwnerReference { api_version, kind: text(kind), name: text(name), uid: text(uid), controller: Some(true) }
+    OwnerReference {
+        api_version,
+        kind: text(kind),
+        name: text(name),
+        uid: text(uid),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }
 }
 
 #[cfg(test)]

@@ -178,6 +178,12 @@ impl<'a> Draft<'a> {
         self.patch.remove(path);
     }
 
+    /// Adds a value somewhere in `spec`, over what is there.
+    pub(crate) fn put(&mut self, path: Pointer, value: String) {
+        self.need_spec();
+        self.patch.add(path, value);
+    }
+
     /// The value of an annotation as it is now.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.changed.get(key).map(String::as_str).or_else(|| self.annotations.original(key))

@@ -11,7 +11,7 @@ fn write() -> PodWrite {
     write.set_annotation("c", "2");
     write.finalizers.push("x/y".to_owned());
     write.removed_finalizers.push("x/z".to_owned());
-    write.removed_owners.push("o".to_owned());
+    write.owners.push(OwnerChange::Remove("o".to_owned()));
     write.container("main").image = Some("nginx:1.26".to_owned());
     write.container("main").resources.limits = [("cpu", "1")].into_iter().collect();
     write.conditions.push(condition("Gate", "False", "Why", "", at("2026-01-02T03:04:05Z")));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::kinds::persistentpodstate::injection as persistentpodstate;
 use crate::kinds::podprobemarker::injection as podprobemarker;
 use crate::kinds::podunavailablebudget::reason as budget;
 use crate::kinds::sidecarset::explanation as sidecarset;
@@ -38,6 +39,13 @@ pub enum Explanation {
         /// What it is to the Pod.
         reason: workloadspread::Reason,
     },
+    /// A PersistentPodState of the Pod's namespace.
+    PersistentPodState {
+        /// Its name.
+        name: String,
+        /// What it is to the Pod.
+        reason: persistentpodstate::Reason,
+    },
 }
 
 impl fmt::Display for Explanation {
@@ -49,6 +57,9 @@ impl fmt::Display for Explanation {
             }
             Self::PodProbeMarker { name, reason } => write!(formatter, "PodProbeMarker {name}: {reason}"),
             Self::WorkloadSpread { name, reason } => write!(formatter, "WorkloadSpread {name}: {reason}"),
+            Self::PersistentPodState { name, reason } => {
+                write!(formatter, "PersistentPodState {name}: {reason}")
+            }
         }
     }
 }

@@ -163,7 +163,10 @@ const VALIDATING: &[Entry] = &[
     },
     protection("vservice.kb.io", "/validate-service", "", "services", V1),
     own("vsidecarset.kb.io", "/validate-apps-kruise-io-sidecarset", "sidecarsets"),
-    workload("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset", "statefulsets"),
+    Entry {
+        operations: CREATE_UPDATE_DELETE,
+        ..own("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset", "statefulsets")
+    },
     workload("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment", "uniteddeployments"),
 ];
 

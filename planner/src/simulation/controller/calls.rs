@@ -86,7 +86,12 @@ impl<W: Simulated> Cluster<'_, W> {
             }
             Call::CreateClaim(claim) => match self.server.create_claim(&claim.json) {
                 // One that exists already is as good as created.
-                Ok(_) | Err(Refusal::AlreadyExists) => Ok(()),
+                Ok(_) => Ok(()),
+                Err(Refusal::AlreadyExists) => {
+                    let known = self.server.claims.get(claim.name.as_str());
+                    let ends = known.is_some_and(|known| known.metadata.deletion_timestamp.is_some());
+                    if ends && W::HAS_ORDINALS { Err(Refusal::AlreadyExists) } else { Ok(()) }
+                }
                 Err(refusal) => Err(refusal),
             },
             Call::CreatePod { json, id, .. } => self.create(view, &json, &id),
@@ -233,7 +238,7 @@ fn accepted(write: &PodWrite) -> PodWrite {
             write.containers.clear();
             write.finalizers.clear();
             write.removed_finalizers.clear();
-            write.removed_owners.clear();
+            write.owners.clear();
         }
         Target::Resize => write = PodWrite { containers: write.containers, ..PodWrite::to(Target::Resize) },
     }

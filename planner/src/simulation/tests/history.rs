@@ -10,25 +10,25 @@ use crate::simulation::cloneset::Edit;
 
 /// A Pod template by what is changed in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Template {
-    image: u64,
+pub(super) struct Template {
+    pub(super) image: u64,
     /// The image of a second container, where there is one.
-    sidecar: Option<u64>,
+    pub(super) sidecar: Option<u64>,
     /// The image cannot be pulled.
-    is_bad: bool,
+    pub(super) is_bad: bool,
     /// That of the second container cannot.
     is_side_bad: bool,
     /// A variable, which a running Pod cannot take.
-    variable: u64,
-    label: u64,
+    pub(super) variable: u64,
+    pub(super) label: u64,
     /// The second container starts first.
     is_ordered: bool,
     /// Pods are born with the hooks of their lifecycle.
-    is_hooked: bool,
+    pub(super) is_hooked: bool,
 }
 
 impl Template {
-    fn json(self) -> Raw {
+    pub(super) fn json(self) -> Raw {
         let Self { image, sidecar, is_bad, is_side_bad, variable, label, is_ordered, is_hooked } = self;
         let bad = |is_bad: bool| if is_bad { "bad" } else { "" };
         let (bad, side_bad) = (bad(is_bad), bad(is_side_bad));
@@ -60,32 +60,37 @@ pub(super) struct History {
 }
 
 /// Chance, in the words of this module.
-struct Dice(Random);
+pub(super) struct Dice(Random);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    /// Chance from this seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Moment { now: Timestamp::UNIX_EPOCH, seed }.random())
+    }
+
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit.max(1)
     }
 
     /// True in so many of a hundred cases.
-    fn percent(&mut self, cases: u64) -> bool {
+    pub(super) fn percent(&mut self, cases: u64) -> bool {
         self.below(100) < cases
     }
 
-    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+    pub(super) fn of<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize].clone()
     }
 
-    fn number(&mut self, limit: u64) -> usize {
+    pub(super) fn number(&mut self, limit: u64) -> usize {
         self.below(limit) as usize
     }
 }
 
-fn int(number: u64) -> IntOrString {
+pub(super) fn int(number: u64) -> IntOrString {
     IntOrString::Int(number as i32)
 }
 
-fn percent(text: &str) -> IntOrString {
+pub(super) fn percent(text: &str) -> IntOrString {
     IntOrString::String(text.to_owned())
 }
 
@@ -303,7 +308,7 @@ impl Author {
     }
 }
 
-fn lifecycle(dice: &mut Dice) -> Lifecycle {
+pub(super) fn lifecycle(dice: &mut Dice) -> Lifecycle {
     let label = |key: &str| [(key.to_owned(), "yes".to_owned())].into();
     let hook = |key: &str, marks: bool| LifecycleHook {
         labels_handler: label(key),
@@ -323,7 +328,7 @@ fn lifecycle(dice: &mut Dice) -> Lifecycle {
 
 impl History {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Dice(Moment { now: Timestamp::UNIX_EPOCH, seed: seed ^ 0x5eed }.random());
+        let mut dice = Dice::new(seed ^ 0x5eed);
         let gates = [
             (Feature::CloneSetPartitionRollback, 15),
             (Feature::PreparingUpdateAsUpdate, 10),
@@ -365,21 +370,7 @@ impl History {
         let mut set = CloneSet { spec: self.spec.clone(), ..CloneSet::default() };
         set.metadata.name = "web".to_owned();
         set.metadata.namespace = "default".to_owned();
-        let settings = Settings { record, ..self.settings.clone() };
-        let mut cluster = Cluster::new(set, settings, planner);
-        let mut time = 0;
-        for (pause, step) in &self.steps {
-            time += pause;
-            cluster.add(time, step.clone());
-        }
-        cluster.run_until(time);
-        let rest = cluster.settle_down(LIMIT);
-        let verdict = match (cluster.violations().first(), rest) {
-            (Some(violation), _) => Some(violation.to_string()),
-            (None, Rest::Converged) => None,
-            (None, rest) => Some(format!("Rest: {rest:?}")),
-        };
-        (cluster, verdict)
+        played(set, Settings { record, ..self.settings.clone() }, &self.steps, planner)
     }
 
     /// The history without the steps and faults without which the same rule is broken.

@@ -109,7 +109,7 @@ fn annotations_of_other_workloads_are_read_leniently() {
         ];
         let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let PreDownloadSettings { parallelism, timeout_seconds, min_updated_ready_pods } =
-            PreDownloadSettings::of_annotations(&annotations, 10);
+            PreDownloadSettings::of_annotations(&annotations, &InPlaceUpdateStrategy::default(), 10);
         (parallelism, timeout_seconds, min_updated_ready_pods)
     };
     assert_eq!(settings("3", "60", "2"), (IntOrString::Int(3), 60, 2));

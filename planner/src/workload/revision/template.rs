@@ -49,6 +49,25 @@ impl RevisionData {
     }
 }
 
+/// The labels of a Pod template.
+///
+/// # Errors
+/// A template that can't be read.
+pub fn template_labels(template: &str) -> Result<BTreeMap<String, String>, serde_json::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Template {
+        metadata: Option<Metadata>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Metadata {
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let template: Template = serde_json::from_str(template)?;
+    Ok(template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default())
+}
+
 /// The hash of a CloneSet's `spec.volumeClaimTemplates`, a JSON list: a decimal number, or nothing where
 /// there are none (docs/behaviour/revisions.md#claim-hash).
 ///

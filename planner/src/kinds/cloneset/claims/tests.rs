@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::kinds::cloneset::fixture::Fleet;
 use crate::text::moment::Moment;
+use crate::workload::storage_class::StorageClasses;
 
 fn fleet(reuse: bool) -> Fleet {
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
@@ -45,6 +46,8 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
     let snapshot = Snapshot {
         workload: &set,
         pods: &fleet.pods,
+        orphans: &[],
+        storage_classes: &StorageClasses::default(),
         children: &[],
         claims: &fleet.claims,
         revisions: &fleet.revisions,

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+use jiff::SignedDuration;
+
 use super::super::*;
 use crate::kinds::cloneset::status::record_progress;
 use crate::workload::conditions::condition;

@@ -1,5 +1,7 @@
 //! Updates in place with hooks and grace, images pulled ahead, and taking over.
 
+use std::time::Duration;
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -3,12 +3,13 @@
 use api::kinds::cloneset::RollingUpdate;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 
-use super::{Submitted, Version, negative};
+use super::{Submitted, Version};
 use crate::kinds::cloneset::counting::is_on_delete;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch;
 use crate::text::percent::{Rounding, scaled};
 use crate::workload::update_order::validation::{validate_priority, validate_scatter};
+use crate::workload::validation::{invalid_share, negative};
 
 const STRATEGY: &str = "spec.updateStrategy";
 /// The value of `progressDeadlineSeconds` that switches the feature off.
@@ -124,23 +125,12 @@ fn validate_partition(
     let Some(partition) = &rolling.partition else { return };
     match partition {
         IntOrString::Int(number) if *number < 0 => {
-            errors.push(negative(&path.child("partition").to_string(), *number));
+            errors.push(negative(path.child("partition"), *number));
         }
         partition => {
             share(partition, replicas, "partition", path, errors);
         }
     }
-}
-
-/// A number or text as Go prints an `IntOrString`.
-fn invalid_share(path: FieldPath, value: &IntOrString, message: &str) -> FieldError {
-    let (kind, number, text) = match value {
-        IntOrString::Int(number) => (0, *number, ""),
-        IntOrString::String(text) => (1, 0, text.as_str()),
-    };
-    let text = json_patch::string(text);
-    let shown = format!("intstr.IntOrString{{Type:{kind}, IntVal:{number}, StrVal:{text}}}");
-    FieldError::invalid_value(path, shown, message)
 }
 
 fn validate_pre_download(rolling: &RollingUpdate, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -166,7 +156,7 @@ fn validate_pre_download(rolling: &RollingUpdate, path: &FieldPath, errors: &mut
         ("imagePreDownloadMinUpdatedReadyPods", strategy.image_pre_download_min_updated_ready_pods),
     ] {
         if let Some(number) = value.filter(|number| *number < 0) {
-            errors.push(negative(&path.child(name).to_string(), number));
+            errors.push(negative(path.child(name), number));
         }
     }
 }
@@ -175,7 +165,7 @@ fn validate_deadline(new: &Submitted, errors: &mut Vec<FieldError>) {
     const PATH: &str = "spec.progressDeadlineSeconds";
     let Some(deadline) = new.set.spec.progress_deadline_seconds else { return };
     if deadline < 0 {
-        errors.push(negative(PATH, deadline));
+        errors.push(negative(FieldPath::new(PATH), deadline));
     }
     if deadline != NO_DEADLINE && deadline <= new.set.spec.min_ready_seconds.unwrap_or(0) {
         let message = "must be greater than minReadySeconds";

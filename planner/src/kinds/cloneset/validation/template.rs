@@ -1,17 +1,15 @@
 //! The Pod template of a CloneSet (docs/behaviour/cloneset.md#validation), and what of it may change where
 //! Pods are only ever updated in place.
 
-use api::features::{Feature, FeatureGates};
-use serde_json::Value;
+use api::features::FeatureGates;
 
 use super::{Context, Submitted};
-use crate::pod::inplace::{Options, Reason, decide};
+use crate::pod::inplace::Reason;
 use crate::pod::template::complete::{with_claims, with_defaults};
-use crate::pod::template::{Depth, RestartPolicy, TemplateRules, default_template, validate_template};
+use crate::pod::template::{Depth, RestartPolicy, TemplateRules, validate_template};
 use crate::text::field::{FieldError, FieldPath};
-use crate::text::json_patch::{self, Pointer};
 use crate::text::selector::Selector;
-use crate::workload::compared_template;
+use crate::workload::validation::unchangeable;
 
 const PATH: &str = "spec.template";
 
@@ -39,19 +37,8 @@ pub(super) fn validate_in_place(
     old: &Submitted,
     gates: &FeatureGates,
 ) -> Option<FieldError> {
-    let template = |submitted: &Submitted| {
-        let raw = submitted.set.spec.template.as_ref()?;
-        // What was stored without defaults does not differ by them.
-        let value: Value = serde_json::from_str(raw.get()).ok()?;
-        let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
-        let patch = default_template(&value, &Pointer::root(), host_ports);
-        compared_template::of_workload(&json_patch::apply(raw.get(), &patch).ok()?).ok()
-    };
-    let options = Options {
-        vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
-        ..Options::default()
-    };
-    let reason = decide(&template(old)?, &template(new)?, &options).err()?;
+    let template = |submitted: &Submitted| submitted.set.spec.template.clone();
+    let reason = unchangeable(template(old).as_ref(), template(new).as_ref(), gates)?;
     let message = match reason {
         Reason::Unchangeable { operation, path } | Reason::GateOff { operation, path } => {
             let path = path.strip_prefix("/spec").unwrap_or(&path);

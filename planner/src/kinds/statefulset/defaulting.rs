@@ -1,0 +1,83 @@
+//! What the API server stores for a StatefulSet where its author said nothing
+//! (docs/behaviour/statefulset.md#defaulting), as a patch of the object that was sent, in its version.
+
+use api::features::{Feature, FeatureGates};
+use serde_json::Value;
+
+use super::validation::leaves_unreadable_spec;
+use crate::pod::template::defaulting::default_templates;
+use crate::pod::template::place::Place;
+use crate::text::json_patch::{Patch, Pointer};
+use crate::text::verdict::Denial;
+
+#[cfg(test)]
+mod tests;
+
+/// The operations that complete `object`, a StatefulSet in v1alpha1 or v1beta1; `version` is the version of
+/// the request. `old` is the stored object of an update: a template that does not differ from its template
+/// stays as it is, so that an upgrade of this program rolls nothing out.
+///
+/// # Errors
+/// Code 400 for an object that is not a StatefulSet of a known version.
+pub fn default(
+    object: &str,
+    old: Option<&str>,
+    version: &str,
+    gates: &FeatureGates,
+) -> Result<Patch, Denial> {
+    let refused = |message: String| Denial { code: 400, message };
+    if !matches!(version, "v1alpha1" | "v1beta1") {
+        return Err(refused(format!("unsupported version: {version}")));
+    }
+    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
+    if !value.is_object() {
+        return Err(refused("a StatefulSet must be a JSON object".to_owned()));
+    }
+    let mut patch = Patch::default();
+    if leaves_unreadable_spec(object, old) {
+        return Ok(patch);
+    }
+    let root = Place::new(&value, Pointer::root());
+    let Some(spec) = root.child("spec") else { return Ok(patch) };
+    spec.default_text("podManagementPolicy", "OrderedReady", &mut patch);
+    default_update_strategy(&spec, &mut patch);
+    if version == "v1beta1" {
+        // What v1alpha1 can't say stays unsaid.
+        default_claim_policies(&spec, gates, &mut patch);
+    }
+    spec.default_json("replicas", "1", &mut patch);
+    spec.default_json("revisionHistoryLimit", "10", &mut patch);
+    // A stored object that can't be read has no template to compare with.
+    let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
+    let old_template = old.as_ref().and_then(|old| old.pointer("/spec/template"));
+    default_templates(&spec, old_template, gates, &mut patch);
+    Ok(patch)
+}
+
+fn default_update_strategy(spec: &Place<'_>, patch: &mut Patch) {
+    let Some(strategy) = spec.child_or_new("updateStrategy", patch) else { return };
+    strategy.default_text("type", "RollingUpdate", patch);
+    if !matches!(strategy.text("type"), "" | "RollingUpdate") {
+        return;
+    }
+    if let Some(rolling) = strategy.child_or_new("rollingUpdate", patch) {
+        rolling.default_json("partition", "0", patch);
+        rolling.default_json("maxUnavailable", "1", patch);
+        rolling.default_text("podUpdatePolicy", "ReCreate", patch);
+        rolling.default_json("minReadySeconds", "0", patch);
+    }
+}
+
+fn default_claim_policies(spec: &Place<'_>, gates: &FeatureGates, patch: &mut Patch) {
+    if gates.enabled(Feature::StatefulSetAutoDeletePVC)
+        && let Some(policy) = spec.child_or_new("persistentVolumeClaimRetentionPolicy", patch)
+    {
+        policy.default_text("whenDeleted", "Retain", patch);
+        policy.default_text("whenScaled", "Retain", patch);
+    }
+    if gates.enabled(Feature::StatefulSetAutoResizePVCGate)
+        && let Some(strategy) = spec.child_or_new("volumeClaimUpdateStrategy", patch)
+    {
+        strategy.default_text("type", "OnDelete", patch);
+    }
+}

@@ -1,0 +1,126 @@
+//! What stands in the way of a StatefulSet: which Pods block, which budget is used up, what would clear it
+//! ([`crate::workload::explanation`]).
+
+use api::kinds::statefulset::{KIND, Status};
+
+use super::scale::Scale;
+use super::update::Update;
+use super::working::{Numbered, Working};
+use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
+use crate::workload::conditions::condition;
+use crate::workload::explanation::{Blocker, Explanation};
+use crate::workload::kind::WorkloadStatus;
+use crate::workload::plan::Problems;
+
+/// Explains what a plan found.
+pub(super) fn explain(
+    working: &Working<'_>,
+    scale: &Scale,
+    update: &Update,
+    problems: &Problems,
+    is_moving: bool,
+) -> Explanation {
+    let settings = &working.settings;
+    let count = |counts: &dyn Fn(&Numbered<'_>) -> bool| {
+        i64::try_from(working.placed().filter(|pod| counts(pod)).count()).unwrap_or(i64::MAX)
+    };
+    let total = count(&|_| true);
+    let updated = count(&|pod| pod.member.is_updated);
+    let available = count(&|pod| !working.is_unavailable(pod));
+    let expected = settings.replicas.saturating_sub(settings.partition).max(0);
+    let is_complete = working.missing == 0
+        && working.condemned.is_empty()
+        && available == total
+        && updated >= expected
+        && count(&|pod| pod.member.is_leaving()) == 0;
+    let conditions = working.set().status.conditions();
+    let told = [(&problems.scale, Status::FAILED_SCALE.0), (&problems.update, Status::FAILED_UPDATE.0)];
+    let told = told.into_iter().filter(|_| update.step.impossible.is_empty());
+    let mut blockers: Vec<Blocker> = told
+        .filter_map(|(problem, kind)| {
+            Some(Blocker {
+                pod: String::new(),
+                reason: "Failed",
+                message: problem.clone()?,
+                remedy: "correct what it names".to_owned(),
+                since: condition(&conditions, kind).and_then(|known| known.since()),
+            })
+        })
+        .collect();
+    blockers.extend(working.pods().filter_map(|pod| blocker(working, pod, update)));
+    Explanation {
+        summary: format!(
+            "{} Pods wanted, {expected} of them at revision {}; there are {}: {updated} updated, {available} available",
+            settings.replicas,
+            working.update.name(),
+            total + i64::try_from(working.condemned.len()).unwrap_or(i64::MAX),
+        ),
+        is_complete,
+        is_moving,
+        limits: held_back(working, scale, update, total - updated),
+        blockers,
+    }
+}
+
+/// Settings that hold the StatefulSet back now. `behind` Pods are not at the update revision.
+fn held_back(working: &Working<'_>, scale: &Scale, update: &Update, behind: i64) -> Vec<String> {
+    let settings = &working.settings;
+    let mut held = Vec::new();
+    if behind > 0 {
+        if settings.on_delete {
+            held.push(format!("type OnDelete: {behind} Pods are updated when somebody deletes them"));
+        } else if settings.paused {
+            held.push(format!("paused: {behind} Pods are not updated"));
+        } else if behind <= settings.partition {
+            held.push(format!("partition {}: {behind} Pods stay at older revisions", settings.partition));
+        }
+    }
+    if update.budget_is_used_up && update.step.actions.is_empty() {
+        held.push(format!(
+            "maxUnavailable {} of {} Pods is used up; unavailable {}",
+            settings.max_unavailable, settings.replicas, update.unavailable
+        ));
+    }
+    if let Some(name) = &scale.waits_for {
+        held.push(match (settings.monotonic, settings.scale_budget) {
+            (false, Some(budget)) => {
+                format!("scaleStrategy.maxUnavailable {budget} is used up; it waits for Pod {name}")
+            }
+            _ => format!("podManagementPolicy OrderedReady waits for Pod {name}"),
+        });
+    }
+    held
+}
+
+/// Why this Pod is not where it belongs.
+fn blocker(working: &Working<'_>, pod: &Numbered<'_>, update: &Update) -> Option<Blocker> {
+    let named = |reason, message: &str, remedy: &str, since| {
+        let (message, remedy) = (message.to_owned(), remedy.to_owned());
+        Some(Blocker { pod: pod.name().to_owned(), reason, message, remedy, since })
+    };
+    if let Some(since) = pod.pod().metadata.deletion_timestamp {
+        let remedy = "its name is free once it is gone; on a lost node delete it by force";
+        return named("Terminating", "is ending", remedy, Some(since));
+    }
+    let blocked = BlockedPods {
+        kind: KIND,
+        hooks: &working.set().spec.lifecycle,
+        step: &update.step,
+        held: working.snapshot.held,
+        target: working.update,
+    };
+    blocked.blocker(&pod.member, || {
+        let since = not_ready_since(pod.pod());
+        if pod.member.is_specified && update.budget_is_used_up {
+            let message = "is to be deleted, but maxUnavailable is used up";
+            let remedy = "it goes when the others are available, or when maxUnavailable is raised";
+            return named("MaxUnavailable", message, remedy, since);
+        }
+        let fit = working.claims.fit(pod.ordinal);
+        if working.settings.resizes_claims && fit.compatible && !fit.ready {
+            let message = "has a claim that grows";
+            return named("ClaimResizing", message, "look at the claim's Events and conditions", since);
+        }
+        None
+    })
+}

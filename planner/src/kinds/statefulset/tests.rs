@@ -1,0 +1,13 @@
+//! Acceptance scenarios and sharp edges of docs/behaviour/statefulset.md that need no API server.
+
+use serde_json::json;
+
+use super::fixture::{Fleet, claims, gates, in_place, in_place_template, merge, parallel, template};
+use super::*;
+
+mod adoption;
+mod claim_retention;
+mod claim_sizes;
+mod deletion;
+mod scaling;
+mod updates;

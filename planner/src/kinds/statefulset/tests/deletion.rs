@@ -1,0 +1,93 @@
+use super::*;
+
+const SPECIFIED: &str = "apps.kruise.io/specified-delete";
+
+#[test]
+fn scenario_21_a_labelled_pod_is_replaced_within_the_budget() {
+    let mut spec = parallel(json!({}));
+    merge(&mut spec, claims("1Gi"));
+    let mut fleet = Fleet::running(3, spec);
+    let before = fleet.uid("web-1");
+    fleet.labelled("web-1", SPECIFIED, Some("true"));
+    fleet.break_pod(0);
+    assert!(fleet.settled_plan().is_idle(), "another Pod is unavailable");
+    fleet.kubelet();
+    fleet.settle();
+    assert_eq!(fleet.ordinals(), [0, 1, 2]);
+    assert_ne!(fleet.uid("web-1"), before);
+    assert_eq!(fleet.claims.len(), 3);
+}
+
+#[test]
+fn sharp_edge_9_a_labelled_pod_that_ends_is_not_deleted_again() {
+    let mut fleet = Fleet::running(3, parallel(json!({})));
+    fleet.lingering = true;
+    fleet.labelled("web-1", SPECIFIED, Some("true"));
+    fleet.labelled("web-2", SPECIFIED, Some("true"));
+    fleet.step();
+    assert_eq!(fleet.reasons(), ["SuccessfulDelete"]);
+    assert!(fleet.settled_plan().is_idle());
+}
+
+#[test]
+fn scenario_22_and_sharp_edge_4_hook_pre_delete_holds_pods() {
+    for policy in ["OrderedReady", "Parallel"] {
+        let hook = json!({"podManagementPolicy": policy, "lifecycle": {"preDelete": {"labelsHandler": {"serving": "yes"}, "markPodNotReady": true}}});
+        let mut fleet = Fleet::running(3, hook);
+        for name in ["web-1", "web-2"] {
+            fleet.labelled(name, "serving", Some("yes"));
+        }
+        fleet.edit(json!({"spec": {"replicas": 1}}));
+        fleet.settle();
+        let preparing = |fleet: &Fleet, name: &str| {
+            fleet.pods[fleet.at(name)].label("lifecycle.apps.kruise.io/state") == Some("PreparingDelete")
+        };
+        assert!(preparing(&fleet, "web-2"));
+        assert_eq!(preparing(&fleet, "web-1"), policy == "Parallel");
+        fleet.labelled("web-2", "serving", None);
+        fleet.settle();
+        assert_eq!(fleet.ordinals(), [0, 1]);
+        fleet.labelled("web-1", "serving", None);
+        fleet.settle();
+        assert_eq!(fleet.ordinals(), [0]);
+    }
+}
+
+#[test]
+fn sharp_edge_8_a_pod_that_is_wanted_again_stays() {
+    let hook = json!({"lifecycle": {"preDelete": {"labelsHandler": {"serving": "yes"}}}});
+    let mut fleet = Fleet::running(2, parallel(hook));
+    fleet.labelled("web-1", "serving", Some("yes"));
+    fleet.edit(json!({"spec": {"replicas": 1}}));
+    fleet.settle();
+    assert_eq!(fleet.set_status().available_replicas, 1);
+    fleet.edit(json!({"spec": {"replicas": 2}}));
+    fleet.settle();
+    assert_eq!(fleet.set_status().available_replicas, 2);
+}
+
+#[test]
+fn ordered_pods_go_from_the_highest_ordinal_down() {
+    let mut fleet = Fleet::running(3, json!({"podManagementPolicy": "OrderedReady"}));
+    fleet.lingering = true;
+    fleet.edit(json!({"spec": {"replicas": 1}}));
+    fleet.step();
+    fleet.step();
+    let ending: Vec<&str> = fleet
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_some())
+        .map(|pod| &*pod.metadata.name)
+        .collect();
+    assert_eq!(ending, ["web-2"]);
+}
+
+#[test]
+fn a_set_that_is_deleted_is_left_to_the_garbage_collector() {
+    let mut fleet = Fleet::running(2, parallel(json!({})));
+    merge(&mut fleet.object, json!({"metadata": {"deletionTimestamp": "2026-05-01T08:00:00Z"}}));
+    fleet.remove("web-1");
+    let plan = fleet.settled_plan();
+    assert!(plan.is_idle());
+    assert_eq!(plan.status.unwrap().status().replicas, 1);
+}

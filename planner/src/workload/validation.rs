@@ -1,0 +1,154 @@
+//! What the validation of all workloads has in common.
+
+use api::features::{Feature, FeatureGates};
+use api::kinds::shared::IntOrString;
+use api::meta::LabelSelector;
+use serde_json::Value;
+
+use super::compared_template;
+use super::submitted::leaves_spec;
+use crate::pod::inplace::{Options, Reason, decide};
+use crate::pod::template::default_template;
+use crate::pod::template::metadata::validate_label_selector;
+use crate::pod::template::node::Node;
+use crate::text::canonical::{Kind, Unknown, canonical_json, table};
+use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::json_patch::{self, Patch, Pointer};
+use crate::text::selector::is_empty;
+use crate::text::verdict::{Denial, Verdict};
+
+/// How a kind is validated; `T` is what is read of an object.
+pub(crate) trait Rules<T> {
+    /// The kind.
+    const KIND: &'static str;
+
+    /// Reads an object.
+    fn read(&self, object: &str) -> Result<T, Denial>;
+
+    /// `metadata` and `spec` as they were sent.
+    fn sent<'t>(&self, object: &'t T) -> &'t Value;
+
+    /// What is wrong with an object that is created, or that takes the place of another one.
+    fn validate(&self, new: &T, old: Option<&T>) -> Vec<FieldError>;
+
+    /// What its author should know.
+    fn warnings(&self, new: &T, old: Option<&T>) -> Vec<String>;
+}
+
+/// Answers a CREATE or, with `old`, an UPDATE request.
+pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) -> Verdict {
+    let kind = R::KIND;
+    let new = match rules.read(new) {
+        Ok(new) => new,
+        Err(denial) if leaves_spec(new, old) => {
+            let warnings = vec![format!("the {kind} can't be read: {}", denial.message)];
+            return Verdict::Allow { edits: Patch::default(), warnings };
+        }
+        Err(denial) => return denial.into(),
+    };
+    let mut warnings = Vec::new();
+    // A stored object that can't be read must not stop the update that repairs it.
+    let old = old.and_then(|old| match rules.read(old) {
+        Ok(old) => Some(old),
+        Err(denial) => {
+            let problem = denial.message;
+            warnings.push(format!("the stored {kind} can't be read, so changes are not checked: {problem}"));
+            None
+        }
+    });
+    if let Err(denial) = read_claims(rules.sent(&new), old.as_ref().map(|old| rules.sent(old))) {
+        return denial.into();
+    }
+    warnings.extend(rules.warnings(&new, old.as_ref()));
+    let mut errors = rules.validate(&new, old.as_ref());
+    if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
+        // An object that an older release let in can still be labelled, rewritten and deleted: an update is
+        // refused for what it makes wrong.
+        let known = rules.validate(old, None);
+        errors.retain(|error| !known.contains(error));
+    }
+    match aggregate(&errors) {
+        Some(message) => Verdict::deny(422, message),
+        None => Verdict::Allow { edits: Patch::default(), warnings },
+    }
+}
+
+/// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no claim could
+/// be made from one that can't be read. Those that are stored already hinder no other change.
+fn read_claims(new: &Value, old: Option<&Value>) -> Result<(), Denial> {
+    const CLAIMS: Kind = Kind::List(&Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM));
+    let given = |sent: &Value| sent.pointer("/spec/volumeClaimTemplates").map(Value::to_string);
+    let Some(claims) = given(new).filter(|claims| old.and_then(given).as_ref() != Some(claims)) else {
+        return Ok(());
+    };
+    match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = error.within("volumeClaimTemplates").within("spec").to_string();
+            Err(Denial { code: 400, message })
+        }
+    }
+}
+
+/// `path: Invalid value: -1: must be greater than or equal to 0`.
+pub(crate) fn negative(path: FieldPath, number: i32) -> FieldError {
+    FieldError::invalid_value(path, number, "must be greater than or equal to 0")
+}
+
+/// A number or text as Go prints an `IntOrString`.
+pub(crate) fn invalid_share(path: FieldPath, value: &IntOrString, message: &str) -> FieldError {
+    let (kind, number, text) = match value {
+        IntOrString::Int(number) => (0, *number, ""),
+        IntOrString::String(text) => (1, 0, text.as_str()),
+    };
+    let text = json_patch::string(text);
+    let shown = format!("intstr.IntOrString{{Type:{kind}, IntVal:{number}, StrVal:{text}}}");
+    FieldError::invalid_value(path, shown, message)
+}
+
+/// Checks `spec.selector`. `kind` is the kind as messages spell it.
+pub(crate) fn validate_selector(
+    sent: &Value,
+    selector: &LabelSelector,
+    kind: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    let path = FieldPath::new("spec.selector");
+    let Some(value) = sent.pointer("/spec/selector").filter(|selector| !selector.is_null()) else {
+        errors.push(FieldError::required(path, ""));
+        return;
+    };
+    // Values of expressions are not looked at, as OpenKruise does not.
+    validate_label_selector(&Node::new(value, path.clone()), false, errors);
+    if is_empty(selector) {
+        let message = format!("empty selector is invalid for {kind}");
+        errors.push(FieldError::invalid_value(path, value, message));
+    }
+}
+
+/// Absent and empty are the same.
+pub(crate) fn is_same_selector(one: &LabelSelector, other: &LabelSelector) -> bool {
+    let labels = |selector: &LabelSelector| selector.match_labels.clone().unwrap_or_default();
+    let expressions = |selector: &LabelSelector| selector.match_expressions.clone().unwrap_or_default();
+    labels(one) == labels(other) && expressions(one) == expressions(other)
+}
+
+/// Why Pods of template `old` can't be updated in place to `new`; `None` where they can, or where one can't be read.
+pub(crate) fn unchangeable(
+    old: Option<&api::Raw>,
+    new: Option<&api::Raw>,
+    gates: &FeatureGates,
+) -> Option<Reason> {
+    let template = |raw: &api::Raw| {
+        // What was stored without defaults does not differ by them.
+        let value: Value = serde_json::from_str(raw.get()).ok()?;
+        let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
+        let patch = default_template(&value, &Pointer::root(), host_ports);
+        compared_template::of_workload(&json_patch::apply(raw.get(), &patch).ok()?).ok()
+    };
+    let options = Options {
+        vertical_scaling: gates.enabled(Feature::InPlaceWorkloadVerticalScaling),
+        ..Options::default()
+    };
+    decide(&template(old?)?, &template(new?)?, &options).err()
+}

@@ -1,0 +1,138 @@
+//! PersistentPodStates that workloads ask for.
+
+use super::*;
+
+const AUTO: &str = "kruise.io/auto-generate-persistent-pod-state";
+const REQUIRED: &str = "kruise.io/required-persistent-topology";
+const WISHED: &str = "kruise.io/preferred-persistent-topology";
+
+/// The workload asks for that its Pods go back to their nodes.
+fn asking(web: Object) -> Object {
+    web.annotation(AUTO, "true").annotation(WISHED, "kubernetes.io/hostname")
+}
+
+async fn annotate(set: &Stored, annotations: Value) {
+    set.patch(&json!({"metadata": {"annotations": annotations}})).await;
+}
+
+/// The spec of the generated object, once `holds` accepts it.
+async fn spec(field: &Field, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    wait_for(what, async || match field.stored_state("web").get().await {
+        (200, state) if holds(&state["spec"]) => Ok(state["spec"].clone()),
+        (_, answer) => Err(answer),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn scenarios_9_and_10_the_object_follows_the_annotations() {
+    for (prefix, target) in [("pps-auto", NATIVE), ("pps-auto-asts", ADVANCED)] {
+        let field = Field::open(prefix).await;
+        let set = field.create(asking(field.web(target).replicas(0))).await;
+        let generated = spec(&field, "the object", |_| true).await;
+        let expected = json!({
+            "targetRef": {"apiVersion": target.0, "kind": target.1, "name": "web"},
+            "preferredPersistentTopology": [{"weight": 100, "preference": {"keys": ["kubernetes.io/hostname"]}}],
+        });
+        assert_eq!(generated, expected);
+        let state = field.stored_state("web").get().await.1;
+        let owner = json!({"apiVersion": target.0, "kind": target.1, "name": "web",
+            "uid": set.object["metadata"]["uid"], "controller": true});
+        assert_eq!(state["metadata"]["ownerReferences"], json!([owner]));
+
+        annotate(&set, json!({REQUIRED: "zone, region"})).await;
+        let keys = json!(["zone", "region"]);
+        spec(&field, "the required keys", |spec| spec["requiredPersistentTopology"]["keys"] == keys).await;
+        annotate(&set, json!({AUTO: "false"})).await;
+        field.stored_state("web").gone().await;
+        annotate(&set, json!({AUTO: "true"})).await;
+        spec(&field, "the object again", |_| true).await;
+        annotate(&set, json!({AUTO: null})).await;
+        field.stored_state("web").gone().await;
+    }
+}
+
+#[tokio::test]
+async fn scenario_11_without_labels_nothing_is_generated() {
+    let field = Field::open("pps-bare").await;
+    let set = field.create(field.web(NATIVE).replicas(0).annotation(AUTO, "true")).await;
+    let said = field.event("PersistentPodStateNotGenerated").await;
+    assert!(said.contains(REQUIRED) && said.contains(WISHED), "{said}");
+    assert_eq!(field.stored_state("web").get().await.0, 404);
+    // Nor is what is there taken away.
+    annotate(&set, json!({WISHED: "zone"})).await;
+    let generated = spec(&field, "the object", |_| true).await;
+    annotate(&set, json!({WISHED: null, "kruise.io/persistent-pod-annotations": "a"})).await;
+    annotate(&set, json!({REQUIRED: ""})).await;
+    assert_eq!(spec(&field, "the object still", |_| true).await, generated);
+}
+
+#[tokio::test]
+async fn scenario_21_what_a_user_adds_stays_and_is_obeyed() {
+    let field = Field::open("pps-user").await;
+    let set = field.create(asking(field.web(NATIVE).replicas(2))).await;
+    spec(&field, "the object", |_| true).await;
+    let state = field.stored_state("web");
+    field.remembered(&state, &["web-0", "web-1"]).await;
+    state.patch(&json!({"spec": {"persistentPodStateRetentionPolicy": "WhenDeleted"}})).await;
+    field.remembered(&state, &["web-0", "web-1"]).await;
+    let template = json!({"metadata": {"labels": {"version": "2"}}});
+    set.patch(&json!({"spec": {"replicas": 1, "template": template}})).await;
+    field.pod("web-1").gone().await;
+    field.remembered(&state, &["web-0", "web-1"]).await;
+    // Another annotation keeps it as well.
+    annotate(&set, json!({REQUIRED: "zone"})).await;
+    let after = spec(&field, "the new key", |spec| !spec["requiredPersistentTopology"].is_null()).await;
+    assert_eq!(after["persistentPodStateRetentionPolicy"], "WhenDeleted");
+}
+
+#[tokio::test]
+async fn scenarios_22_and_23_records_follow_and_are_found_again() {
+    let field = Field::open("pps-keys-auto").await;
+    let web = asking(field.web(NATIVE).replicas(2)).annotation(REQUIRED, "zone");
+    let set = field.create(web).await;
+    spec(&field, "the object", |_| true).await;
+    let state = field.stored_state("web");
+    let pods = ["web-0", "web-1"];
+    field.remembered(&state, &pods).await;
+    annotate(&set, json!({REQUIRED: null})).await;
+    spec(&field, "the key to go", |spec| spec["requiredPersistentTopology"].is_null()).await;
+    let status = field.remembered(&state, &pods).await;
+    for name in pods {
+        let node = field.ready(name).await["spec"]["nodeName"].clone();
+        let record = json!({"nodeName": node, "nodeTopologyLabels": {"kubernetes.io/hostname": node}});
+        assert_eq!(status["podStates"][name], record, "{name}");
+    }
+
+    annotate(&set, json!({AUTO: "false"})).await;
+    state.gone().await;
+    annotate(&set, json!({AUTO: "true"})).await;
+    spec(&field, "the object again", |_| true).await;
+    let again = field.remembered(&state, &pods).await;
+    assert_eq!(again["podStates"], status["podStates"]);
+}
+
+#[tokio::test]
+async fn scenario_8_a_generated_object_goes_with_its_workload() {
+    let field = Field::open("pps-auto-gone").await;
+    let set = field.create(asking(field.web(ADVANCED).replicas(0))).await;
+    spec(&field, "the object", |_| true).await;
+    set.deleted().await;
+    field.stored_state("web").gone().await;
+}
+
+/// docs/behaviour/persistentpodstate.md#generated-objects: what a user has made is neither changed nor deleted.
+#[tokio::test]
+async fn objects_that_the_workload_does_not_control_are_left_alone() {
+    let field = Field::open("pps-by-hand").await;
+    let by_hand = field.create(field.state(NATIVE).with("/metadata/name", "web")).await;
+    let set = field.create(asking(field.web(NATIVE).replicas(0))).await;
+    let said = field.event("PersistentPodStateNotGenerated").await;
+    assert!(said.contains("is not controlled by this workload"), "{said}");
+    annotate(&set, json!({AUTO: null})).await;
+    assert_eq!(by_hand.get().await.1["spec"], by_hand.object["spec"]);
+    // It comes once nothing is in its way.
+    annotate(&set, json!({AUTO: "true"})).await;
+    by_hand.deleted().await;
+    spec(&field, "the object", |spec| spec["requiredPersistentTopology"].is_null()).await;
+}

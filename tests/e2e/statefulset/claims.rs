@@ -1,0 +1,284 @@
+//! What becomes of claims (docs/behaviour/statefulset.md#volume-claims). Volumes are played: nobody provisions any.
+
+use kit::builders::{Object, object};
+use kit::wait_for;
+use serde_json::{Value, json};
+
+use super::{
+    asked, claim_templates, gated, in_place, launch, named, never_ready, open, parallel, with_claim,
+};
+use crate::support::Stored;
+use crate::support::fleet::{Fleet, NEW, condition, image, name, uid, uids, with_image};
+
+fn retaining(set: Object, when_deleted: &str, when_scaled: &str) -> Object {
+    let policy = json!({"whenDeleted": when_deleted, "whenScaled": when_scaled});
+    with_claim(parallel(set), "1Gi", "fast").with("/spec/persistentVolumeClaimRetentionPolicy", policy)
+}
+
+fn claim(fleet: &Fleet, name: &str) -> Stored {
+    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", fleet.shop.namespace);
+    Stored::existing(&fleet.shop.client, path, Value::Null)
+}
+
+/// A claim, once it is as wanted.
+async fn wait_claim(fleet: &Fleet, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let stored = claim(fleet, name);
+    wait_for(&format!("{name} {what}"), async || {
+        let now = stored.get().await.1;
+        if holds(&now) { Ok(now) } else { Err(now["metadata"].clone()) }
+    })
+    .await
+}
+
+fn owners(claim: &Value) -> Vec<&str> {
+    let owners = claim["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().filter_map(|owner| owner["kind"].as_str()).collect()
+}
+
+/// Scenario 25.
+#[tokio::test]
+async fn claims_go_with_their_set_where_that_is_wanted() {
+    for (when_deleted, stays) in [("Delete", false), ("Retain", true)] {
+        let fleet = launch(gated().await, "statefulset-retain", |set| {
+            retaining(set.replicas(1), when_deleted, "Retain")
+        })
+        .await;
+        let owned =
+            wait_claim(&fleet, "www-web-0", "to have its owner", |claim| owners(claim).is_empty() == stays);
+        owned.await;
+        fleet.set.deleted().await;
+        fleet.pod("web-0").gone().await;
+        if stays {
+            assert_eq!(fleet.claims().await.len(), 1);
+        } else {
+            // The finalizer that protects claims in use is lifted by the controller manager.
+            claim(&fleet, "www-web-0").gone().await;
+        }
+    }
+}
+
+/// Scenario 26.
+#[tokio::test]
+async fn claims_go_with_pods_that_are_scaled_in() {
+    let fleet = launch(gated().await, "statefulset-when-scaled", |set| {
+        retaining(set.replicas(3), "Retain", "Delete")
+    })
+    .await;
+    let before = claim(&fleet, "www-web-2").get().await.1;
+    fleet.scale(2).await;
+    fleet.pod("web-2").gone().await;
+    fleet.scale(3).await;
+    named(&fleet, &["web-0", "web-1", "web-2"]).await;
+    let after = wait_claim(&fleet, "www-web-2", "to be another one", |claim| {
+        claim["metadata"]["uid"].is_string() && uid(claim) != uid(&before)
+    })
+    .await;
+    assert!(owners(&after).is_empty());
+    fleet.change(json!({"reserveOrdinals": [1], "replicas": 2})).await;
+    named(&fleet, &["web-0", "web-2"]).await;
+    claim(&fleet, "www-web-1").gone().await;
+    assert_eq!(fleet.claims().await.iter().map(name).collect::<Vec<_>>(), ["www-web-0", "www-web-2"]);
+}
+
+/// Scenario 42, sharp edge 29.
+#[tokio::test]
+async fn a_claim_that_a_pod_waits_for_is_made_again() {
+    // Without nodes the Pod stays as it was created.
+    let shop = crate::support::Shop::open_on(asked().await, "statefulset-pending").await;
+    let set = with_claim(super::stateful_set(&shop, "v1beta1"), "1Gi", "fast").replicas(1);
+    let set = Stored::create(&shop.client, set).await;
+    let claim = |name: &str| {
+        let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", shop.namespace);
+        Stored::existing(&shop.client, path, Value::Null)
+    };
+    let stored = claim("www-web-0");
+    let first = wait_for("the claim", async || match stored.get().await {
+        (200, claim) => Ok(claim),
+        (_, answer) => Err(answer),
+    })
+    .await;
+    wait_for("the Pod to be counted", async || match set.get().await.1 {
+        set if set["status"]["replicas"] == 1 => Ok(()),
+        set => Err(set["status"].clone()),
+    })
+    .await;
+    stored.delete().await;
+    stored.patch(&json!({"metadata": {"finalizers": null}})).await;
+    wait_for("another claim", async || match stored.get().await {
+        (200, claim) if uid(&claim) != uid(&first) => Ok(()),
+        (_, answer) => Err(answer),
+    })
+    .await;
+}
+
+/// Sharp edge 7.
+#[tokio::test]
+async fn a_new_claim_template_waits_for_new_pods() {
+    let fleet = launch(asked().await, "statefulset-new-template", |set| {
+        with_claim(parallel(set.replicas(2)), "1Gi", "fast")
+    })
+    .await;
+    let before = fleet.pods().await;
+    let mut templates = claim_templates("1Gi", "fast");
+    let mut log = templates[0].clone();
+    log["metadata"]["name"] = "log".into();
+    templates.as_array_mut().unwrap().push(log);
+    fleet.change(json!({"volumeClaimTemplates": templates, "replicas": 3})).await;
+    let set =
+        fleet.observed("the trouble to be told", |set| condition(set, "FailedUpdatePod")["status"] == "True");
+    let message = condition(&set.await, "FailedUpdatePod")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(r#"pod web-0 has no volume of claim template "log""#), "{message}");
+    let after = named(&fleet, &["web-0", "web-1", "web-2"]).await;
+    assert_eq!(uids(&after)[..2], uids(&before));
+    for pod in ["web-0", "web-1"] {
+        fleet.pod(pod).deleted().await;
+    }
+    fleet.observed("the trouble to be over", |set| condition(set, "FailedUpdatePod").is_null()).await;
+    fleet.complete().await;
+    assert_eq!(fleet.claims().await.len(), 6);
+}
+
+/// Plays the storage system: gives the claim what it asks for.
+async fn expand(fleet: &Fleet, name: &str) {
+    let stored = claim(fleet, name);
+    let wanted = stored.get().await.1["spec"]["resources"]["requests"]["storage"].clone();
+    stored.patch_status(&json!({"capacity": {"storage": wanted}, "conditions": null})).await;
+}
+
+/// Gives the claim a volume.
+async fn provision(fleet: &Fleet, name: &str, class: &str) {
+    let claim = claim(fleet, name);
+    let now = claim.get().await.1;
+    let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name,
+        "namespace": fleet.shop.namespace, "uid": now["metadata"]["uid"]});
+    let volume = object("v1", "PersistentVolume", &format!("{}-{name}", fleet.shop.namespace)).with(
+        "/spec",
+        json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "claimRef": owner, "hostPath": {"path": "/nowhere"}}),
+    );
+    Stored::create(&fleet.shop.client, volume).await;
+    wait_claim(fleet, name, "to be bound", |claim| claim["status"]["phase"] == "Bound").await;
+}
+
+/// A StatefulSet of two whose claims grow, and the StorageClass.
+async fn growing(prefix: &str, expansion: bool) -> (Fleet, String) {
+    let fleet = open(gated().await, prefix, |set| set.replicas(0)).await;
+    let class = fleet.shop.name("class");
+    let storage = object("storage.k8s.io/v1", "StorageClass", &class)
+        .with("/provisioner", "example.com/none")
+        .with("/volumeBindingMode", "WaitForFirstConsumer")
+        .with("/allowVolumeExpansion", expansion);
+    Stored::create(&fleet.shop.client, storage).await;
+    let strategy =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
+    let template = json!({"spec": {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}});
+    fleet
+        .change(json!({"replicas": 2, "volumeClaimTemplates": claim_templates("1Gi", &class), "template": template,
+            "updateStrategy": strategy}))
+        .await;
+    fleet.complete().await;
+    fleet.change(json!({"volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}})).await;
+    for ordinal in 0..2 {
+        // Claims grow only once they have a volume.
+        provision(&fleet, &format!("www-web-{ordinal}"), &class).await;
+    }
+    (fleet, class)
+}
+
+/// Scenarios 27 and 43.
+#[tokio::test]
+async fn claims_grow_before_their_pods_change() {
+    let (fleet, class) = growing("statefulset-grow", true).await;
+    let before = fleet.pods().await;
+    fleet.change_rolling(json!({"partition": 1})).await;
+    fleet.roll_and(NEW, json!({"volumeClaimTemplates": claim_templates("2Gi", &class)})).await;
+    let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
+    let grown = wait_claim(&fleet, "www-web-1", "to grow", |claim| size(claim) == "2Gi").await;
+    assert_eq!(grown["metadata"]["annotations"]["apps.kruise.io/owned-by-asts"], "web");
+    fleet.settled().await;
+    assert_eq!(with_image(&fleet.pods().await, NEW), 0, "its claim is not ready");
+    expand(&fleet, "www-web-1").await;
+    fleet.wait_pod("web-1", "to be updated", |pod| image(pod) == NEW).await;
+    let counted = |compatible: i64| json!([{"volumeClaimName": "www", "compatibleReplicas": compatible, "compatibleReadyReplicas": compatible}]);
+    fleet.status("one claim to be counted", json!({"volumeClaims": counted(1)})).await;
+    assert_eq!(size(&claim(&fleet, "www-web-0").get().await.1), "1Gi");
+    fleet.change_rolling(json!({"partition": 0})).await;
+    wait_claim(&fleet, "www-web-0", "to grow", |claim| size(claim) == "2Gi").await;
+    expand(&fleet, "www-web-0").await;
+    fleet.status("both claims to be counted", json!({"volumeClaims": counted(2)})).await;
+    fleet.complete().await;
+    assert_eq!(uids(&fleet.pods().await), uids(&before));
+    fleet.event("SuccessfulResize").await;
+}
+
+/// Scenario 28, sharp edge 5: as the webhooks decide.
+#[tokio::test]
+async fn claim_templates_change_only_as_their_claims_can() {
+    let (fleet, class) = growing("statefulset-fixed", false).await;
+    let refused = async |templates: Value, text: &str| {
+        let (code, answer) = fleet.set.try_patch(&json!({"spec": {"volumeClaimTemplates": templates}})).await;
+        assert_eq!(code, 422, "{answer:#}");
+        assert!(answer["message"].as_str().unwrap().contains(text), "{answer:#}");
+    };
+    refused(claim_templates("2Gi", &class), "does not support volume expansion").await;
+    refused(claim_templates("1Gi", "other"), "volumeClaimTemplate can not be modified when OnRollingUpdate")
+        .await;
+    let mut two = claim_templates("1Gi", &class);
+    let mut log = two[0].clone();
+    log["metadata"]["name"] = "log".into();
+    two.as_array_mut().unwrap().push(log);
+    refused(two, "volumeClaimTemplate can not be added or deleted when OnRollingUpdate").await;
+    let on_delete = json!({"volumeClaimTemplates": claim_templates("2Gi", &class),
+        "volumeClaimUpdateStrategy": {"type": "OnDelete"}});
+    fleet.change(on_delete).await;
+    fleet.settled().await;
+    let back = json!({"volumeClaimTemplates": claim_templates("3Gi", &class),
+        "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}});
+    let (code, answer) = fleet.set.try_patch(&json!({"spec": back})).await;
+    assert_eq!(code, 422, "the new strategy counts: {answer:#}");
+}
+
+/// Sharp edge 17: a file system that grows with a new Pod gets one.
+#[tokio::test]
+async fn a_claim_that_waits_for_a_new_pod_gets_one() {
+    let (fleet, class) = growing("statefulset-pending-resize", true).await;
+    let before = fleet.pods().await;
+    fleet.change(json!({"volumeClaimTemplates": claim_templates("2Gi", &class)})).await;
+    let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
+    wait_claim(&fleet, "www-web-1", "to grow", |claim| size(claim) == "2Gi").await;
+    // The Pod has run for a while by then.
+    let created: jiff::Timestamp =
+        before[1]["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
+    let since = created + jiff::SignedDuration::from_secs(1);
+    wait_for("that time to pass", async || {
+        if jiff::Timestamp::now() > since + jiff::SignedDuration::from_secs(1) {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+    let pending = json!([{"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since.to_string()}]);
+    claim(&fleet, "www-web-1").patch_status(&json!({"conditions": pending})).await;
+    let replaced = fleet
+        .wait_pods("web-1 to be replaced", |pods| pods.len() == 2 && uid(&pods[1]) != uid(&before[1]))
+        .await;
+    expand(&fleet, "www-web-1").await;
+    wait_claim(&fleet, "www-web-0", "to grow", |claim| size(claim) == "2Gi").await;
+    expand(&fleet, "www-web-0").await;
+    fleet.complete().await;
+    let after = fleet.pods().await;
+    assert_eq!(uids(&after), [uid(&before[0]), uid(&replaced[1])]);
+}
+
+/// A Pod that never becomes ready keeps the claims of others as they are.
+#[tokio::test]
+async fn claims_of_pods_that_are_not_ready_have_owners_too() {
+    let fleet = open(asked().await, "statefulset-owners", |set| {
+        never_ready(in_place(retaining(set.replicas(2), "Delete", "Retain")))
+    })
+    .await;
+    for claim in ["www-web-0", "www-web-1"] {
+        wait_claim(&fleet, claim, "to have its owner", |claim| owners(claim) == ["StatefulSet"]).await;
+    }
+}

@@ -1,0 +1,182 @@
+//! How Pods come and go (docs/behaviour/statefulset.md#scale-step).
+
+use kit::fake_nodes;
+use serde_json::{Value, json};
+
+use super::{asked, gated, launch, make_ready, named, never_ready, open, parallel, with_claim};
+use crate::support::Stored;
+use crate::support::fleet::{LIFECYCLE_STATE, REVISION, condition, is_ready, label, name, uid, uids};
+
+/// Scenarios 1 and 7.
+#[tokio::test]
+async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
+    let fleet = open(asked().await, "statefulset-ordered", |set| {
+        never_ready(with_claim(set.replicas(3), "1Gi", "fast"))
+    })
+    .await;
+    for ordinal in 0..3 {
+        let names: Vec<String> = (0..=ordinal).map(|ordinal| format!("web-{ordinal}")).collect();
+        named(&fleet, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        // The next look comes with this change at the latest.
+        let wanted = json!({"revisionHistoryLimit": 5 + ordinal});
+        fleet.change(wanted).await;
+        fleet.settled().await;
+        assert_eq!(fleet.names().await, names, "the last one is not ready");
+        make_ready(&fleet, &format!("web-{ordinal}")).await;
+    }
+    let status = fleet.complete().await;
+    let pod = fleet.pods().await.remove(2);
+    assert_eq!(label(&pod, REVISION), status["updateRevision"]);
+    assert_eq!(label(&pod, "statefulset.kubernetes.io/pod-name"), "web-2");
+    assert_eq!(label(&pod, "apps.kubernetes.io/pod-index"), "2");
+    assert_eq!(label(&pod, LIFECYCLE_STATE), "Normal");
+    assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("web-2"), &json!("db")));
+    assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "www-web-2");
+    let claims = fleet.claims().await;
+    assert_eq!(claims.iter().map(name).collect::<Vec<_>>(), ["www-web-0", "www-web-1", "www-web-2"]);
+    assert!(claims.iter().all(|claim| claim["metadata"]["ownerReferences"].is_null()));
+    assert_eq!(
+        fleet.event("SuccessfulCreate").await,
+        "create Claim www-web-0 Pod web-0 in StatefulSet web success"
+    );
+}
+
+/// Scenarios 2 and 30.
+#[tokio::test]
+async fn parallel_pods_wait_for_no_other() {
+    let fleet =
+        open(asked().await, "statefulset-parallel", |set| never_ready(parallel(set.replicas(3)))).await;
+    named(&fleet, &["web-0", "web-1", "web-2"]).await;
+    fleet.annotate("web-1", fake_nodes::TERMINATE_AFTER, "never").await;
+    fleet.pod("web-1").delete().await;
+    fleet.scale(4).await;
+    named(&fleet, &["web-0", "web-2", "web-3"]).await;
+    fleet.pod("web-1").delete_with(&json!({"gracePeriodSeconds": 0})).await;
+    named(&fleet, &["web-0", "web-1", "web-2", "web-3"]).await;
+}
+
+/// Scenarios 3 and 4.
+#[tokio::test]
+async fn reserved_ordinals_are_replaced_before_they_go() {
+    let fleet = launch(asked().await, "statefulset-reserved", |set| {
+        set.replicas(4).with("/spec/reserveOrdinals", json!([1]))
+    })
+    .await;
+    assert_eq!(fleet.names().await, ["web-0", "web-2", "web-3", "web-4"]);
+    let chronicle = fleet.chronicle().await;
+    fleet.change(json!({"reserveOrdinals": [1, 3]})).await;
+    named(&fleet, &["web-0", "web-2", "web-4", "web-5"]).await;
+    fleet.complete().await;
+    for moment in chronicle.moments().await {
+        let is_up = |name: &str| {
+            moment
+                .get(name)
+                .is_some_and(|pod| is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null())
+        };
+        assert!(is_up("web-3") || is_up("web-5"), "one of them serves: {:?}", moment.keys());
+    }
+    fleet.change(json!({"reserveOrdinals": ["2-5", 7], "replicas": 4})).await;
+    named(&fleet, &["web-0", "web-1", "web-6", "web-8"]).await;
+}
+
+/// Scenario 6: with its gate the first ordinal counts.
+#[tokio::test]
+async fn pods_are_numbered_from_the_first_ordinal() {
+    let start =
+        |set: kit::builders::Object| parallel(set.replicas(3)).with("/spec/ordinals", json!({"start": 3}));
+    let fleet = launch(gated().await, "statefulset-start", start).await;
+    assert_eq!(fleet.names().await, ["web-3", "web-4", "web-5"]);
+    let fleet = launch(asked().await, "statefulset-start", start).await;
+    assert_eq!(fleet.names().await, ["web-0", "web-1", "web-2"]);
+}
+
+/// Scenario 8.
+#[tokio::test]
+async fn a_scale_budget_limits_pods_that_are_not_available() {
+    let fleet = open(asked().await, "statefulset-budget", |set| {
+        never_ready(parallel(set.replicas(4)).with("/spec/scaleStrategy", json!({"maxUnavailable": 2})))
+    })
+    .await;
+    named(&fleet, &["web-0", "web-1"]).await;
+    make_ready(&fleet, "web-1").await;
+    named(&fleet, &["web-0", "web-1", "web-2"]).await;
+    fleet.change(json!({"scaleStrategy": null})).await;
+    named(&fleet, &["web-0", "web-1", "web-2", "web-3"]).await;
+}
+
+/// Scenario 44.
+#[tokio::test]
+async fn pods_that_are_not_ready_hold_up_ordered_ones() {
+    let fleet = launch(asked().await, "statefulset-unready", |set| set.replicas(2)).await;
+    let before = fleet.pods().await;
+    fleet.annotate("web-0", fake_nodes::READY_AFTER, "never").await;
+    fleet.annotate("web-1", fake_nodes::READY_AFTER, "never").await;
+    fleet.status("both to be not ready", json!({"readyReplicas": 0})).await;
+    for replicas in [1, 3] {
+        fleet.scale(replicas).await;
+        fleet.settled().await;
+        assert_eq!(fleet.names().await, ["web-0", "web-1"]);
+    }
+    make_ready(&fleet, "web-0").await;
+    make_ready(&fleet, "web-1").await;
+    fleet.complete().await;
+    named(&fleet, &["web-0", "web-1", "web-2"]).await;
+    assert_eq!(uids(&fleet.pods().await)[..2], uids(&before));
+}
+
+/// Scenario 29, sharp edge 2.
+#[tokio::test]
+async fn pods_that_have_ended_are_replaced() {
+    // Without nodes a Pod is what its status says.
+    let shop = crate::support::Shop::open_on(asked().await, "statefulset-ended").await;
+    let set = super::stateful_set(&shop, "v1beta1").with("/spec/scaleStrategy", json!({"maxUnavailable": 1}));
+    Stored::create(&shop.client, set).await;
+    let path = format!("/api/v1/namespaces/{}/pods/web-0", shop.namespace);
+    let pod = Stored::existing(&shop.client, path, serde_json::Value::Null);
+    let other = async |than: &str| {
+        kit::wait_for("another Pod", async || match pod.get().await {
+            (200, pod) if uid(&pod) != than => Ok(uid(&pod)),
+            (_, answer) => Err(answer),
+        })
+        .await
+    };
+    let first = other("").await;
+    pod.patch_status(&json!({"phase": "Failed"})).await;
+    let second = other(&first).await;
+    pod.patch_status(&json!({"phase": "Succeeded"})).await;
+    other(&second).await;
+}
+
+/// Scenario 40.
+#[tokio::test]
+async fn a_quota_that_forbids_pods_is_told() {
+    let fleet = open(asked().await, "statefulset-quota", |set| set.replicas(0)).await;
+    let quota = kit::builders::object("v1", "ResourceQuota", "pods")
+        .in_namespace(&fleet.shop.namespace)
+        .with("/spec", json!({"hard": {"pods": "0"}}));
+    let quota = Stored::create(&fleet.shop.client, quota).await;
+    let allow = async |pods: &str| {
+        quota.patch_status(&json!({"hard": {"pods": pods}, "used": {"pods": "0"}})).await;
+    };
+    allow("0").await;
+    let probe = fleet.shop.pod("probe").build();
+    kit::wait_for("the quota to hold", async || {
+        match crate::support::create(&fleet.shop.client, probe.clone(), "?dryRun=All").await {
+            (403, _) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    fleet.scale(1).await;
+    let told = |set: &Value| condition(set, "FailedCreatePod").clone();
+    let set = fleet.observed("the trouble to be told", |set| told(set)["status"] == "True").await;
+    let message = told(&set)["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("StatefulPodControl failed to create Pod error: "), "{message}");
+    assert!(message.contains("exceeded quota"), "{message}");
+    let event = fleet.event("FailedCreate").await;
+    assert!(event.starts_with("create Pod web-0 in StatefulSet web failed error: "), "{event}");
+    quota.patch(&json!({"spec": {"hard": {"pods": "9"}}})).await;
+    allow("9").await;
+    fleet.complete().await;
+    fleet.observed("the trouble to be over", |set| told(set).is_null()).await;
+}
