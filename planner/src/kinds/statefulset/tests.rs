@@ -10,4 +10,5 @@ mod claim_retention;
 mod claim_sizes;
 mod deletion;
 mod scaling;
+mod standstill;
 mod updates;
