@@ -14,9 +14,11 @@ mod budget;
 mod cloneset;
 mod node;
 mod program;
+mod rollout;
 mod sidecarset;
 mod spread;
 mod stand;
+mod statefulset;
 
 use std::path::PathBuf;
 
@@ -43,6 +45,8 @@ enum Controller {
     Sidecarset,
     /// Pods are created, updated in place and recreated
     Cloneset,
+    /// Pods with names of their own are created, one after another and at once, and updated in place
+    Statefulset,
     /// Pods of budgets are deleted and evicted; many budgets are counted
     Budget,
     /// Pods are placed by a WorkloadSpread
@@ -61,6 +65,7 @@ fn main() {
         match controller {
             Controller::Sidecarset => sidecarset::measure(&stand, &sizes(&[100, 1_000, 5_000])).await,
             Controller::Cloneset => cloneset::measure(&stand, &sizes(&[500, 1_000, 5_000])).await,
+            Controller::Statefulset => statefulset::measure(&stand, &sizes(&[1_000, 5_000])).await,
             Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
             Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
             Controller::Node => node::measure(&stand, &sizes(&[100, 250])).await,
