@@ -248,7 +248,7 @@ impl Controller {
         };
         let owned = workload.as_ref().map(|workload| pods.owned_by(&workload.metadata.uid));
         let owned = owned.unwrap_or_default();
-        let nodes = if owned.is_empty() { Arc::default() } else { self.stores.nodes.labels().await? };
+        let nodes = if owned.is_empty() { Arc::default() } else { self.stores.nodes.facts().await? };
         let plan = plan(&Snapshot {
             state: &state,
             workload: workload.as_deref(),

@@ -24,14 +24,13 @@ use planner::kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan
 use planner::kinds::workloadspread::spread::Spread;
 use planner::kinds::workloadspread::version::VersionedKinds;
 use planner::kinds::workloadspread::{Candidate, trigger, version};
-use planner::pod::node_fit::Node;
+use planner::pod::node_fit::Nodes;
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::Event;
 use planner::workload::found::{FoundWorkload, Reference};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::workload::nodes::Facts;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow};
 use crate::workload::store::{Change, Identity, Kept, Store};
@@ -95,7 +94,7 @@ type Whole = (Arc<ObservedPod>, String);
 struct Candidates {
     /// The Pods as a whole.
     texts: Vec<Whole>,
-    nodes: Facts,
+    nodes: Arc<Nodes>,
     /// Those that the next look reads, by UID.
     later: HashSet<Box<str>>,
 }
@@ -184,8 +183,7 @@ impl Controller {
         // Nobody knows yet whether a subset takes them: they are left alone until then.
         target.pods.retain(|pod| !later.contains(&pod.metadata.uid));
         let candidates = texts.iter().filter_map(|(pod, text)| {
-            let (labels, taints) = nodes.get(&pod.spec.node_name)?;
-            let node = Node { name: &pod.spec.node_name, labels: labels.clone(), taints };
+            let node = nodes.get(&*pod.spec.node_name)?.named(&pod.spec.node_name);
             Some((pod.metadata.name.clone(), Candidate { pod: text, node }))
         });
         let candidates: BTreeMap<_, _> = candidates.collect();

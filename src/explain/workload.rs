@@ -10,7 +10,8 @@ use api::features::{Feature, FeatureGates};
 use api::meta::LabelSelector;
 use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
 use kube::Client;
-use planner::pod::observed::{ObservedPod, Pairs, PodMetadata};
+use planner::pod::node_fit::{Nodes, ObservedNode};
+use planner::pod::observed::{ObservedPod, PodMetadata};
 use planner::text::moment::{Moment, rfc3339};
 use planner::text::selector::Selector;
 use planner::text::server_version::ServerVersion;
@@ -24,7 +25,6 @@ use planner::workload::snapshot::{Environment, Snapshot};
 use planner::workload::status::selector_text;
 use planner::workload::storage_class::{StorageClass, StorageClasses};
 use planner::workload::told::{plan_as_told, trouble};
-use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -55,7 +55,7 @@ struct Found<W> {
     claims: Vec<Arc<Claim>>,
     storage_classes: StorageClasses,
     revisions: Vec<Arc<StoredRevision>>,
-    nodes: BTreeMap<Box<str>, Pairs>,
+    nodes: Nodes,
     server: ServerVersion,
 }
 
@@ -81,7 +81,7 @@ impl<W: Workload> Found<W> {
             claims: Vec::new(),
             storage_classes: StorageClasses::default(),
             revisions: Vec::new(),
-            nodes: BTreeMap::new(),
+            nodes: Nodes::new(),
             server: ServerVersion::parse(&version.git_version),
             workload,
         };
@@ -126,8 +126,9 @@ impl<W: Workload> Found<W> {
         })
         .await?;
         if self.workload.reads_nodes(self.pods.len()) {
-            list_all(client, &NODES.all(), |node: Node| {
-                self.nodes.insert(node.metadata.name, node.metadata.labels);
+            list_all(client, &NODES.all(), |node: ObservedNode| {
+                let (name, facts) = node.into_facts();
+                self.nodes.insert(name, Arc::new(facts));
             })
             .await?;
         }
@@ -163,11 +164,6 @@ impl<W: Workload> Found<W> {
         };
         plan_as_told(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
     }
-}
-
-#[derive(Deserialize)]
-struct Node {
-    metadata: PodMetadata,
 }
 
 /// How a workload stands, in one word.

@@ -14,7 +14,7 @@
 //! where no plan can be made at all the workload as a whole rests longer and longer. A workload whose namespace
 //! is being deleted is left alone.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use cluster::{ApiError, Retry};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
+use planner::pod::node_fit::Nodes;
 use planner::pod::observed::ObservedPod;
 use planner::text::server_version::ServerVersion;
 use planner::workload::action::Action;
@@ -45,7 +46,7 @@ use super::budgets::{Budgets, Spent};
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::memory::{Memory, STATUS};
-use super::nodes::Labels;
+use super::nodes::NodeChange;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
 use super::store::follow::{Readable, follow};
@@ -166,9 +167,15 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
         triggers::forward(stores.claims.stored.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
-        triggers::forward(stores.revisions.stored.subscribe(), sender, |Change { old, new }| {
+        triggers::forward(stores.revisions.stored.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
+        async {
+            if W::HAS_POD_PER_NODE {
+                let of_node = |change: &NodeChange| controller.of_node(change);
+                triggers::forward(stores.nodes.subscribe(), sender, of_node).await;
+            }
+        },
         work,
     );
 }
@@ -289,6 +296,17 @@ impl<W: Workload> Controller<W> {
         trigger::of_workload(old, new).map(at_once)
     }
 
+    /// The workloads to which the change of the Node makes a difference.
+    fn of_node(&self, NodeChange { name, old, new }: &NodeChange) -> Vec<(Key, Duration)> {
+        if old == new {
+            return Vec::new();
+        }
+        let stored = self.workloads.all();
+        let concerned =
+            stored.iter().filter(|stored| stored.0.is_concerned(name, old.as_deref(), new.as_deref()));
+        concerned.map(|stored| at_once(key_of(&stored.0))).collect()
+    }
+
     async fn advance(&self, workload: &W, course: &str) -> Result<Next, ReconcileError> {
         self.look_again(workload).await?;
         let metadata = workload.metadata();
@@ -297,11 +315,8 @@ impl<W: Workload> Controller<W> {
             true => self.stores.pods.orphans(&metadata.namespace, &metadata.name),
             false => Vec::new(),
         };
-        let nodes = if workload.reads_nodes(pods.len()) {
-            self.stores.nodes.labels().await?
-        } else {
-            Arc::new(BTreeMap::new())
-        };
+        let nodes =
+            if workload.reads_nodes(pods.len()) { self.stores.nodes.facts().await? } else { Arc::default() };
         let children = self.children(workload).await?;
         let time = CpuTime::begin();
         let mut planned = self.plan(workload, (&pods, &orphans), &children, &nodes);
@@ -328,7 +343,7 @@ impl<W: Workload> Controller<W> {
         workload: &W,
         (pods, orphans): (&[Arc<ObservedPod>], &[Arc<ObservedPod>]),
         children: &[Arc<Child>],
-        nodes: &Labels,
+        nodes: &Nodes,
     ) -> Plan<W::Status> {
         let uid = &workload.metadata().uid;
         let namespace = workload.metadata().namespace.as_str();

@@ -1,19 +1,17 @@
-//! Nodes: their labels and taints, by which Pods are ranked where the template spreads them, and put into subsets; and
+//! Nodes: labels, taints and what they can bear, by which Pods are ranked, put into subsets and given a node each; and
 //! whether they are ready. They are watched from the first time that somebody asks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::kinds::Time;
 use cluster::resource::NODES;
 use cluster::watched::WatchedObject;
 use jiff::Timestamp;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::pod::node_fit::Taint;
-use planner::pod::observed::{Pairs, PodMetadata};
-use serde::Deserialize;
+use planner::pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
+use planner::pod::observed::Pairs;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -23,16 +21,21 @@ use crate::ReconcileError;
 /// Longest time for the first list.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Labels by the Node's name.
-pub(crate) type Labels = Arc<BTreeMap<Box<str>, Pairs>>;
-
 /// The Nodes.
 #[derive(Default)]
 pub(crate) struct Nodes {
     wanted: watch::Sender<bool>,
     synced: watch::Sender<bool>,
     known: Mutex<Known>,
-    subscribers: Mutex<Vec<mpsc::UnboundedSender<Box<str>>>>,
+    subscribers: Mutex<Vec<mpsc::UnboundedSender<NodeChange>>>,
+}
+
+/// A Node before and after a change; the same twice where only its readiness changed.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeChange {
+    pub(crate) name: Box<str>,
+    pub(crate) old: Option<Arc<NodeFacts>>,
+    pub(crate) new: Option<Arc<NodeFacts>>,
 }
 
 /// How a Node is.
@@ -44,9 +47,6 @@ pub(crate) struct Standing {
     pub(crate) deleting: bool,
 }
 
-/// Taints by the Node's name, of those that have some.
-type Taints = Arc<BTreeMap<Box<str>, Arc<[Taint]>>>;
-
 #[derive(Default)]
 struct Known {
     present: Seen,
@@ -56,58 +56,8 @@ struct Known {
 
 #[derive(Clone, Default)]
 struct Seen {
-    labels: Labels,
-    taints: Taints,
+    facts: Arc<Facts>,
     standings: Arc<BTreeMap<Box<str>, Standing>>,
-}
-
-/// What is known of Nodes.
-#[derive(Default)]
-pub(crate) struct Facts(Seen);
-
-impl Facts {
-    /// Labels and taints of a Node; `None` where it is not there.
-    pub(crate) fn get(&self, node: &str) -> Option<(&Pairs, &[Taint])> {
-        let Self(Seen { labels, taints, .. }) = self;
-        Some((labels.get(node)?, taints.get(node).map_or(&[], |taints| taints)))
-    }
-}
-
-#[derive(Deserialize)]
-struct Node {
-    metadata: PodMetadata,
-    #[serde(default)]
-    spec: NodeSpec,
-    #[serde(default)]
-    status: NodeStatus,
-}
-
-#[derive(Default, Deserialize)]
-struct NodeStatus {
-    conditions: Option<Vec<NodeCondition>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    last_transition_time: Option<Time>,
-}
-
-impl NodeStatus {
-    /// Since when the Node is ready; for ever where it does not say.
-    fn ready_since(&self) -> Option<Timestamp> {
-        let mut conditions = self.conditions.iter().flatten();
-        let ready = conditions.find(|condition| condition.kind == "Ready" && condition.status == "True")?;
-        Some(ready.last_transition_time.as_ref().and_then(Time::timestamp).unwrap_or(Timestamp::MIN))
-    }
-}
-
-#[derive(Default, Deserialize)]
-struct NodeSpec {
-    taints: Option<Arc<[Taint]>>,
 }
 
 impl Nodes {
@@ -118,42 +68,35 @@ impl Nodes {
         follow(Api::all_with(client.clone(), &NODES.api_resource()), Config::default(), self).await;
     }
 
-    /// The labels of all Nodes.
+    /// All Nodes.
     ///
     /// # Errors
     /// Nodes could not be listed yet.
-    pub(crate) async fn labels(&self) -> Result<Labels, ReconcileError> {
-        Ok(self.facts().await?.0.labels)
-    }
-
-    /// What is known of all Nodes.
-    ///
-    /// # Errors
-    /// Nodes could not be listed yet.
-    pub(crate) async fn facts(&self) -> Result<Facts, ReconcileError> {
+    pub(crate) async fn facts(&self) -> Result<Arc<Facts>, ReconcileError> {
         self.wanted.send_replace(true);
         let mut synced = self.synced.subscribe();
         let listed = timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
         drop(listed.map_err(|_| ReconcileError::NotListed(NODES.kind))?);
-        Ok(Facts(self.lock().present.clone()))
+        Ok(self.lock().present.facts.clone())
     }
 
     /// Labels of a Node, and how it is; `None` where it is not there.
     pub(crate) fn get(&self, name: &str) -> Option<(Pairs, Standing)> {
         let known = self.lock();
-        let labels = known.present.labels.get(name)?.clone();
+        let labels = known.present.facts.get(name)?.labels.clone();
         Some((labels, known.present.standings.get(name).cloned().unwrap_or_default()))
     }
 
-    /// The names of Nodes that change from now on, and once of each that there is.
-    pub(crate) fn subscribe(&self) -> mpsc::UnboundedReceiver<Box<str>> {
+    /// The changes of Nodes from now on, and one of each that there is.
+    pub(crate) fn subscribe(&self) -> mpsc::UnboundedReceiver<NodeChange> {
         self.wanted.send_replace(true);
         let (sender, receiver) = mpsc::unbounded_channel();
         // Held together, so that no change is missed.
         let (mut subscribers, known) = (self.subscribers(), self.lock());
-        for name in known.present.labels.keys() {
+        for (name, facts) in &*known.present.facts {
+            let change = NodeChange { name: name.clone(), old: None, new: Some(facts.clone()) };
             // The receiver is in our hands: it is open.
-            drop(sender.send(name.clone()));
+            drop(sender.send(change));
         }
         subscribers.push(sender);
         receiver
@@ -162,25 +105,25 @@ impl Nodes {
     /// Sends the names of Nodes that change from now on, and once of each that there is. Ends with the receiver.
     pub(crate) async fn forward(&self, names: mpsc::UnboundedSender<Box<str>>) {
         let mut changed = self.subscribe();
-        while let Some(name) = changed.recv().await {
-            if names.send(name).is_err() {
+        while let Some(change) = changed.recv().await {
+            if names.send(change.name).is_err() {
                 return;
             }
         }
     }
 
-    fn tell(&self, name: &str) {
-        self.subscribers().retain(|subscriber| subscriber.send(name.into()).is_ok());
+    fn tell(&self, change: &NodeChange) {
+        self.subscribers().retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 
     // Held for single operations only, never over an await.
-    fn subscribers(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<Box<str>>>> {
+    fn subscribers(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<NodeChange>>> {
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many are known.
     pub(crate) fn len(&self) -> usize {
-        self.lock().present.labels.len()
+        self.lock().present.facts.len()
     }
 
     // Held for single operations only, never over an await.
@@ -195,62 +138,66 @@ impl Sink for Nodes {
     }
 
     fn see(&self, object: WatchedObject) {
-        let read = |json: &str| serde_json::from_str::<Node>(json);
-        let Some(Node { metadata, spec, status }) = readable(&object, read) else {
+        let read = |json: &str| serde_json::from_str::<ObservedNode>(json);
+        let Some(node) = readable(&object, read) else {
             return self.gone(&object);
         };
-        let standing =
-            Standing { ready_since: status.ready_since(), deleting: metadata.deletion_timestamp.is_some() };
-        let name = metadata.name.clone();
+        let standing = Standing {
+            ready_since: node.ready_since(),
+            deleting: node.metadata.deletion_timestamp.is_some(),
+        };
+        let (name, facts) = node.into_facts();
         let mut known = self.lock();
         let Known { present, listing } = &mut *known;
         let is_listed = listing.is_some();
-        let Seen { labels, taints, standings } = listing.as_mut().unwrap_or(present);
-        let tainted = spec.taints.filter(|taints| !taints.is_empty());
-        // Kubelets report often, and seldom anything about labels, taints or readiness.
-        if taints.get(&name) != tainted.as_ref() {
-            let taints = Arc::make_mut(taints);
-            match tainted {
-                Some(tainted) => drop(taints.insert(name.clone(), tainted)),
-                None => drop(taints.remove(&name)),
-            }
-        }
-        let mut changes = false;
-        if standings.get(&name) != Some(&standing) {
+        let Seen { facts: all, standings } = listing.as_mut().unwrap_or(present);
+        // Kubelets report often, and seldom anything that rules read.
+        let is_known = standings.get(&name) == Some(&standing);
+        if !is_known {
             Arc::make_mut(standings).insert(name.clone(), standing);
-            changes = true;
         }
-        if labels.get(&name) != Some(&metadata.labels) {
-            Arc::make_mut(labels).insert(name.clone(), metadata.labels);
-            changes = true;
+        let old = all.get(&name).cloned();
+        let is_same = old.as_deref() == Some(&facts);
+        let new = match &old {
+            Some(old) if is_same => old.clone(),
+            _ => Arc::new(facts),
+        };
+        if !is_same {
+            Arc::make_mut(all).insert(name.clone(), new.clone());
         }
         drop(known);
-        if changes && !is_listed {
-            self.tell(&name);
+        if !(is_known && is_same) && !is_listed {
+            self.tell(&NodeChange { name, old, new: Some(new) });
         }
     }
 
     fn gone(&self, object: &WatchedObject) {
         let mut known = self.lock();
         let Known { present, listing } = &mut *known;
-        let Seen { labels, taints, standings } = listing.as_mut().unwrap_or(present);
+        let Seen { facts, standings } = listing.as_mut().unwrap_or(present);
         let name = object.key().1;
-        Arc::make_mut(labels).remove(&*name);
-        Arc::make_mut(taints).remove(&*name);
+        let old = Arc::make_mut(facts).remove(&*name);
         Arc::make_mut(standings).remove(&*name);
         drop(known);
-        self.tell(&name);
+        self.tell(&NodeChange { name: name.into(), old, new: None });
     }
 
     fn list_ends(&self) {
         let mut known = self.lock();
-        let mut names: Vec<Box<str>> = Vec::new();
+        let mut changes = Vec::new();
         if let Some(listed) = known.listing.take() {
-            names.extend(known.present.labels.keys().chain(listed.labels.keys()).cloned());
-            known.present = listed;
+            let before = std::mem::replace(&mut known.present, listed);
+            let now = known.present.facts.clone();
+            let names =
+                before.facts.keys().chain(now.keys().filter(|name| !before.facts.contains_key(*name)));
+            changes.extend(names.map(|name| NodeChange {
+                name: name.clone(),
+                old: before.facts.get(name).cloned(),
+                new: now.get(name).cloned(),
+            }));
         }
         drop(known);
-        names.iter().for_each(|name| self.tell(name));
+        changes.iter().for_each(|change| self.tell(change));
         self.synced.send_replace(true);
     }
 }
@@ -280,12 +227,12 @@ mod tests {
         nodes.see(state("False", 1));
         nodes.list_ends();
         let mut told = nodes.subscribe();
-        assert_eq!(told.try_recv().as_deref(), Ok("a"));
+        assert_eq!(told.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         nodes.see(state("False", 2));
         assert!(told.try_recv().is_err());
         assert_eq!(nodes.get("a").unwrap().1, Standing::default());
         nodes.see(state("True", 3));
-        assert_eq!(told.try_recv().as_deref(), Ok("a"));
+        assert_eq!(told.try_recv().ok().map(|change| change.name).as_deref(), Some("a"));
         assert_eq!(nodes.get("a").unwrap().1.ready_since, Some("2026-01-01T00:00:00Z".parse().unwrap()));
         nodes.gone(&state("True", 3));
         assert!(told.try_recv().is_ok() && nodes.get("a").is_none());
@@ -294,10 +241,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn labels_are_those_of_the_last_list_and_of_what_changed_since() {
         let nodes = Nodes::default();
-        assert!(nodes.labels().await.is_err(), "not listed yet");
+        assert!(nodes.facts().await.is_err(), "not listed yet");
         let zones = async || -> Vec<String> {
-            let labels = nodes.labels().await.unwrap();
-            labels.iter().map(|(name, labels)| format!("{name}-{}", labels.get("zone").unwrap())).collect()
+            let facts = nodes.facts().await.unwrap();
+            facts.iter().map(|(name, node)| format!("{name}-{}", node.labels.get("zone").unwrap())).collect()
         };
         nodes.list_begins();
         nodes.see(node("a", "1"));

@@ -203,6 +203,11 @@ impl<T: Kept> Store<T> {
         state.slots.get(slot).cloned()
     }
 
+    /// All objects, in no particular order.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.lock().slots.objects.iter().flatten().cloned().collect()
+    }
+
     /// The objects of a group, in no particular order.
     pub fn group(&self, group: &T::Group) -> Vec<Arc<T>> {
         let state = self.lock();

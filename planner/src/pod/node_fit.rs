@@ -1,9 +1,14 @@
 //! Whether a Pod may run on a Node: node selector terms and tolerations, as Kubernetes reads them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::kinds::Time;
 use api::labels::{NODE_TYPE, VIRTUAL_KUBELET};
+use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::observed::Pairs;
+use super::observed::{Pairs, PodMetadata};
 use crate::text::selector::Labels;
 
 /// A Node as far as Pods choose among Nodes.
@@ -15,6 +20,84 @@ pub struct Node<'a> {
     pub labels: Pairs,
     /// The Node's taints.
     pub taints: &'a [Taint],
+}
+
+/// The Nodes by name, as rules read them.
+pub type Nodes = BTreeMap<Box<str>, Arc<NodeFacts>>;
+
+/// What rules read of a Node. It stays the same while a kubelet only reports that it is alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The Node's labels.
+    pub labels: Pairs,
+    /// The Node's taints.
+    pub taints: Arc<[Taint]>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.allocatable`: quantities by resource.
+    pub allocatable: Pairs,
+}
+
+impl NodeFacts {
+    /// The Node of this name, as Pods choose it.
+    pub fn named<'a>(&'a self, name: &'a str) -> Node<'a> {
+        Node { name, labels: self.labels.clone(), taints: &self.taints }
+    }
+}
+
+/// A Node as the API server tells of it, as far as rules read it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ObservedNode {
+    /// Name, labels, whether it goes.
+    pub metadata: PodMetadata,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    taints: Option<Arc<[Taint]>>,
+    unschedulable: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: Option<Pairs>,
+    conditions: Option<Vec<NodeCondition>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    status: Box<str>,
+    last_transition_time: Option<Time>,
+}
+
+impl ObservedNode {
+    /// Since when the Node is ready, for ever where it does not say; `None` where it is not.
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let ready =
+            conditions.find(|condition| &*condition.kind == "Ready" && &*condition.status == "True")?;
+        Some(ready.last_transition_time.as_ref().and_then(Time::timestamp).unwrap_or(Timestamp::MIN))
+    }
+
+    /// Name and facts.
+    pub fn into_facts(self) -> (Box<str>, NodeFacts) {
+        let Self { metadata, spec, status } = self;
+        let facts = NodeFacts {
+            labels: metadata.labels,
+            taints: spec.taints.unwrap_or_default(),
+            unschedulable: spec.unschedulable.unwrap_or_default(),
+            allocatable: status.allocatable.unwrap_or_default(),
+        };
+        (metadata.name, facts)
+    }
 }
 
 /// Whether a Node with these labels stands for something else than a machine: neither kubelet nor agent runs there.
@@ -70,8 +153,10 @@ pub(crate) struct PreferredTerm {
 
 /// `spec` of a Pod, what it says about Nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Placement {
+    node_name: Option<Box<str>>,
+    node_selector: Option<Pairs>,
     affinity: Option<Affinity>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
@@ -101,6 +186,31 @@ impl Placement {
         let affinity = self.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
         let terms = affinity.and_then(|affinity| affinity.required.as_ref()?.node_selector_terms.as_deref());
         terms.unwrap_or_default()
+    }
+
+    /// Whether name, selector and required affinity admit the Node, as the scheduler reads them.
+    pub(crate) fn admits(&self, node: &Node<'_>) -> bool {
+        let named = self.node_name.as_deref().unwrap_or_default();
+        let mut selected = self.node_selector.iter().flat_map(Pairs::iter);
+        let is_required = self.affinity.as_ref().is_some_and(|affinity| {
+            affinity.node_affinity.as_ref().is_some_and(|affinity| affinity.required.is_some())
+        });
+        (named.is_empty() || named == node.name)
+            && selected.all(|(key, value)| node.labels.get(key) == Some(value))
+            && (!is_required || self.required().iter().any(|term| term.matches(node)))
+    }
+
+    /// The taints with one of these effects that are not tolerated.
+    pub(crate) fn untolerated<'t>(
+        &'t self,
+        taints: &'t [Taint],
+        effects: &'t [&str],
+    ) -> impl Iterator<Item = &'t Taint> {
+        let tolerations = self.tolerations.as_deref().unwrap_or_default();
+        taints.iter().filter(move |taint| {
+            effects.contains(&&*taint.effect)
+                && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
+        })
     }
 }
 

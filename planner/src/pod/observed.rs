@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::json;
 use crate::text::selector::Labels;
 
+mod assigned_node;
 mod exit_hook;
 mod pool;
 #[cfg(test)]
@@ -106,6 +107,17 @@ pub struct PodSpec {
     /// The volumes that are claims.
     #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
     pub claims: Box<[ClaimVolume]>,
+    /// The only node that its required node affinity admits by name; `None` where that admits others too. The
+    /// scheduler binds it to no other.
+    #[serde(rename = "affinity", deserialize_with = "assigned_node::read")]
+    pub assigned_node: Option<Box<str>>,
+}
+
+impl PodSpec {
+    /// The node that the Pod is on, or else the only one to which it can go.
+    pub fn node(&self) -> Option<&str> {
+        Some(&*self.node_name).filter(|name| !name.is_empty()).or(self.assigned_node.as_deref())
+    }
 }
 
 /// A volume of a Pod that is a PersistentVolumeClaim.

@@ -16,7 +16,8 @@ use super::revision::{RevisionStep, StoredRevision};
 use super::snapshot::{Environment, Refusal, Snapshot};
 use super::storage_class::StorageClasses;
 use super::told::plan_as_told;
-use crate::pod::observed::{ContainerStatus, ObservedPod, Pairs, PodCondition};
+use crate::pod::node_fit::Nodes;
+use crate::pod::observed::{ContainerStatus, ObservedPod, PodCondition};
 use crate::pod::write::condition;
 use crate::text::json_patch::{self, Patch};
 use crate::text::moment::Moment;
@@ -36,7 +37,7 @@ pub(crate) struct Fleet<W> {
     pub(crate) claims: Vec<Arc<Claim>>,
     pub(crate) storage_classes: StorageClasses,
     pub(crate) revisions: Vec<Arc<StoredRevision>>,
-    pub(crate) nodes: BTreeMap<Box<str>, Pairs>,
+    pub(crate) nodes: Nodes,
     pub(crate) refused: BTreeSet<String>,
     pub(crate) held: BTreeMap<Box<str>, Refusal>,
     pub(crate) gates: FeatureGates,
@@ -77,7 +78,7 @@ impl<W: Planned> Fleet<W> {
             claims: Vec::new(),
             storage_classes: StorageClasses::default(),
             revisions: Vec::new(),
-            nodes: BTreeMap::new(),
+            nodes: Nodes::new(),
             refused: BTreeSet::new(),
             held: BTreeMap::new(),
             gates,

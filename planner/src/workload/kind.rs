@@ -15,6 +15,7 @@ use super::event::Event;
 use super::plan::Plan;
 use super::snapshot::Snapshot;
 use super::status::{FAILED_SCALE, FAILED_UPDATE};
+use crate::pod::node_fit::NodeFacts;
 use crate::text::moment::Moment;
 
 /// A kind of workload, as it is stored.
@@ -28,6 +29,8 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// Its Pods and claims have names that end with an ordinal, by which they are found: they need no owner
     /// reference for that.
     const HAS_ORDINALS: bool = false;
+    /// It has a Pod on each Node that suits it.
+    const HAS_POD_PER_NODE: bool = false;
     /// Its `status`.
     type Status: WorkloadStatus;
 
@@ -43,8 +46,15 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// Its status.
     fn status(&self) -> &Self::Status;
 
-    /// A plan reads labels of nodes to choose among so many Pods.
+    /// A plan for so many Pods reads the Nodes.
     fn reads_nodes(&self, pods: usize) -> bool;
+
+    /// A change of the Node of this name makes a difference to a plan, for kinds with
+    /// [a Pod on each Node](Self::HAS_POD_PER_NODE). Without a state the Node was not, or is not any more.
+    fn is_concerned(&self, name: &str, old: Option<&NodeFacts>, new: Option<&NodeFacts>) -> bool {
+        let (_, _, _) = (name, old, new);
+        false
+    }
 
     /// The name of the Pod that this claim belongs to.
     fn pod_of_claim(&self, claim: &Claim) -> Option<String>;
@@ -81,6 +91,12 @@ pub trait WorkloadStatus:
     const FAILED_SCALE: (&'static str, &'static str) = (FAILED_SCALE, "");
     /// The same of the update step.
     const FAILED_UPDATE: (&'static str, &'static str) = (FAILED_UPDATE, "");
+
+    /// It was written before: where nothing differs it need not be written again.
+    fn is_written(&self) -> bool {
+        self.observed_generation().is_some() && !self.update_revision().is_empty()
+            || !self.conditions().is_empty()
+    }
 
     /// The generation of the spec that it speaks of.
     fn observed_generation(&self) -> Option<i64>;

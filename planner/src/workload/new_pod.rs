@@ -121,6 +121,20 @@ pub struct NewSpec<'a> {
     pub has_readiness_gate: bool,
     /// Fields that are texts, such as `hostname`.
     pub texts: Vec<(&'a str, &'a str)>,
+    /// The node to which the scheduler is to bind the Pod, whatever else the template requires of nodes.
+    pub node: Option<&'a str>,
+    /// Tolerations without a value. One of the template with the same key and effect, and without a value too, gives
+    /// way.
+    pub tolerations: Vec<NewToleration<'a>>,
+}
+
+/// Tolerates every taint of this key and effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewToleration<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The effect.
+    pub effect: &'a str,
 }
 
 /// The Pod of a template.
@@ -142,6 +156,10 @@ pub fn pod(
     if additions.has_readiness_gate {
         add_readiness_gate(&mut spec);
     }
+    if let Some(node) = additions.node {
+        assign(&mut spec, node);
+    }
+    add_tolerations(&mut spec, &additions.tolerations);
     for (field, text) in &additions.texts {
         spec.insert(field, RawNode::string(text));
     }
@@ -174,6 +192,47 @@ fn add_volumes(spec: &mut RawObject<'_>, claims: &[(String, String)]) {
     });
     volumes.append(&mut given);
     spec.insert("volumes", RawNode::array(volumes));
+}
+
+/// Has the scheduler bind the Pod to this node. Other requirements of the Pod stay: preferences, selectors, and where
+/// other Pods are.
+fn assign(spec: &mut RawObject<'_>, node: &str) {
+    let mut field = RawObject::default();
+    field.insert("key", RawNode::string("metadata.name"));
+    field.insert("operator", RawNode::string("In"));
+    field.insert("values", RawNode::array(vec![RawNode::string(node)]));
+    let mut term = RawObject::default();
+    term.insert("matchFields", RawNode::array(vec![field.into()]));
+    let mut required = RawObject::default();
+    required.insert("nodeSelectorTerms", RawNode::array(vec![term.into()]));
+    let mut affinity = spec.remove("affinity").and_then(RawNode::into_object).unwrap_or_default();
+    let mut nodes = affinity.remove("nodeAffinity").and_then(RawNode::into_object).unwrap_or_default();
+    nodes.insert("requiredDuringSchedulingIgnoredDuringExecution", required.into());
+    affinity.insert("nodeAffinity", nodes.into());
+    spec.insert("affinity", affinity.into());
+}
+
+/// Adds tolerations behind those of the template.
+fn add_tolerations(spec: &mut RawObject<'_>, additions: &[NewToleration<'_>]) {
+    if additions.is_empty() {
+        return;
+    }
+    let mut given = spec.remove("tolerations").and_then(RawNode::into_array).unwrap_or_default();
+    given.retain_mut(|toleration| {
+        let Some(toleration) = toleration.as_object_mut() else { return true };
+        let text = |field| toleration.string(field).unwrap_or_default();
+        let (key, operator, effect, value) = (text("key"), text("operator"), text("effect"), text("value"));
+        let is_same = |addition: &NewToleration<'_>| addition.key == key && addition.effect == effect;
+        operator != "Exists" || !value.is_empty() || !additions.iter().any(is_same)
+    });
+    for NewToleration { key, effect } in additions {
+        let mut toleration = RawObject::default();
+        toleration.insert("key", RawNode::string(key));
+        toleration.insert("operator", RawNode::string("Exists"));
+        toleration.insert("effect", RawNode::string(effect));
+        given.push(toleration.into());
+    }
+    spec.insert("tolerations", RawNode::array(given));
 }
 
 /// The gate by which a Pod leaves its service while it is updated in place.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::children::{Child, Claim};
 use super::revision::StoredRevision;
 use super::storage_class::StorageClasses;
-use crate::pod::observed::{ObservedPod, Pairs};
+use crate::pod::node_fit::Nodes;
+use crate::pod::observed::ObservedPod;
 use crate::text::server_version::ServerVersion;
 
 /// Everything that a plan is made from.
@@ -39,9 +40,8 @@ pub struct Snapshot<'a, W> {
     /// The ControllerRevisions of the namespace that the selector matches or that this UID owns; others do
     /// no harm.
     pub revisions: &'a [Arc<StoredRevision>],
-    /// Labels of nodes by name. Read only if the template has `topologySpreadConstraints`; nodes that are
-    /// missing count as having no labels.
-    pub nodes: &'a BTreeMap<Box<str>, Pairs>,
+    /// The Nodes, where the workload [reads](super::kind::Workload::reads_nodes) them; empty otherwise.
+    pub nodes: &'a Nodes,
     /// Instance ids of Pods that this controller tried to create and the API server refused: their claims
     /// are kept for the next try. For kinds whose Pods have names of their own, these names: others are tried
     /// first. May be forgotten at a restart.

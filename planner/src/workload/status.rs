@@ -66,9 +66,7 @@ impl<S: WorkloadStatus> StatusPlan<S> {
         record(&mut conditions, S::FAILED_SCALE, scale, self.now);
         record(&mut conditions, S::FAILED_UPDATE, update, self.now);
         new.set_conditions(conditions);
-        let written = self.old.observed_generation().is_some() && !self.old.update_revision().is_empty()
-            || !self.old.conditions().is_empty();
-        if written && new == self.old {
+        if self.old.is_written() && new == self.old {
             return None;
         }
         Some(merge_patch((&self.uid, &self.resource_version), &self.old, &new, S::REQUIRED))

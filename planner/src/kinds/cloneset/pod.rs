@@ -70,6 +70,6 @@ pub(super) fn pod(
         let claim = claim_name(&template, name, id);
         (template, claim)
     });
-    let additions = NewSpec { claims: claims.collect(), has_readiness_gate: true, texts: Vec::new() };
+    let additions = NewSpec { claims: claims.collect(), has_readiness_gate: true, ..NewSpec::default() };
     new_pod::pod(blueprint.template, &metadata, &additions)
 }

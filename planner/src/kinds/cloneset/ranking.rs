@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use api::annotations::POD_DELETION_COST;
 
-use crate::pod::observed::{ObservedPod, Pairs};
+use crate::pod::node_fit::Nodes;
+use crate::pod::observed::ObservedPod;
 use crate::workload::member::Member;
 use crate::workload::standing::Standing;
 
@@ -21,7 +22,7 @@ pub(super) struct Topology<'a> {
     /// `topologyKey` of each constraint of the template.
     pub(super) keys: &'a [String],
     /// Labels of the nodes by name.
-    pub(super) nodes: &'a BTreeMap<Box<str>, Pairs>,
+    pub(super) nodes: &'a Nodes,
 }
 
 /// The positions in `candidates`, the first to delete first. Pods that no rule tells apart go by name.
@@ -99,8 +100,8 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
     for key in topology.keys {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, member) in candidates.iter().enumerate() {
-            let labels = topology.nodes.get(&*member.pod.spec.node_name);
-            if let Some(value) = labels.and_then(|labels| labels.get(key)) {
+            let node = topology.nodes.get(&*member.pod.spec.node_name);
+            if let Some(value) = node.and_then(|node| node.labels.get(key)) {
                 groups.entry(value).or_default().push(position);
             }
         }

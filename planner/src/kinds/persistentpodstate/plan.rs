@@ -8,6 +8,7 @@ use api::features::{Feature, FeatureGates};
 use api::kinds::persistentpodstate::{PersistentPodState, PodState, RetentionPolicy, Spec, Status};
 use serde_json::{Map, Value, json};
 
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::{ObservedPod, Pairs};
 use crate::workload::found::FoundWorkload;
 use crate::workload::ordinal;
@@ -26,7 +27,7 @@ pub struct Snapshot<'a> {
     /// The Pods that the target owns.
     pub pods: &'a [Arc<ObservedPod>],
     /// The labels of all Nodes.
-    pub nodes: &'a BTreeMap<Box<str>, Pairs>,
+    pub nodes: &'a Nodes,
     /// The feature gates.
     pub gates: &'a FeatureGates,
 }
@@ -69,7 +70,7 @@ fn remembered(
             continue;
         }
         match nodes.get(node) {
-            Some(labels) => drop(records.insert((*name).to_owned(), record(&state.spec, pod, labels))),
+            Some(node) => drop(records.insert((*name).to_owned(), record(&state.spec, pod, &node.labels))),
             None => *unknown_node = Some(node.to_owned()),
         }
     }

@@ -89,8 +89,8 @@ pub(super) fn pod(
     });
     let additions = NewSpec {
         claims: claims.collect(),
-        has_readiness_gate: false,
         texts: vec![("hostname", &name), ("subdomain", &set.spec.service_name)],
+        ..NewSpec::default()
     };
     new_pod::pod(template, &metadata, &additions)
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kinds::cloneset::members::members;
+use crate::pod::node_fit::NodeFacts;
 
 /// A Pod that is ready since 08:00, changed by `edit`.
 fn pod(name: &str, node: &str, edit: Value) -> Arc<ObservedPod> {
@@ -33,11 +34,13 @@ fn order(pods: &[Arc<ObservedPod>], keys: &[&str], nodes: &[(&str, &str, &str)])
     let all = members(&references, &CloneSet::default(), "web-1", now);
     let candidates: Vec<&Member<'_>> = all.iter().collect();
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    let mut labels: BTreeMap<Box<str>, Pairs> = BTreeMap::new();
-    for (node, key, value) in nodes {
-        labels.insert((*node).into(), [(*key, *value)].into_iter().collect());
-    }
-    let order = rank(&candidates, Topology { keys: &keys, nodes: &labels });
+    let facts = |key: &str, value: &str| NodeFacts {
+        labels: [(key, value)].into_iter().collect(),
+        ..NodeFacts::default()
+    };
+    let nodes: Nodes =
+        nodes.iter().map(|(node, key, value)| ((*node).into(), Arc::new(facts(key, value)))).collect();
+    let order = rank(&candidates, Topology { keys: &keys, nodes: &nodes });
     order.into_iter().map(|position| candidates[position].name().to_owned()).collect()
 }
 

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pod::node_fit::NodeFacts;
 
 /// A cluster with the Advanced StatefulSet `web`, its PersistentPodState, Pods, and the nodes `n1` to `n4`, of which the
 /// first two are in zone `a`.
@@ -8,7 +9,7 @@ struct Site {
     state: Value,
     workload: Option<FoundWorkload>,
     pods: Vec<Arc<ObservedPod>>,
-    nodes: BTreeMap<Box<str>, Pairs>,
+    nodes: Nodes,
     gates: FeatureGates,
 }
 
@@ -21,10 +22,9 @@ impl Site {
     fn of_group(group: &str, spec: &Value) -> Self {
         let object = json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec});
         let nodes = [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")].into_iter().map(|(name, zone)| {
-            (
-                name.into(),
-                [("zone", zone), ("kubernetes.io/hostname", name), ("other", "x")].into_iter().collect(),
-            )
+            let labels = [("zone", zone), ("kubernetes.io/hostname", name), ("other", "x")];
+            let labels = labels.into_iter().collect();
+            (name.into(), Arc::new(NodeFacts { labels, ..NodeFacts::default() }))
         });
         Self {
             state: json!({
