@@ -47,6 +47,9 @@ pub const CONTAINER_EXIT_MOVED: &str = "kruise.io/container-exit-moved";
 /// (docs/behaviour/api-and-registration.md#the-template-annotation).
 pub const WEBHOOK_TEMPLATE: &str = "template";
 
+/// On a DaemonSet: the generation of its template, as very old releases of Kubernetes counted it.
+pub const DEPRECATED_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Image pre-download: how many nodes pull at a time.
 pub const IMAGE_PREDOWNLOAD_PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 

@@ -33,6 +33,9 @@ pub const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 /// On a Pod: the revision that it is at, as a full name or as the hash that ends it.
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 
+/// On a Pod of a DaemonSet: the generation of the template that it was made from, where the DaemonSet counts these.
+pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
+
 /// On a ControllerRevision and an ImagePullJob: the short hash of the revision.
 pub const CONTROLLER_HASH: &str = "controller.kubernetes.io/hash";
 

@@ -14,6 +14,7 @@ pub mod workload;
 
 pub mod cloneset;
 pub mod containerrecreaterequest;
+pub mod daemonset;
 pub mod ephemeraljob;
 pub mod imagelistpulljob;
 pub mod imagepulljob;
@@ -92,6 +93,10 @@ pub struct Settings {
     pub cloneset_scaling_exclude_preparing_delete: bool,
     /// StatefulSets that are reconciled at a time.
     pub statefulset_workers: usize,
+    /// DaemonSets that are reconciled at a time.
+    pub daemonset_workers: usize,
+    /// The kinds whose Pods are created on their Nodes; the scheduler binds those of others.
+    pub bypassing_scheduler: Vec<&'static str>,
     /// SidecarSets that are reconciled at a time.
     pub sidecarset_workers: usize,
     /// ContainerRecreateRequests that are reconciled at a time.
@@ -148,6 +153,8 @@ impl Settings {
             cloneset_workers: 1,
             cloneset_scaling_exclude_preparing_delete: false,
             statefulset_workers: 1,
+            daemonset_workers: 1,
+            bypassing_scheduler: Vec::new(),
             sidecarset_workers: 1,
             crr_workers: 1,
             sidecarterminator_workers: 1,
@@ -252,6 +259,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(sidecarset::run(context.clone(), stores.clone()));
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
     tasks.spawn(statefulset::run(context.clone(), stores.clone()));
+    tasks.spawn(daemonset::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));

@@ -10,6 +10,7 @@
 
 pub mod cloneset;
 pub mod containerrecreaterequest;
+pub mod daemonset;
 pub mod deletion_protection;
 pub mod ephemeraljob;
 pub mod imagelistpulljob;

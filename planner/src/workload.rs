@@ -9,7 +9,9 @@
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
 //!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
-//!   standing       which Pods are deleted first
+//!   standing       which Pods are deleted first          deletion  the deletion of a Pod, which a hook may hold up
+//!   membership     what begins and stops to belong to a workload
+//!   failures       when a Pod that failed again is replaced
 //!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
@@ -47,8 +49,10 @@ pub mod blocked_pod;
 pub mod children;
 pub mod compared_template;
 pub mod conditions;
+pub(crate) mod deletion;
 pub mod event;
 pub mod explanation;
+pub mod failures;
 #[cfg(test)]
 pub(crate) mod fleet;
 pub mod found;
@@ -57,6 +61,7 @@ pub mod image_task;
 pub mod in_place;
 pub mod kind;
 pub mod member;
+pub(crate) mod membership;
 pub(crate) mod metadata;
 pub mod namespace;
 pub(crate) mod namespaced;

@@ -18,6 +18,7 @@ use planner::text::server_version::ServerVersion;
 use planner::workload::children::Claim;
 use planner::workload::conditions::Condition;
 use planner::workload::explanation::Explanation;
+use planner::workload::failures::Failures;
 use planner::workload::kind::{Workload, WorkloadStatus};
 use planner::workload::plan::Plan;
 use planner::workload::revision::StoredRevision;
@@ -158,6 +159,7 @@ impl<W: Workload> Found<W> {
             nodes: &self.nodes,
             refused: &BTreeSet::new(),
             held: &BTreeMap::new(),
+            failures: &Failures::default(),
             collision_count: None,
             gates,
             environment: Environment { server: self.server, ..Environment::default() },

@@ -3,6 +3,7 @@
 
 pub(crate) mod cloneset;
 pub(crate) mod containerrecreaterequest;
+pub(crate) mod daemonset;
 pub(crate) mod ephemeraljob;
 pub(crate) mod exit_priority;
 pub(crate) mod imagelistpulljob;

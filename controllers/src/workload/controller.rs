@@ -146,7 +146,7 @@ impl<'a, W: Workload> Work<'a, W> {
 /// Reconciles the workloads of kind `W`. Ends never.
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
     let client = context.client.clone();
-    let environment = environment(&context).await;
+    let environment = environment::<W>(&context).await;
     let (teller, told) = teller::teller("Reconcile");
     let controller = Arc::new(Controller::<W>::new(context, environment, stores.clone(), teller.clone()));
     controller.context.metrics.caches.count(settings.name, W::KIND, &controller, |all| all.workloads.len());
@@ -181,9 +181,9 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
 }
 
 /// What the API server can do. It is asked until it answers: plans differ by it.
-async fn environment(context: &Context) -> Environment {
+async fn environment<W: Workload>(context: &Context) -> Environment {
     let gates = &context.settings.gates;
-    let wanted = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
+    let wanted = [Feature::KruiseDaemon, W::PRE_DOWNLOAD];
     let pre_download = wanted.into_iter().all(|gate| gates.enabled(gate));
     loop {
         let version = context.client.apiserver_version().await.map_err(ApiError::from);
@@ -195,6 +195,7 @@ async fn environment(context: &Context) -> Environment {
                     exclude_preparing_delete: context.settings.cloneset_scaling_exclude_preparing_delete,
                     server: ServerVersion::parse(&version.git_version),
                     pull_jobs: jobs.is_some(),
+                    bypasses_scheduler: context.settings.bypassing_scheduler.contains(&W::KIND),
                 };
             }
             (Err(error), _) | (_, Err(error)) => {
@@ -311,9 +312,12 @@ impl<W: Workload> Controller<W> {
         self.look_again(workload).await?;
         let metadata = workload.metadata();
         let mut pods = self.stores.pods.owned_by(&metadata.uid);
-        let orphans = match W::HAS_ORDINALS {
-            true => self.stores.pods.orphans(&metadata.namespace, &metadata.name),
-            false => Vec::new(),
+        let orphans = if W::HAS_ORDINALS {
+            self.stores.pods.orphans(&metadata.namespace, &metadata.name)
+        } else if W::HAS_POD_PER_NODE {
+            self.stores.pods.orphans_of_revisions(&metadata.namespace)
+        } else {
+            Vec::new()
         };
         let nodes =
             if workload.reads_nodes(pods.len()) { self.stores.nodes.facts().await? } else { Arc::default() };
@@ -355,11 +359,12 @@ impl<W: Workload> Controller<W> {
         let stored = &self.stores.revisions.stored;
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
         revisions.extend(stored.group(&Group::Orphans(namespace.into())));
-        let (refused, held, collision_count) = self.memory(workload, |memory| {
+        let (refused, held, failures, collision_count) = self.memory(workload, |memory| {
             if !W::HAS_ORDINALS {
                 memory.keep_refused(&claims);
             }
-            (memory.refused.clone(), memory.pauses.held_updates(), memory.collision_count)
+            let held = memory.pauses.held_updates();
+            (memory.refused.clone(), held, memory.failures.clone(), memory.collision_count)
         });
         let snapshot = Snapshot {
             workload,
@@ -372,6 +377,7 @@ impl<W: Workload> Controller<W> {
             nodes,
             refused: &refused,
             held: &held,
+            failures: &failures,
             collision_count,
             gates: &self.context.settings.gates,
             environment: self.environment,

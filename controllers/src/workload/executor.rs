@@ -10,9 +10,9 @@ use cluster::write::{self, PatchKind, deletion};
 use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use planner::pod::observed::ObservedPod;
-use planner::workload::action::{Action, Part, WriteReason};
+use planner::workload::action::{Action, DeleteReason, Part, WriteReason};
 use planner::workload::children::Claim;
-use planner::workload::kind::Workload;
+use planner::workload::kind::{Workload, WorkloadStatus};
 use planner::workload::new_pod::NewClaim;
 use planner::workload::plan::Outcome;
 use planner::workload::seen::Seen;
@@ -22,7 +22,7 @@ use super::controller::{Controller, Work};
 use super::memory::{CREATIONS, key};
 use super::reading::Holder;
 use super::rehearsal::rehearse;
-use crate::ReconcileError;
+use crate::{ReconcileError, now};
 
 /// Writes of one workload that are under way at a time.
 const CONCURRENCY: usize = 8;
@@ -187,7 +187,18 @@ impl<W: Workload> Controller<W> {
                 }
                 attempt
             }
-            Action::DeletePod { pod, claims, .. } => self.delete(work, action, pod, claims).await,
+            Action::DeletePod { pod, claims, reason } => {
+                let failed = match reason {
+                    DeleteReason::Ended if W::HAS_POD_PER_NODE => self.stores.pods.get(&work.key_of(&pod.name)),
+                    _ => None,
+                };
+                let attempt = self.delete(work, action, pod, claims).await;
+                if let (Attempt::Done, Some(node)) = (&attempt, failed.as_ref().and_then(|pod| pod.spec.node())) {
+                    let generation = work.workload.status().observed_generation();
+                    self.memory(work.workload, |memory| memory.failures.record(node, generation, now().now));
+                }
+                attempt
+            }
             Action::WritePod { pod, writes, reason, .. } => {
                 let Some(known) = work.pod(pod) else { return Attempt::Outdated { acted: false } };
                 if *reason == WriteReason::Adopt {

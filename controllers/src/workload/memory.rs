@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use planner::text::backoff::doubled;
 use planner::workload::action::Action;
 use planner::workload::children::Claim;
+use planner::workload::failures::Failures;
 use planner::workload::snapshot::Refusal;
 use tokio::time::Instant;
 
@@ -36,6 +37,8 @@ pub(crate) struct Memory {
     problem: Option<String>,
     /// The revision at which there were no ImagePullJobs left.
     pub(crate) cleared: String,
+    /// Where Pods failed.
+    pub(crate) failures: Failures,
     /// How far names of revisions collided.
     pub(crate) collision_count: Option<i32>,
 }

@@ -5,6 +5,7 @@
 //! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
 //! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
 //! - that nobody manages and whose name ends with an ordinal, which a StatefulSet could adopt ([`Pods::orphans`]);
+//! - that nobody manages and that name a revision, which a DaemonSet could adopt ([`Pods::orphans_of_revisions`]);
 //! - in a namespace all of whose Pods some object asks for, such as a budget ([`Pods::want`]);
 //! - that some object asks for by name, such as a ContainerRecreateRequest ([`Pods::single`]);
 //! - with sidecars that the SidecarTerminator has to end now, where its gate is on;
@@ -20,7 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
-use api::kinds::{cloneset, statefulset};
+use api::kinds::{cloneset, daemonset, statefulset};
+use api::labels::CONTROLLER_REVISION_HASH;
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
@@ -70,6 +72,8 @@ pub enum Group {
     Node(Arc<str>),
     /// The namespace and the name without the ordinal at its end, of a Pod that nobody manages.
     Orphan(Box<str>),
+    /// The namespace of a Pod that nobody manages, and that names a revision.
+    LostOwner(Arc<str>),
 }
 
 impl Kept for ObservedPod {
@@ -87,8 +91,14 @@ impl Kept for ObservedPod {
         let node = node.map(|node| Group::Node(node.clone()));
         let namespace = Group::Namespace(self.metadata.namespace.clone());
         let orphan = orphan(self).map(|stem| Group::Orphan(named(&self.metadata.namespace, stem)));
-        owners.chain(sets).chain([namespace]).chain(node).chain(orphan).collect()
+        let revised = has_lost_owner(self).then(|| Group::LostOwner(self.metadata.namespace.clone()));
+        owners.chain(sets).chain([namespace]).chain(node).chain(orphan).chain(revised).collect()
     }
+}
+
+/// A Pod that nobody manages and that names a revision, as Pods of DaemonSets do: one could adopt it.
+fn has_lost_owner(pod: &ObservedPod) -> bool {
+    pod.controller().is_none() && pod.label(CONTROLLER_REVISION_HASH).is_some()
 }
 
 /// What the name of a Pod begins with that nobody manages and a StatefulSet could adopt.
@@ -137,6 +147,11 @@ impl Pods {
     /// The Pods of this namespace that nobody manages and that are named like this, with an ordinal behind it.
     pub(crate) fn orphans(&self, namespace: &str, stem: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::Orphan(named(namespace, stem)))
+    }
+
+    /// The Pods of this namespace that nobody manages and that name a revision.
+    pub(crate) fn orphans_of_revisions(&self, namespace: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::LostOwner(namespace.into()))
     }
 
     /// The Pods that have sidecars of this SidecarSet, in no particular order.
@@ -210,6 +225,7 @@ impl Pods {
             || self.singles.is_wanted(&pod.metadata.namespace, &pod.metadata.name)
             || injected(pod).next().is_some()
             || orphan(pod).is_some()
+            || has_lost_owner(pod)
             || owners.any(|owner| owner.group() == api::APPS_GROUP)
             || (self.terminator && sidecar_terminator::is_due(pod))
     }
@@ -231,7 +247,8 @@ fn waits(pod: &ObservedPod, object: &WatchedObject) -> bool {
 /// The controller of the Pod's workload writes the first condition `KruisePodReady`, once the Pod is on a node.
 pub(crate) fn is_left_to_workload(pod: &ObservedPod) -> bool {
     let writes_conditions = |owner: &api::meta::OwnerReference| {
-        owner.group() == api::APPS_GROUP && [cloneset::KIND, statefulset::KIND].contains(&owner.kind.as_str())
+        let kinds = [cloneset::KIND, statefulset::KIND, daemonset::KIND];
+        owner.group() == api::APPS_GROUP && kinds.contains(&owner.kind.as_str())
     };
     pod.controller().is_some_and(writes_conditions)
 }

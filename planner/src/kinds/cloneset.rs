@@ -16,7 +16,6 @@
 //! [`Moment`] give the same plan.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use api::annotations::CLONESET_CLAIMS_HASH;
 use api::features::Feature;
@@ -38,9 +37,8 @@ use crate::workload::conditions::Condition;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::member::{Member, own_pods};
-use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, RevisionData, StoredRevision, Wanted};
+use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use crate::workload::status::StatusPlan;
@@ -247,29 +245,14 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, CloneSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let set = snapshot.workload;
-    let template = set.spec.template.as_ref().ok_or("spec.template is missing")?;
-    let unreadable = |error: &dyn fmt::Display| format!("spec.template can't be read: {error}");
-    let data = RevisionData::of_template(template.get()).map_err(|error| unreadable(&error))?;
-    let labels = revision::template_labels(template.get()).map_err(|error| unreadable(&error))?;
-    let claims = set.spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get());
+    let CloneSet { spec, status, .. } = snapshot.workload;
+    let claims = spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get());
     let claims_hash = revision::claims_hash(claims)
         .map_err(|error| format!("spec.volumeClaimTemplates can't be read: {error}"))?;
-    let mut annotations = set.metadata.annotations.clone();
-    annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), claims_hash.clone());
-    let stored = set.status.collision_count.unwrap_or(0);
-    let wanted = Wanted {
-        data,
-        owner: Owner::of(API_VERSION, KIND, &set.metadata),
-        namespace: &set.metadata.namespace,
-        labels,
-        annotations,
-        hash_label: CONTROLLER_HASH,
-        collision_count: snapshot.collision_count.unwrap_or(stored).max(stored),
-        label_of_current: None,
-        annotation_of_newest: Some((CLONESET_CLAIMS_HASH, &claims_hash)),
-        must_be_owned: true,
-    };
+    let mut wanted =
+        Wanted::of_template(snapshot, spec.template.as_ref(), CONTROLLER_HASH, status.collision_count)?;
+    wanted.annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), claims_hash.clone());
+    wanted.annotation_of_newest = Some((CLONESET_CLAIMS_HASH, &claims_hash));
     Ok(revision::choose(wanted, history))
 }
 

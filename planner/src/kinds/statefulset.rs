@@ -17,7 +17,6 @@
 //! [`Moment`] give the same plan.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::fmt::Display;
 
 use api::kinds::ObjectMeta;
@@ -35,9 +34,8 @@ use crate::workload::event::Event;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
-use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
-use crate::workload::revision::{self, Choice, Limit, RevisionData, StoredRevision, Wanted};
+use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::snapshot::Snapshot;
 
 mod claims;
@@ -244,21 +242,8 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, StatefulSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let set = snapshot.workload;
-    let template = set.spec.template.as_ref().ok_or("spec.template is missing")?;
-    let unreadable = |error: &dyn fmt::Display| format!("spec.template can't be read: {error}");
-    let stored = set.status.collision_count.unwrap_or(0);
-    let wanted = Wanted {
-        data: RevisionData::of_template(template.get()).map_err(|error| unreadable(&error))?,
-        owner: Owner::of(API_VERSION, KIND, &set.metadata),
-        namespace: &set.metadata.namespace,
-        labels: revision::template_labels(template.get()).map_err(|error| unreadable(&error))?,
-        annotations: set.metadata.annotations.clone(),
-        hash_label: CONTROLLER_HASH,
-        collision_count: snapshot.collision_count.unwrap_or(stored).max(stored),
-        label_of_current: None,
-        annotation_of_newest: None,
-        must_be_owned: true,
-    };
+    let StatefulSet { spec, status, .. } = snapshot.workload;
+    let wanted =
+        Wanted::of_template(snapshot, spec.template.as_ref(), CONTROLLER_HASH, status.collision_count)?;
     Ok(revision::choose(wanted, history))
 }

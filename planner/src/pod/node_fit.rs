@@ -159,6 +159,7 @@ pub(crate) struct Placement {
     node_selector: Option<Pairs>,
     affinity: Option<Affinity>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
+    host_network: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -186,6 +187,11 @@ impl Placement {
         let affinity = self.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
         let terms = affinity.and_then(|affinity| affinity.required.as_ref()?.node_selector_terms.as_deref());
         terms.unwrap_or_default()
+    }
+
+    /// The Pod is in the network of its Node.
+    pub(crate) fn is_on_host_network(&self) -> bool {
+        self.host_network.unwrap_or_default()
     }
 
     /// Whether name, selector and required affinity admit the Node, as the scheduler reads them.
@@ -263,6 +269,16 @@ impl Requirement {
 }
 
 impl Toleration {
+    /// Tolerates every taint of this key and effect.
+    pub(crate) fn of(key: &str, effect: &str) -> Self {
+        Self {
+            key: Some(key.into()),
+            operator: Some("Exists".into()),
+            value: None,
+            effect: Some(effect.into()),
+        }
+    }
+
     pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
         let key = self.key.as_deref().unwrap_or_default();
         let effect = self.effect.as_deref().unwrap_or_default();

@@ -14,9 +14,10 @@ pub enum RevisionLabels {
         /// The gate is on.
         short: bool,
     },
-    /// StatefulSet and DaemonSet: the label holds exactly the revision, which for a DaemonSet is its short
-    /// hash.
+    /// StatefulSet: the label holds exactly the revision's name.
     Exact,
+    /// DaemonSet: the label holds the short hash.
+    Hash,
 }
 
 impl RevisionLabels {
@@ -28,7 +29,15 @@ impl RevisionLabels {
                 (CONTROLLER_REVISION_HASH, if short { short_hash } else { revision }),
                 (POD_TEMPLATE_HASH, short_hash),
             ],
-            Self::Exact => vec![(CONTROLLER_REVISION_HASH, revision)],
+            Self::Exact | Self::Hash => vec![(CONTROLLER_REVISION_HASH, self.recorded(revision))],
+        }
+    }
+
+    /// How records of an update name `revision`.
+    pub fn recorded(self, revision: &str) -> &str {
+        match self {
+            Self::CloneSet { .. } | Self::Exact => revision,
+            Self::Hash => short_hash(revision),
         }
     }
 
@@ -47,6 +56,7 @@ impl RevisionLabels {
         match self {
             Self::CloneSet { .. } => short_hash(label) == short_hash(revision),
             Self::Exact => label == revision,
+            Self::Hash => label == short_hash(revision),
         }
     }
 }

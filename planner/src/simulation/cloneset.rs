@@ -111,7 +111,7 @@ impl Simulated for CloneSet {
                     }
                     DeleteReason::Specified => names(scene.workload(), pod),
                     DeleteReason::Released => is_preparing_delete(pod),
-                    DeleteReason::Ended | DeleteReason::Recreate => false,
+                    DeleteReason::Ended | DeleteReason::Recreate | DeleteReason::Misplaced => false,
                 };
                 if !holds {
                     let name = &pod.metadata.name;

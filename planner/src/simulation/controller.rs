@@ -1,7 +1,7 @@
 //! The controller: looks at its cache, has a plan made, and makes the calls of the plan one after another,
 //! as [`Plan`] documents. Between any two of them the world goes on, and the controller may crash.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::agenda::Milliseconds;
@@ -10,12 +10,14 @@ use super::kind::{Simulated, View};
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::text::moment::Moment;
 use crate::text::selector::Selector;
 use crate::workload::action::Action;
 use crate::workload::explanation::Explanation;
+use crate::workload::failures::Failures;
 use crate::workload::kind::WorkloadStatus;
 use crate::workload::new_pod::NewClaim;
 use crate::workload::plan::{Outcome, Plan};
@@ -99,9 +101,10 @@ pub(super) struct Controller<W: Simulated> {
     /// When the next look is due.
     look_at: Option<Milliseconds>,
     task: Option<Task<W>>,
-    failures: u32,
+    tries: u32,
     refused: BTreeSet<String>,
     holds: Holds,
+    failures: Failures,
     collision_count: Option<i32>,
     /// An answer was lost: the objects are to be read before the next plan.
     is_unsure: bool,
@@ -118,9 +121,10 @@ impl<W: Simulated> Default for Controller<W> {
             is_dirty: false,
             look_at: None,
             task: None,
-            failures: 0,
+            tries: 0,
             refused: BTreeSet::new(),
             holds: Holds::default(),
+            failures: Failures::default(),
             collision_count: None,
             is_unsure: false,
             revision_steps: 0,
@@ -220,9 +224,10 @@ impl<W: Simulated> Cluster<'_, W> {
             storage_classes: &StorageClasses::default(),
             children: &[],
             revisions: &controller.cache.revisions(),
-            nodes: &BTreeMap::new(),
+            nodes: &Nodes::new(),
             refused: &controller.refused,
             held: &held,
+            failures: &controller.failures,
             collision_count: controller.collision_count,
             gates: &self.settings.gates,
             environment: Environment::default(),
@@ -260,12 +265,12 @@ impl<W: Simulated> Cluster<'_, W> {
         // A second revision in a row is an error of the reconcile; it is tried again like any other.
         let has_failed = has_failed || controller.revision_steps > 1;
         if has_failed {
-            let exponent = controller.failures.min(12);
-            controller.failures += 1;
+            let exponent = controller.tries.min(12);
+            controller.tries += 1;
             let pause = (PAUSES.0 << exponent).min(PAUSES.1);
             self.wake(pause);
         } else {
-            controller.failures = 0;
+            controller.tries = 0;
         }
         if planned_revision || self.controller.is_dirty {
             self.wake(0);

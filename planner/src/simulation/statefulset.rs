@@ -119,7 +119,7 @@ impl Simulated for StatefulSet {
                         broken.extend(partition(scene, pod));
                         !is_at(pod, scene.update_revision())
                     }
-                    DeleteReason::Released => false,
+                    DeleteReason::Released | DeleteReason::Misplaced => false,
                 };
                 if !holds {
                     let text = format!("Pod {name} is deleted as {reason:?}, which it is not");

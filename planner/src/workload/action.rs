@@ -41,6 +41,8 @@ pub enum DeleteReason {
     Ended,
     /// Its update needs a new Pod.
     Recreate,
+    /// It is on a Node where it does not belong.
+    Misplaced,
 }
 
 /// Why a claim is written to.

@@ -7,10 +7,11 @@ use api::features::FeatureGates;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::action::{Action, Part};
+use super::action::{Action, DeleteReason, Part};
 use super::children::{Child, Claim};
 use super::event::Event;
-use super::kind::Workload;
+use super::failures::Failures;
+use super::kind::{Workload, WorkloadStatus};
 use super::plan::{Outcome, Plan};
 use super::revision::{RevisionStep, StoredRevision};
 use super::snapshot::{Environment, Refusal, Snapshot};
@@ -40,6 +41,7 @@ pub(crate) struct Fleet<W> {
     pub(crate) nodes: Nodes,
     pub(crate) refused: BTreeSet<String>,
     pub(crate) held: BTreeMap<Box<str>, Refusal>,
+    pub(crate) failures: Failures,
     pub(crate) gates: FeatureGates,
     pub(crate) children: Vec<Arc<Child>>,
     pub(crate) environment: Environment,
@@ -81,6 +83,7 @@ impl<W: Planned> Fleet<W> {
             nodes: Nodes::new(),
             refused: BTreeSet::new(),
             held: BTreeMap::new(),
+            failures: Failures::default(),
             gates,
             children: Vec::new(),
             environment: Environment::default(),
@@ -149,7 +152,7 @@ impl<W: Planned> Fleet<W> {
     fn planned(&self, plan: impl Fn(&Snapshot<'_, W>, Moment) -> Plan<W::Status>) -> Plan<W::Status> {
         let set = self.set();
         let (owned, orphans): (Vec<_>, Vec<_>) =
-            self.pods.iter().cloned().partition(|pod| !W::HAS_ORDINALS || pod.controller().is_some());
+            self.pods.iter().cloned().partition(|pod| !(W::HAS_ORDINALS || W::HAS_POD_PER_NODE) || pod.controller().is_some());
         let snapshot = Snapshot {
             workload: &set,
             children: &self.children,
@@ -161,6 +164,7 @@ impl<W: Planned> Fleet<W> {
             nodes: &self.nodes,
             refused: &self.refused,
             held: &self.held,
+            failures: &self.failures,
             collision_count: None,
             gates: &self.gates,
             environment: self.environment,
@@ -246,7 +250,11 @@ impl<W: Planned> Fleet<W> {
                 pod.status.phase = "Pending".into();
                 self.pods.push(Arc::new(pod));
             }
-            Action::DeletePod { pod, claims, .. } => {
+            Action::DeletePod { pod, claims, reason } => {
+                if W::HAS_POD_PER_NODE && *reason == DeleteReason::Ended {
+                    let node = self.pod_mut(&pod.name).spec.node().map(str::to_owned).unwrap();
+                    self.failures.record(&node, self.status().observed_generation(), self.now);
+                }
                 self.remove(&pod.name.clone());
                 self.claims.retain(|claim| !claims.iter().any(|gone| *gone.name == *claim.metadata.name));
             }
@@ -344,7 +352,7 @@ impl<W: Planned> Fleet<W> {
             return;
         }
         if pod.spec.node_name.is_empty() {
-            pod.spec.node_name = "node".into();
+            pod.spec.node_name = pod.spec.node().unwrap_or("node").into();
         }
         pod.status.phase = "Running".into();
         let statuses = pod.spec.containers.iter().map(|container| ContainerStatus {

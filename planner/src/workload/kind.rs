@@ -3,6 +3,7 @@
 
 use std::fmt::{Debug, Display};
 
+use api::features::Feature;
 use api::kinds::ObjectMeta;
 use api::meta::LabelSelector;
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     const HAS_ORDINALS: bool = false;
     /// It has a Pod on each Node that suits it.
     const HAS_POD_PER_NODE: bool = false;
+    /// The gate with which the images of an update are pulled ahead of it.
+    const PRE_DOWNLOAD: Feature = Feature::PreDownloadImageForInPlaceUpdate;
     /// Its `status`.
     type Status: WorkloadStatus;
 

@@ -9,6 +9,7 @@ use api::annotations::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
     IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
+use api::features::Feature;
 use api::kinds::imagepulljob::{API_VERSION, KIND, Spec};
 use api::kinds::shared::{
     CompletionPolicy, CompletionPolicyType, InPlaceUpdateStrategy, IntOrString, PullPolicy, SandboxConfig,
@@ -23,9 +24,11 @@ use crate::text::percent::{Rounding, scaled};
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
 use crate::workload::event::normal;
+use crate::workload::kind::Workload;
 use crate::workload::owner::Owner;
 use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::seen::Seen;
+use crate::workload::snapshot::Snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -104,6 +107,12 @@ pub struct Rollout<'a> {
     pub updated_ready: i32,
     /// The download is worth its while: see [`is_worthwhile`].
     pub worthwhile: bool,
+}
+
+/// The gates for it are on, and the API exists.
+pub fn is_enabled<W: Workload>(snapshot: &Snapshot<'_, W>) -> bool {
+    let gates = [Feature::KruiseDaemon, W::PRE_DOWNLOAD];
+    snapshot.environment.pull_jobs && gates.into_iter().all(|gate| snapshot.gates.enabled(gate))
 }
 
 /// Whether images are pulled ahead at all. `max_unavailable` is the number of Pods that are updated at a

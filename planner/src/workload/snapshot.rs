@@ -7,6 +7,7 @@ use api::features::FeatureGates;
 use jiff::Timestamp;
 
 use super::children::{Child, Claim};
+use super::failures::Failures;
 use super::revision::StoredRevision;
 use super::storage_class::StorageClasses;
 use crate::pod::node_fit::Nodes;
@@ -27,7 +28,8 @@ pub struct Snapshot<'a, W> {
     pub workload: &'a W,
     /// Every Pod with an owner reference to this UID, whether it runs, ends or has ended.
     pub pods: &'a [Arc<ObservedPod>],
-    /// For kinds whose Pods have names of their own: the Pods without a controller that have such a name.
+    /// The Pods without a controller that the workload could adopt: for kinds whose Pods have names of their own those
+    /// with such a name, for kinds with a Pod on each Node those of the namespace that name a revision.
     pub orphans: &'a [Arc<ObservedPod>],
     /// The claims with an owner reference to this UID, or with such a name
     /// ([`claim_stems`](super::kind::Workload::claim_stems)).
@@ -49,6 +51,8 @@ pub struct Snapshot<'a, W> {
     /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
     /// others are updated in their place. May be forgotten at a restart.
     pub held: &'a BTreeMap<Box<str>, Refusal>,
+    /// Where Pods failed, for kinds with a Pod on each Node. May be forgotten at a restart.
+    pub failures: &'a Failures,
     /// `status.collisionCount` as far as the controller has come with it since the status was written.
     pub collision_count: Option<i32>,
     /// The feature gates.
@@ -75,4 +79,7 @@ pub struct Environment {
     pub server: ServerVersion,
     /// The kind ImagePullJob is installed.
     pub pull_jobs: bool,
+    /// Pods are created on their Nodes; the scheduler binds them there otherwise. The flags
+    /// `--assign-pods-by-scheduler` and `--assign-bcj-pods-by-scheduler`, negated.
+    pub bypasses_scheduler: bool,
 }

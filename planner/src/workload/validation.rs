@@ -21,6 +21,8 @@ use crate::text::verdict::{Denial, Verdict};
 pub(crate) trait Rules<T> {
     /// The kind.
     const KIND: &'static str;
+    /// The HTTP status code with which a create and an update are refused.
+    const REFUSALS: (u16, u16) = (422, 422);
 
     /// Reads an object.
     fn read(&self, object: &str) -> Result<T, Denial>;
@@ -38,6 +40,7 @@ pub(crate) trait Rules<T> {
 /// Answers a CREATE or, with `old`, an UPDATE request.
 pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) -> Verdict {
     let kind = R::KIND;
+    let code = if old.is_none() { R::REFUSALS.0 } else { R::REFUSALS.1 };
     let new = match rules.read(new) {
         Ok(new) => new,
         Err(denial) if leaves_spec(new, old) => {
@@ -68,7 +71,7 @@ pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) ->
         errors.retain(|error| !known.contains(error));
     }
     match aggregate(&errors) {
-        Some(message) => Verdict::deny(422, message),
+        Some(message) => Verdict::deny(code, message),
         None => Verdict::Allow { edits: Patch::default(), warnings },
     }
 }

@@ -86,8 +86,8 @@ impl Options {
         self
     }
 
-    /// Also binds Pods that have no node, in turn, to the nodes that their `nodeSelector` allows:
-    /// for an API server without a scheduler.
+    /// Also binds Pods that have no node, in turn, to the nodes that their `nodeSelector` allows, or to the one that
+    /// their affinity names: for an API server without a scheduler.
     #[must_use]
     pub fn binding_pods(mut self) -> Self {
         self.bind = true;

@@ -17,6 +17,7 @@ use super::working::Working;
 use crate::pod::lifecycle::{self, State};
 use crate::text::moment::Random;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
+use crate::workload::deletion;
 use crate::workload::event::{Event, warning};
 use crate::workload::member::Member;
 use crate::workload::seen::Seen;
@@ -167,9 +168,8 @@ fn within<'m, 'a: 'm>(
 /// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it. Claims
 /// that could be reused are marked first, so that they go with the Pod whatever happens in between.
 fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> Vec<Action> {
-    let pod = Seen::pod(member.pod);
-    match lifecycle::before_delete(member.pod, &working.set().spec.lifecycle, working.now) {
-        None => {
+    match deletion::delete(member.pod, &working.set().spec.lifecycle, reason, working.now) {
+        Some(Action::DeletePod { pod, reason, .. }) => {
             let reuse = working.set().spec.scale_strategy.enable_pvc_reuse;
             let marks = if reuse { working.claims.mark(member.pod) } else { Vec::new() };
             if !marks.is_empty() {
@@ -178,11 +178,7 @@ fn delete(working: &Working<'_>, member: &Member<'_>, reason: DeleteReason) -> V
             let claims = working.claims.of_pod(member.pod.label(CLONESET_INSTANCE_ID));
             vec![Action::DeletePod { pod, claims, reason }]
         }
-        Some(writes) if writes.is_empty() => Vec::new(),
-        Some(writes) => {
-            let (reason, revision) = (WriteReason::PrepareDelete, String::new());
-            vec![Action::WritePod { pod, writes, reason, revision }]
-        }
+        other => other.into_iter().collect(),
     }
 }
 

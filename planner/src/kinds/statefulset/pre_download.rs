@@ -1,6 +1,5 @@
 //! Pulling the images of the update revision before Pods are updated to it.
 
-use api::features::Feature;
 use api::kinds::statefulset::{API_VERSION, KIND};
 use api::labels::CONTROLLER_HASH;
 
@@ -13,9 +12,7 @@ use crate::workload::pre_download::{self, PreDownloadSettings, Rollout, is_worth
 /// What to do about ImagePullJobs.
 pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
     let set = working.set();
-    let gates = working.snapshot.gates;
-    let enabled = [Feature::KruiseDaemon, Feature::PreDownloadImageForInPlaceUpdate];
-    if !working.snapshot.environment.pull_jobs || !enabled.into_iter().all(|gate| gates.enabled(gate)) {
+    if !pre_download::is_enabled(working.snapshot) {
         return Vec::new();
     }
     let (current, update) = (working.current, working.update);

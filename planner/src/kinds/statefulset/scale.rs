@@ -8,9 +8,9 @@ use std::collections::HashSet;
 
 use super::identity;
 use super::working::{Content, Numbered, Slot, Working, slot_name};
-use crate::pod::lifecycle::{self, State};
-use crate::workload::action::{Action, DeleteReason, WriteReason};
-use crate::workload::seen::Seen;
+use crate::pod::lifecycle::State;
+use crate::workload::action::{Action, DeleteReason};
+use crate::workload::deletion;
 
 /// What the step comes to.
 #[derive(Debug, Default)]
@@ -237,15 +237,5 @@ fn remove(working: &Working<'_>, busy: &HashSet<&str>, scale: &mut Scale) {
 
 /// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it.
 pub(super) fn delete(working: &Working<'_>, pod: &Numbered<'_>, reason: DeleteReason) -> Option<Action> {
-    let seen = Seen::pod(pod.pod());
-    match lifecycle::before_delete(pod.pod(), &working.set().spec.lifecycle, working.now) {
-        None => Some(Action::DeletePod { pod: seen, claims: Vec::new(), reason }),
-        Some(writes) if writes.is_empty() => None,
-        Some(writes) => Some(Action::WritePod {
-            pod: seen,
-            writes,
-            reason: WriteReason::PrepareDelete,
-            revision: String::new(),
-        }),
-    }
+    deletion::delete(pod.pod(), &working.set().spec.lifecycle, reason, working.now)
 }

@@ -1,16 +1,12 @@
 //! What keeps Pods and claims what they are, whatever is scaled or updated: whose they are, how they are labelled,
 //! which claims they have (docs/behaviour/statefulset.md#identity).
 
-use api::kinds::statefulset::{API_VERSION, KIND};
-use api::meta::OwnerReference;
-use serde_json::{Map, json};
+use api::kinds::statefulset::StatefulSet;
 
 use super::identity;
 use super::working::{Numbered, Working};
-use crate::pod::write::{OwnerChange, PodWrite};
-use crate::workload::action::{Action, CONTROLLER_REVISION, WriteReason};
-use crate::workload::metadata;
-use crate::workload::revision::StoredRevision;
+use crate::workload::action::{Action, WriteReason};
+use crate::workload::membership::Membership;
 use crate::workload::seen::Seen;
 
 /// What the step comes to.
@@ -22,41 +18,10 @@ pub(super) struct Upkeep {
 
 /// Pods that go and Pods that come; revisions that come.
 pub(super) fn membership(working: &Working<'_>) -> Vec<Action> {
-    let metadata = &working.set().metadata;
-    let write = |pod, write: PodWrite, reason| Action::WritePod {
-        pod: Seen::pod(pod),
-        writes: vec![write],
-        reason,
-        revision: String::new(),
-    };
-    let release = working.strangers.iter().map(|pod| {
-        let removed =
-            PodWrite { owners: vec![OwnerChange::Remove(metadata.uid.clone())], ..PodWrite::default() };
-        write(pod, removed, WriteReason::Release)
-    });
-    let owner = OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
-        name: metadata.name.clone(),
-        uid: metadata.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    };
-    let adopt = working.adoptable.iter().map(|pod| {
-        let added =
-            PodWrite { owners: vec![OwnerChange::Add(Box::new(owner.clone()))], ..PodWrite::default() };
-        write(pod, added, WriteReason::Adopt)
-    });
-    let orphans = working.history.iter().filter(|revision| revision.metadata.controller().is_none());
-    let adopt_revisions = orphans.map(|revision| adopt_revision(revision, &owner));
-    release.chain(adopt).chain(adopt_revisions).collect()
-}
-
-fn adopt_revision(revision: &StoredRevision, owner: &OwnerReference) -> Action {
-    let known = &revision.metadata;
-    let owners: Vec<&OwnerReference> = known.owner_references.iter().chain([owner]).collect();
-    let patch = metadata::patch(known, Map::from_iter([("ownerReferences".to_owned(), json!(owners))]));
-    Action::AdoptChild { kind: CONTROLLER_REVISION, child: Seen::object(known), patch }
+    let membership = Membership::of::<StatefulSet>(&working.set().metadata);
+    let release = working.strangers.iter().map(|pod| membership.release(pod));
+    let adopt = working.adoptable.iter().map(|pod| membership.adopt(pod));
+    release.chain(adopt).chain(membership.adopt_revisions(&working.history)).collect()
 }
 
 /// Labels, claims and their owners.

@@ -46,7 +46,7 @@ impl Rules {
 
     /// The rules of Advanced DaemonSet, which updates in place only Pods with the readiness gate.
     pub fn daemon_set(gates: &FeatureGates, server: ServerVersion) -> Self {
-        Self::new(RevisionLabels::Exact, SetsUpdating::Never, gates, server)
+        Self::new(RevisionLabels::Hash, SetsUpdating::Never, gates, server)
     }
 
     fn new(
@@ -67,7 +67,7 @@ impl Rules {
     /// The options of a decision about a change to `revision`.
     pub fn options<'a>(&self, revision: &'a str, grace_seconds: i32, claims_differ: bool) -> Options<'a> {
         Options {
-            revision,
+            revision: self.labels.recorded(revision),
             grace_seconds,
             claims_differ,
             env_from_metadata: self.env_from_metadata,

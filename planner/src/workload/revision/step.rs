@@ -1,14 +1,19 @@
 //! What to write so that the present data has its revision: a new one, or a patch of an old one.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
+use api::Raw;
 use api::annotations::WHOLE_TEMPLATE;
 use serde::Serialize;
 
 use super::data::RevisionData;
 use super::stored::StoredRevision;
+use super::template::template_labels;
+use crate::workload::kind::Workload;
 use crate::workload::owner::Owner;
 use crate::workload::seen::Seen;
+use crate::workload::snapshot::Snapshot;
 
 /// One write of a ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +63,36 @@ pub struct Wanted<'a> {
     pub annotation_of_newest: Option<(&'static str, &'a str)>,
     /// A revision of the wanted name that somebody else owns is of no use, whatever it records.
     pub must_be_owned: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// The revision of a workload's Pod template.
+    ///
+    /// # Errors
+    /// Why the template can't be recorded.
+    pub fn of_template<W: Workload>(
+        snapshot: &Snapshot<'a, W>,
+        template: Option<&Raw>,
+        hash_label: &'a str,
+        collision_count: Option<i32>,
+    ) -> Result<Self, String> {
+        let unreadable = |error: &dyn Display| format!("spec.template can't be read: {error}");
+        let template = template.ok_or("spec.template is missing")?.get();
+        let metadata = snapshot.workload.metadata();
+        let stored = collision_count.unwrap_or(0);
+        Ok(Self {
+            data: RevisionData::of_template(template).map_err(|error| unreadable(&error))?,
+            owner: Owner::of(W::API_VERSION, W::KIND, metadata),
+            namespace: &metadata.namespace,
+            labels: template_labels(template).map_err(|error| unreadable(&error))?,
+            annotations: metadata.annotations.clone(),
+            hash_label,
+            collision_count: snapshot.collision_count.unwrap_or(stored).max(stored),
+            label_of_current: None,
+            annotation_of_newest: None,
+            must_be_owned: true,
+        })
+    }
 }
 
 /// A ControllerRevision to create.

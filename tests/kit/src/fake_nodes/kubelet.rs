@@ -76,17 +76,20 @@ impl Kubelet {
         self.nodes.contains_key(name)
     }
 
-    /// Binds a Pod to the next node that its node selector allows, if there is one.
+    /// Binds a Pod to the next node that its node selector allows, or to the one that its affinity names, if there is
+    /// one.
     pub(super) async fn bind(self: Arc<Self>, pod: Pod) {
         let spec = pod.spec.as_ref();
         let gated =
             spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let selector = spec.and_then(|spec| spec.node_selector.clone()).unwrap_or_default();
-        let fits = |labels: &BTreeMap<String, String>| {
+        let assigned = assigned_node(&pod);
+        let fits = |name: &String, labels: &BTreeMap<String, String>| {
             selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+                && assigned.as_ref().is_none_or(|node| node == name)
         };
         let nodes: Vec<&String> =
-            self.nodes.iter().filter(|(_, labels)| fits(labels)).map(|(name, _)| name).collect();
+            self.nodes.iter().filter(|(name, labels)| fits(name, labels)).map(|(name, _)| name).collect();
         if gated || nodes.is_empty() || pod.metadata.deletion_timestamp.is_some() {
             return;
         }
@@ -169,4 +172,13 @@ fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         other => other,
     }
+}
+
+/// The node that the Pod's required affinity names, as that of a Pod of a DaemonSet does.
+fn assigned_node(pod: &Pod) -> Option<String> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let fields = required.node_selector_terms.first()?.match_fields.as_ref()?;
+    let field = fields.iter().find(|field| field.key == "metadata.name")?;
+    field.values.as_ref()?.first().cloned()
 }

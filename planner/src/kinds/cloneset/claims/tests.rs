@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::workload::failures::Failures;
 use crate::kinds::cloneset::fixture::Fleet;
 use crate::text::moment::Moment;
 use crate::workload::storage_class::StorageClasses;
@@ -54,6 +55,7 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
         nodes: &nodes,
         refused: &refused,
         held: &BTreeMap::new(),
+        failures: &Failures::default(),
         collision_count: None,
         gates: &fleet.gates,
         environment: fleet.environment,

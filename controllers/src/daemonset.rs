@@ -1,0 +1,19 @@
+//! Controller `daemonset-controller`: keeps a Pod of each DaemonSet on every Node that suits it. What to do is decided
+//! by `planner::kinds::daemonset`; all else is the same for every kind of workload.
+
+use std::sync::Arc;
+
+use api::kinds::daemonset::DaemonSet;
+
+use crate::Context;
+use crate::workload::controller;
+use crate::workload::queue::QueueSettings;
+use crate::workload::stores::Stores;
+
+const NAME: &str = "daemonset-controller";
+
+/// Reconciles DaemonSets. Ends never.
+pub async fn run(context: Context, stores: Arc<Stores>) {
+    let settings = QueueSettings { name: NAME, workers: context.settings.daemonset_workers };
+    controller::run::<DaemonSet>(settings, context, stores).await;
+}

@@ -1,0 +1,170 @@
+//! The scale step (docs/behaviour/daemonset.md#scale-step): creates the Pods that Nodes lack, and deletes those that
+//! failed, that are too many, or that are on Nodes where they do not belong.
+
+use jiff::Timestamp;
+
+use super::pod;
+use super::working::{DaemonPod, Place, Working};
+use crate::workload::action::{Action, DeleteReason};
+use crate::workload::deletion::delete;
+use crate::workload::event::{Event, warning};
+
+/// What the step comes to.
+#[derive(Debug, Default)]
+pub(super) struct Scale {
+    pub(super) actions: Vec<Action>,
+    /// Nodes that lack a Pod.
+    pub(super) missing: usize,
+    /// Of these, such as stay without one since the partition keeps them so.
+    pub(super) unpopulated: usize,
+    /// Why not all Pods are created.
+    pub(super) problem: Option<String>,
+    pub(super) events: Vec<Event>,
+    /// When to look again.
+    pub(super) again: Option<Timestamp>,
+}
+
+impl Scale {
+    fn look_again(&mut self, time: Timestamp) {
+        self.again = [self.again, Some(time)].into_iter().flatten().min();
+    }
+}
+
+/// What is to be done on the Nodes.
+#[derive(Default)]
+struct Wanted<'w, 'a> {
+    /// Nodes that lack a Pod, by name.
+    nodes: Vec<&'a str>,
+    deletions: Vec<(&'w DaemonPod<'a>, DeleteReason)>,
+}
+
+pub(super) fn plan(working: &Working<'_>) -> Scale {
+    let (mut scale, mut wanted) = (Scale::default(), Wanted::default());
+    for (node, place) in &working.places {
+        look_at(working, node, place, &mut wanted, &mut scale);
+    }
+    wanted.deletions.extend(working.lost.iter().map(|pod| (pod, DeleteReason::Misplaced)));
+    scale.missing = wanted.nodes.len();
+    if let Some(unpopulated) = working.settings.unpopulated {
+        let is_populated = |place: &&Place<'_>| {
+            place.pair().is_some_and(|pair| pair.new.is_some())
+        };
+        let populated = working.places.values().filter(is_populated).count();
+        let limit = working.desired().saturating_sub(populated).saturating_sub(unpopulated);
+        scale.unpopulated = wanted.nodes.len().saturating_sub(limit);
+        wanted.nodes.truncate(limit);
+    }
+    let burst = working.settings.burst;
+    scale.actions = create(working, wanted.nodes.into_iter().take(burst), &mut scale.problem);
+    let hooks = &working.set().spec.lifecycle;
+    let deletions = wanted.deletions.into_iter().filter_map(|(pod, reason)| {
+        delete(pod.pod(), hooks, reason, working.now)
+    });
+    scale.actions.extend(within_burst(deletions, burst));
+    scale
+}
+
+/// Creates Pods on these Nodes.
+pub(super) fn create<'n>(
+    working: &Working<'_>,
+    nodes: impl Iterator<Item = &'n str>,
+    problem: &mut Option<String>,
+) -> Vec<Action> {
+    let mut random = working.moment.random();
+    let mut created = Vec::new();
+    for node in nodes {
+        match pod::create(working, node, &mut random) {
+            Ok(action) => created.push(action),
+            Err(error) => drop(problem.get_or_insert(error)),
+        }
+    }
+    created
+}
+
+/// No more than `burst` deletions; what tells hooks is not limited.
+pub(super) fn within_burst(actions: impl Iterator<Item = Action>, burst: usize) -> impl Iterator<Item = Action> {
+    let mut deleted = 0_usize;
+    actions.filter(move |action| {
+        let is_deletion = matches!(action, Action::DeletePod { .. });
+        deleted += usize::from(is_deletion);
+        !is_deletion || deleted <= burst
+    })
+}
+
+/// What is to be done on one Node.
+fn look_at<'w, 'a>(
+    working: &'w Working<'a>,
+    node: &'a str,
+    place: &'w Place<'a>,
+    wanted: &mut Wanted<'w, 'a>,
+    scale: &mut Scale,
+) {
+    if !place.fit.may_stay {
+        wanted.deletions.extend(place.alive().map(|pod| (pod, DeleteReason::Misplaced)));
+        return;
+    }
+    let mut running = Vec::new();
+    for pod in place.alive() {
+        if pod.has_failed() {
+            replace_failed(working, node, pod, wanted, scale);
+        } else if pod.member.is_preparing_delete() {
+            wanted.deletions.push((pod, DeleteReason::Released));
+        } else {
+            running.push(pod);
+        }
+    }
+    if !working.settings.surges {
+        // A Pod that ends keeps the place until it is gone.
+        if place.fit.should_run && place.pods.is_empty() {
+            wanted.nodes.push(node);
+        }
+        wanted.deletions.extend(running.into_iter().skip(1).map(|pod| (pod, DeleteReason::ScaleIn)));
+        return;
+    }
+    match running.len() {
+        0 if place.fit.should_run => wanted.nodes.push(node),
+        0 | 1 => {}
+        _ => finish_surge(working, &running, wanted),
+    }
+}
+
+/// A Pod that failed gives way, at once the first time and after growing pauses then.
+fn replace_failed<'w, 'a>(
+    working: &'w Working<'a>,
+    node: &str,
+    pod: &'w DaemonPod<'a>,
+    wanted: &mut Wanted<'w, 'a>,
+    scale: &mut Scale,
+) {
+    let generation = working.set().status.observed_generation;
+    if let Some(due) = working.snapshot.failures.due(node, generation, working.now) {
+        scale.look_again(due);
+        return;
+    }
+    let (namespace, name) = (&working.set().metadata.namespace, pod.name());
+    let message =
+        format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
+    scale.events.push(warning("FailedDaemonPod", message));
+    wanted.deletions.push((pod, DeleteReason::Ended));
+}
+
+/// A Node with several Pods keeps one at the present revision and one other, until the first is available or the other
+/// is not ready.
+fn finish_surge<'w, 'a>(
+    working: &Working<'a>,
+    running: &[&'w DaemonPod<'a>],
+    wanted: &mut Wanted<'w, 'a>,
+) {
+    let hash = working.update.name();
+    let is_at_hash = |pod: &&&DaemonPod<'_>| working.rules.labels.is_at(pod.pod(), hash);
+    let new = running.iter().find(is_at_hash);
+    let old = running.iter().find(|pod| !is_at_hash(pod));
+    let is_kept = |pod: &DaemonPod<'_>| new.into_iter().chain(old).any(|kept| kept.name() == pod.name());
+    let surplus = running.iter().filter(|pod| !is_kept(pod));
+    wanted.deletions.extend(surplus.map(|pod| (*pod, DeleteReason::ScaleIn)));
+    if let (Some(new), Some(old)) = (new, old)
+        && (!old.pod().is_ready() || new.member.is_available)
+    {
+        wanted.deletions.push((old, DeleteReason::Recreate));
+    }
+}

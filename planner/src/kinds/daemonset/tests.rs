@@ -1,0 +1,4 @@
+//! Tests of the plan, by subject.
+
+mod placing;
+mod updating;

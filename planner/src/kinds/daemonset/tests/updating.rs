@@ -1,0 +1,226 @@
+//! Which Pods are updated, and when.
+
+use serde_json::{Value, json};
+
+use crate::kinds::daemonset::fixture::{Fleet, gates, rolling, template};
+
+/// An image that can be updated in place.
+fn in_place(more: &Value) -> Value {
+    let mut settings = json!({"rollingUpdateType": "InPlaceIfPossible"});
+    crate::kinds::daemonset::fixture::merge(&mut settings, more.clone());
+    rolling(settings)
+}
+
+#[test]
+fn a_rollout_takes_no_more_nodes_down_than_it_may() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxUnavailable": 2})));
+    fleet.image("nginx:2");
+    for _ in 0..40 {
+        fleet.step();
+        assert!(fleet.without_available() <= 2);
+        fleet.kubelet();
+    }
+    assert_eq!(fleet.nodes_with("nginx:2").len(), 5);
+    assert_eq!(fleet.status().updated_number_scheduled, 5);
+    assert!(fleet.plan().explanation.is_complete);
+}
+
+#[test]
+fn pods_that_are_not_available_are_replaced_at_once() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxUnavailable": 1})));
+    (0..5).for_each(|index| fleet.break_pod(index));
+    fleet.image("nginx:2");
+    fleet.step();
+    assert!(fleet.pods.is_empty());
+}
+
+#[test]
+fn a_partition_keeps_the_nodes_with_the_lowest_names() {
+    let mut fleet = Fleet::on_nodes(4, rolling(json!({"partition": 3})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n4"]);
+    assert!(fleet.plan().explanation.is_complete);
+    fleet.edit(json!({"spec": rolling(json!({"partition": 1}))}));
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n2", "n3", "n4"]);
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"partition": "50%"})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n3", "n4", "n5"]);
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"partition": 10})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.status().updated_number_scheduled, 0);
+}
+
+#[test]
+fn a_selector_takes_the_nodes_that_it_matches() {
+    let selector = json!({"selector": {"matchLabels": {"canary": "yes"}}});
+    let mut fleet = Fleet::on_nodes(3, rolling(selector));
+    fleet.node("n1", json!({"metadata": {"labels": {"canary": "yes"}}}));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1"]);
+    fleet.node("n2", json!({"metadata": {"labels": {"canary": "yes"}}}));
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n2"]);
+}
+
+#[test]
+fn updated_nodes_use_up_the_quota_first() {
+    let mut fleet = Fleet::on_nodes(4, rolling(json!({"selector": {"matchLabels": {"kubernetes.io/hostname": "n2"}}})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    for node in ["n1", "n3", "n4"] {
+        fleet.node(node, json!({"metadata": {"labels": {"chosen": "yes"}}}));
+    }
+    let settings = json!({"selector": {"matchLabels": {"kubernetes.io/hostname": null, "chosen": "yes"}}, "partition": 2});
+    fleet.edit(json!({"spec": rolling(settings)}));
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n2", "n4"]);
+}
+
+#[test]
+fn nothing_is_updated_while_paused_or_on_delete() {
+    let mut fleet = Fleet::on_nodes(2, rolling(json!({"paused": true})));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert!(fleet.nodes_with("nginx:2").is_empty());
+    let name = fleet.name_on("n1");
+    fleet.remove(&name);
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1"], "new Pods are at the present template");
+    fleet.edit(json!({"spec": rolling(json!({"paused": false}))}));
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2").len(), 2);
+    let mut fleet = Fleet::on_nodes(2, json!({"updateStrategy": {"type": "OnDelete"}}));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert!(fleet.nodes_with("nginx:2").is_empty());
+}
+
+#[test]
+fn a_surge_starts_the_new_pod_first() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxSurge": 2, "maxUnavailable": 0})));
+    fleet.image("nginx:2");
+    for _ in 0..60 {
+        fleet.step();
+        assert_eq!(fleet.without_available(), 0);
+        assert!(fleet.pods.len() <= 7);
+        fleet.kubelet();
+    }
+    assert_eq!((fleet.nodes_with("nginx:2").len(), fleet.pods.len()), (5, 5));
+}
+
+#[test]
+fn a_surge_goes_beyond_its_limit_for_a_pod_that_is_not_ready() {
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"maxSurge": 1, "maxUnavailable": 0})));
+    fleet.break_pod(fleet.on("n1"));
+    fleet.image("nginx:2");
+    fleet.step();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n3"]);
+    // The old one, which is not ready, need not wait for the new one.
+    fleet.step();
+    assert!(!fleet.nodes_with("nginx:1").contains(&"n1".to_owned()));
+}
+
+#[test]
+fn a_surge_that_has_begun_is_finished_though_paused() {
+    let mut fleet = Fleet::on_nodes(2, rolling(json!({"maxSurge": 1, "maxUnavailable": 0})));
+    fleet.image("nginx:2");
+    fleet.step();
+    fleet.edit(json!({"spec": rolling(json!({"paused": true}))}));
+    fleet.settle();
+    assert_eq!((fleet.nodes_with("nginx:2").len(), fleet.pods.len()), (1, 2));
+}
+
+#[test]
+fn a_surge_waits_until_the_new_pod_was_ready_for_long_enough() {
+    let mut spec = rolling(json!({"maxSurge": 1, "maxUnavailable": 0}));
+    spec["minReadySeconds"] = json!(15);
+    let mut fleet = Fleet::unsettled(1, spec);
+    fleet.settle();
+    fleet.later(20);
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.pods.len(), 2);
+    let wait = fleet.plan().requeue_after.unwrap();
+    assert!((14.9..15.1).contains(&wait.as_secs_f64()), "{wait:?}");
+    fleet.later(16);
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2").len(), 1);
+    assert_eq!(fleet.pods.len(), 1);
+}
+
+#[test]
+fn pods_are_updated_in_place_where_that_is_possible() {
+    let mut fleet = Fleet::on_nodes(3, in_place(&json!({})));
+    let before: Vec<String> = fleet.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
+    fleet.image("nginx:2");
+    fleet.settle();
+    let after: Vec<String> = fleet.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
+    assert_eq!((fleet.nodes_with("nginx:2").len(), &after), (3, &before));
+    assert!(fleet.reasons().contains(&"SuccessfulUpdatePodInPlace"));
+    assert_eq!(fleet.pods[0].label("controller-revision-hash"), Some(fleet.status().update_revision.as_str()));
+    let mut other = template("nginx:2");
+    other["spec"]["containers"][0]["env"] = json!([{"name": "LEVEL", "value": "debug"}]);
+    fleet.edit(json!({"spec": {"template": other}}));
+    fleet.settle();
+    assert!(fleet.pods.iter().all(|pod| !before.contains(&pod.metadata.uid.to_string())));
+}
+
+#[test]
+fn pods_without_the_gate_are_recreated_once() {
+    let mut fleet = Fleet::on_nodes(2, json!({}));
+    let before: Vec<String> = fleet.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
+    fleet.edit(json!({"spec": in_place(&json!({}))}));
+    fleet.settle();
+    assert!(fleet.pods.iter().all(|pod| before.contains(&pod.metadata.uid.to_string())));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert!(fleet.pods.iter().all(|pod| pod.has_readiness_gate("InPlaceUpdateReady")));
+}
+
+#[test]
+fn a_rollback_takes_the_old_revision() {
+    let mut fleet = Fleet::on_nodes(2, json!({"revisionHistoryLimit": 1}));
+    let first = fleet.status().update_revision;
+    for image in ["nginx:2", "nginx:3", "nginx:4"] {
+        fleet.image(image);
+        fleet.settle();
+    }
+    assert_eq!(fleet.revisions.len(), 2, "the present one and one more");
+    fleet.image("nginx:3");
+    fleet.settle();
+    assert_eq!(fleet.revisions.len(), 2);
+    assert_ne!(fleet.status().update_revision, first);
+    let newest = fleet.revisions.iter().max_by_key(|revision| revision.revision).unwrap();
+    assert!(newest.name().ends_with(&fleet.status().update_revision));
+}
+
+#[test]
+fn nodes_that_are_excluded_do_not_hold_up_the_others_with_the_gate() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxUnavailable": 1})));
+    fleet.gates = gates("DaemonSetPruneIneligibleNodes=true");
+    fleet.lingering = true;
+    for node in ["n1", "n2"] {
+        fleet.break_pod(fleet.on(node));
+        fleet.taint(node, "gone", "NoExecute");
+        let name = fleet.name_on(node);
+        fleet.remove(&name);
+    }
+    fleet.lingering = false;
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n3", "n4", "n5"]);
+}
+
+#[test]
+fn pods_on_nodes_that_would_get_no_other_are_left_as_they_are() {
+    let mut fleet = Fleet::on_nodes(2, json!({}));
+    fleet.taint("n2", "gpu", "NoSchedule");
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!((fleet.nodes_with("nginx:1"), fleet.nodes_with("nginx:2")), (vec!["n2".to_owned()], vec!["n1".to_owned()]));
+}

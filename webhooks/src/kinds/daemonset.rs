@@ -1,0 +1,22 @@
+//! The DaemonSet's own webhooks.
+
+use std::future::ready;
+
+use planner::kinds::daemonset::defaulting;
+use planner::kinds::daemonset::validation::{Context, review};
+
+use super::resource::{Defaulting, ValidatedAt, Validation};
+
+pub(crate) const DEFAULTING: Defaulting = Defaulting {
+    path: "/mutate-apps-kruise-io-daemonset",
+    default: |write| defaulting::default(write.object, write.old, write.version),
+};
+
+pub(crate) const VALIDATION: Validation = Validation {
+    at: ValidatedAt::Path { path: "/validate-apps-kruise-io-daemonset", legacy: None },
+    validate: |write| {
+        let admission = write.admission;
+        let context = Context { gates: &admission.gates, allow_privileged: admission.flags.allow_privileged };
+        Box::pin(ready(review(write.object, write.old, &context)))
+    },
+};
