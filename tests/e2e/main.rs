@@ -15,6 +15,8 @@ mod chronicle;
 mod cloneset;
 mod cloneset_admission;
 mod conversion;
+mod daemonset;
+mod daemonset_admission;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_cloneset;

@@ -189,11 +189,15 @@ impl<W: Workload> Controller<W> {
             }
             Action::DeletePod { pod, claims, reason } => {
                 let failed = match reason {
-                    DeleteReason::Ended if W::HAS_POD_PER_NODE => self.stores.pods.get(&work.key_of(&pod.name)),
+                    DeleteReason::Ended if W::HAS_POD_PER_NODE => {
+                        self.stores.pods.get(&work.key_of(&pod.name))
+                    }
                     _ => None,
                 };
                 let attempt = self.delete(work, action, pod, claims).await;
-                if let (Attempt::Done, Some(node)) = (&attempt, failed.as_ref().and_then(|pod| pod.spec.node())) {
+                if let (Attempt::Done, Some(node)) =
+                    (&attempt, failed.as_ref().and_then(|pod| pod.spec.node()))
+                {
                     let generation = work.workload.status().observed_generation();
                     self.memory(work.workload, |memory| memory.failures.record(node, generation, now().now));
                 }

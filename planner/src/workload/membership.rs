@@ -56,7 +56,8 @@ impl Membership {
         orphans.map(|revision| {
             let known = &revision.metadata;
             let owners: Vec<&OwnerReference> = known.owner_references.iter().chain([&self.owner]).collect();
-            let patch = metadata::patch(known, Map::from_iter([("ownerReferences".to_owned(), json!(owners))]));
+            let patch =
+                metadata::patch(known, Map::from_iter([("ownerReferences".to_owned(), json!(owners))]));
             Action::AdoptChild { kind: CONTROLLER_REVISION, child: Seen::object(known), patch }
         })
     }

@@ -28,7 +28,8 @@ pub(super) fn explain(
     let desired = wanted().count();
     let updated = count(&|pod| pod.is_new);
     let available = count(&|pod| is_available(working, pod));
-    let misplaced = working.places.values().filter(|place| !place.fit.may_stay && !place.pods.is_empty()).count();
+    let misplaced =
+        working.places.values().filter(|place| !place.fit.may_stay && !place.pods.is_empty()).count();
     let is_alone = |place: &Place<'_>| place.pods.len() <= 1;
     let expected = desired.saturating_sub(working.settings.partition);
     let is_complete = scale.missing == scale.unpopulated
@@ -78,7 +79,9 @@ fn held_back(
     let behind = desired.saturating_sub(updated).saturating_sub(scale.missing);
     if behind > 0 {
         if settings.on_delete {
-            held.push(format!("type OnDelete: Pods of {behind} Nodes are updated when somebody deletes them"));
+            held.push(format!(
+                "type OnDelete: Pods of {behind} Nodes are updated when somebody deletes them"
+            ));
         } else if settings.paused {
             held.push(format!("paused: Pods of {behind} Nodes are not updated"));
         } else if update.kept > 0 {
@@ -113,7 +116,8 @@ fn blocker(working: &Working<'_>, pod: &DaemonPod<'_>, update: &Update) -> Optio
     if pod.has_failed() {
         let generation = working.set().status.observed_generation;
         let due = working.snapshot.failures.due(node, generation, working.now)?;
-        let message = format!("on {node} has failed, and is replaced at {}", crate::text::moment::rfc3339(due));
+        let message =
+            format!("on {node} has failed, and is replaced at {}", crate::text::moment::rfc3339(due));
         return named("Failed", message, "see the Events and logs of the Pod", None);
     }
     if &*pod.pod().status.phase == "Succeeded" {

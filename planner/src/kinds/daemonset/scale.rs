@@ -46,9 +46,7 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
     wanted.deletions.extend(working.lost.iter().map(|pod| (pod, DeleteReason::Misplaced)));
     scale.missing = wanted.nodes.len();
     if let Some(unpopulated) = working.settings.unpopulated {
-        let is_populated = |place: &&Place<'_>| {
-            place.pair().is_some_and(|pair| pair.new.is_some())
-        };
+        let is_populated = |place: &&Place<'_>| place.pair().is_some_and(|pair| pair.new.is_some());
         let populated = working.places.values().filter(is_populated).count();
         let limit = working.desired().saturating_sub(populated).saturating_sub(unpopulated);
         scale.unpopulated = wanted.nodes.len().saturating_sub(limit);
@@ -57,9 +55,10 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
     let burst = working.settings.burst;
     scale.actions = create(working, wanted.nodes.into_iter().take(burst), &mut scale.problem);
     let hooks = &working.set().spec.lifecycle;
-    let deletions = wanted.deletions.into_iter().filter_map(|(pod, reason)| {
-        delete(pod.pod(), hooks, reason, working.now)
-    });
+    let deletions = wanted
+        .deletions
+        .into_iter()
+        .filter_map(|(pod, reason)| delete(pod.pod(), hooks, reason, working.now));
     scale.actions.extend(within_burst(deletions, burst));
     scale
 }
@@ -82,7 +81,10 @@ pub(super) fn create<'n>(
 }
 
 /// No more than `burst` deletions; what tells hooks is not limited.
-pub(super) fn within_burst(actions: impl Iterator<Item = Action>, burst: usize) -> impl Iterator<Item = Action> {
+pub(super) fn within_burst(
+    actions: impl Iterator<Item = Action>,
+    burst: usize,
+) -> impl Iterator<Item = Action> {
     let mut deleted = 0_usize;
     actions.filter(move |action| {
         let is_deletion = matches!(action, Action::DeletePod { .. });
@@ -103,6 +105,9 @@ fn look_at<'w, 'a>(
         wanted.deletions.extend(place.alive().map(|pod| (pod, DeleteReason::Misplaced)));
         return;
     }
+    // A Pod that is adopted now is looked at once it belongs here.
+    let is_awaited = working.adoptable.iter().any(|pod| pod.spec.node() == Some(node));
+    let lacks_pod = place.fit.should_run && !is_awaited;
     let mut running = Vec::new();
     for pod in place.alive() {
         if pod.has_failed() {
@@ -115,14 +120,14 @@ fn look_at<'w, 'a>(
     }
     if !working.settings.surges {
         // A Pod that ends keeps the place until it is gone.
-        if place.fit.should_run && place.pods.is_empty() {
+        if lacks_pod && place.pods.is_empty() {
             wanted.nodes.push(node);
         }
         wanted.deletions.extend(running.into_iter().skip(1).map(|pod| (pod, DeleteReason::ScaleIn)));
         return;
     }
     match running.len() {
-        0 if place.fit.should_run => wanted.nodes.push(node),
+        0 if lacks_pod => wanted.nodes.push(node),
         0 | 1 => {}
         _ => finish_surge(working, &running, wanted),
     }
@@ -142,19 +147,14 @@ fn replace_failed<'w, 'a>(
         return;
     }
     let (namespace, name) = (&working.set().metadata.namespace, pod.name());
-    let message =
-        format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
+    let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
     scale.events.push(warning("FailedDaemonPod", message));
     wanted.deletions.push((pod, DeleteReason::Ended));
 }
 
 /// A Node with several Pods keeps one at the present revision and one other, until the first is available or the other
 /// is not ready.
-fn finish_surge<'w, 'a>(
-    working: &Working<'a>,
-    running: &[&'w DaemonPod<'a>],
-    wanted: &mut Wanted<'w, 'a>,
-) {
+fn finish_surge<'w, 'a>(working: &Working<'a>, running: &[&'w DaemonPod<'a>], wanted: &mut Wanted<'w, 'a>) {
     let hash = working.update.name();
     let is_at_hash = |pod: &&&DaemonPod<'_>| working.rules.labels.is_at(pod.pod(), hash);
     let new = running.iter().find(is_at_hash);

@@ -48,7 +48,9 @@ impl Settings {
                     IntOrString::Int(number) => number.to_string(),
                     IntOrString::String(text) => text.clone(),
                 };
-                problem.get_or_insert(format!("updateStrategy.rollingUpdate.{name} {text:?} is no number of nodes"));
+                problem.get_or_insert(format!(
+                    "updateStrategy.rollingUpdate.{name} {text:?} is no number of nodes"
+                ));
             }
             usize::try_from(number.unwrap_or(0)).unwrap_or(0)
         };
@@ -60,7 +62,8 @@ impl Settings {
         let selector = match selector.transpose() {
             Ok(selector) => selector,
             Err(error) => {
-                problem.get_or_insert(format!("updateStrategy.rollingUpdate.selector can't be used: {error}"));
+                problem
+                    .get_or_insert(format!("updateStrategy.rollingUpdate.selector can't be used: {error}"));
                 None
             }
         };

@@ -98,7 +98,8 @@ fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> 
         ("spec.minReadySeconds", spec.min_ready_seconds),
         ("spec.revisionHistoryLimit", spec.revision_history_limit),
     ] {
-        errors.extend(number.filter(|number| *number < 0).map(|number| negative(FieldPath::new(path), number)));
+        errors
+            .extend(number.filter(|number| *number < 0).map(|number| negative(FieldPath::new(path), number)));
     }
     strategy::validate(new, &mut errors);
     if spec.lifecycle.in_place_update.is_some() {

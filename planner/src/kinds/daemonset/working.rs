@@ -124,7 +124,8 @@ impl<'a> Working<'a> {
         let settings = Settings::of(&set.spec, desired);
         if let Some(selector) = &settings.selector {
             for (name, place) in &mut places {
-                place.is_selected = snapshot.nodes.get(*name).is_some_and(|node| selector.matches(&node.labels));
+                place.is_selected =
+                    snapshot.nodes.get(*name).is_some_and(|node| selector.matches(&node.labels));
             }
         }
         let rules = Rules::daemon_set(snapshot.gates, snapshot.environment.server);
@@ -148,11 +149,14 @@ impl<'a> Working<'a> {
             let mut member = Member::new(pod, &member_rules);
             // The label asks other workloads to delete a Pod.
             member.is_specified = false;
-            let counted = template_generation.is_some() && pod.label(POD_TEMPLATE_GENERATION) == template_generation;
+            let counted =
+                template_generation.is_some() && pod.label(POD_TEMPLATE_GENERATION) == template_generation;
             let pod = DaemonPod { is_new: member.is_updated || counted, member };
             match pod.pod().spec.node().and_then(|node| places.get_mut(node)) {
                 Some(place) => place.pods.push(pod),
-                None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => lost.push(pod),
+                None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => {
+                    lost.push(pod)
+                }
                 // Bound to a Node that is gone: its Pods are cleared away by Kubernetes. Or for no Node at all.
                 None => {}
             }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::workload::failures::Failures;
 use crate::kinds::cloneset::fixture::Fleet;
 use crate::text::moment::Moment;
+use crate::workload::failures::Failures;
 use crate::workload::storage_class::StorageClasses;
 
 fn fleet(reuse: bool) -> Fleet {

@@ -41,7 +41,10 @@ fn taints_keep_pods_away_or_chase_them_off() {
 fn a_node_that_the_template_excludes_loses_its_pod_at_once() {
     let mut fleet = Fleet::on_nodes(3, rolling(json!({"maxUnavailable": 1, "paused": true})));
     let mut other = template("nginx:1");
-    crate::kinds::daemonset::fixture::merge(&mut other, json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "n2"}}}));
+    crate::kinds::daemonset::fixture::merge(
+        &mut other,
+        json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "n2"}}}),
+    );
     fleet.edit(json!({"spec": {"template": other}}));
     fleet.step();
     assert_eq!(fleet.nodes_with("nginx:1"), ["n2"]);

@@ -69,7 +69,8 @@ fn a_selector_takes_the_nodes_that_it_matches() {
 
 #[test]
 fn updated_nodes_use_up_the_quota_first() {
-    let mut fleet = Fleet::on_nodes(4, rolling(json!({"selector": {"matchLabels": {"kubernetes.io/hostname": "n2"}}})));
+    let mut fleet =
+        Fleet::on_nodes(4, rolling(json!({"selector": {"matchLabels": {"kubernetes.io/hostname": "n2"}}})));
     fleet.image("nginx:2");
     fleet.settle();
     for node in ["n1", "n3", "n4"] {
@@ -162,7 +163,10 @@ fn pods_are_updated_in_place_where_that_is_possible() {
     let after: Vec<String> = fleet.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
     assert_eq!((fleet.nodes_with("nginx:2").len(), &after), (3, &before));
     assert!(fleet.reasons().contains(&"SuccessfulUpdatePodInPlace"));
-    assert_eq!(fleet.pods[0].label("controller-revision-hash"), Some(fleet.status().update_revision.as_str()));
+    assert_eq!(
+        fleet.pods[0].label("controller-revision-hash"),
+        Some(fleet.status().update_revision.as_str())
+    );
     let mut other = template("nginx:2");
     other["spec"]["containers"][0]["env"] = json!([{"name": "LEVEL", "value": "debug"}]);
     fleet.edit(json!({"spec": {"template": other}}));
@@ -222,5 +226,8 @@ fn pods_on_nodes_that_would_get_no_other_are_left_as_they_are() {
     fleet.taint("n2", "gpu", "NoSchedule");
     fleet.image("nginx:2");
     fleet.settle();
-    assert_eq!((fleet.nodes_with("nginx:1"), fleet.nodes_with("nginx:2")), (vec!["n2".to_owned()], vec!["n1".to_owned()]));
+    assert_eq!(
+        (fleet.nodes_with("nginx:1"), fleet.nodes_with("nginx:2")),
+        (vec!["n2".to_owned()], vec!["n1".to_owned()])
+    );
 }

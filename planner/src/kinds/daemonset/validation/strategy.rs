@@ -17,7 +17,9 @@ pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.updateStrategy");
     match &spec.update_strategy.kind {
         Some(UpdateStrategyType::OnDelete) => {}
-        Some(UpdateStrategyType::RollingUpdate) if new.given("/spec/updateStrategy/rollingUpdate").is_none() => {
+        Some(UpdateStrategyType::RollingUpdate)
+            if new.given("/spec/updateStrategy/rollingUpdate").is_none() =>
+        {
             errors.push(FieldError::required(path.child("rollingUpdate"), ""));
         }
         Some(UpdateStrategyType::RollingUpdate) => {

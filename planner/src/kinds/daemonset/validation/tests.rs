@@ -39,22 +39,61 @@ fn rolling(settings: &Value) -> Value {
 fn what_is_wrong_is_refused_with_its_path() {
     for (spec, part) in [
         (json!({"selector": {"matchLabels": null}}), "empty selector is invalid for daemonset"),
-        (json!({"selector": {"matchLabels": {"app": "other"}}}), "`selector` does not match template `labels`"),
-        (json!({"template": {"spec": {"restartPolicy": "Never"}}}), r#"spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#),
-        (json!({"template": {"spec": {"activeDeadlineSeconds": 3}}}), "activeDeadlineSeconds in DaemonSet is not Supported"),
-        (json!({"minReadySeconds": -1}), "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0"),
+        (
+            json!({"selector": {"matchLabels": {"app": "other"}}}),
+            "`selector` does not match template `labels`",
+        ),
+        (
+            json!({"template": {"spec": {"restartPolicy": "Never"}}}),
+            r#"spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#,
+        ),
+        (
+            json!({"template": {"spec": {"activeDeadlineSeconds": 3}}}),
+            "activeDeadlineSeconds in DaemonSet is not Supported",
+        ),
+        (
+            json!({"minReadySeconds": -1}),
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+        ),
         (json!({"revisionHistoryLimit": -1}), "spec.revisionHistoryLimit: Invalid value: -1"),
         (json!({"burstReplicas": "5"}), "spec.burstReplicas: Invalid value"),
-        (json!({"updateStrategy": {"type": "Often"}}), r#"spec.updateStrategy: Unsupported value: "Often": supported values: "RollingUpdate", "OnDelete""#),
-        (rolling(&json!({"maxUnavailable": 1, "maxSurge": 1})), "may not be set when maxUnavailable is non-zero"),
-        (rolling(&json!({"maxSurge": 0})), "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"),
-        (rolling(&json!({"maxUnavailable": "abc", "maxSurge": 1})), "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value"),
+        (
+            json!({"updateStrategy": {"type": "Often"}}),
+            r#"spec.updateStrategy: Unsupported value: "Often": supported values: "RollingUpdate", "OnDelete""#,
+        ),
+        (
+            rolling(&json!({"maxUnavailable": 1, "maxSurge": 1})),
+            "may not be set when maxUnavailable is non-zero",
+        ),
+        (
+            rolling(&json!({"maxSurge": 0})),
+            "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
+        ),
+        (
+            rolling(&json!({"maxUnavailable": "abc", "maxSurge": 1})),
+            "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value",
+        ),
         (rolling(&json!({"maxUnavailable": "101%"})), "must not be greater than 100%"),
-        (rolling(&json!({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 1, "maxUnavailable": 0})), "must be 0 for InPlaceIfPossible type"),
-        (rolling(&json!({"rollingUpdateType": "Surging"})), r#"spec.updateStrategy.rollingUpdate.rollingUpdate.type: Unsupported value: "Surging": supported values: "Standard", "InPlaceIfPossible""#),
-        (rolling(&json!({"partition": -1})), "spec.updateStrategy.rollingUpdate.rollingUpdate.partition: Invalid value"),
-        (rolling(&json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})), "spec.updateStrategy.rollingUpdate.selector: Invalid value"),
-        (json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"a": "b"}}}}), "inPlaceUpdate hook has not supported yet"),
+        (
+            rolling(&json!({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 1, "maxUnavailable": 0})),
+            "must be 0 for InPlaceIfPossible type",
+        ),
+        (
+            rolling(&json!({"rollingUpdateType": "Surging"})),
+            r#"spec.updateStrategy.rollingUpdate.rollingUpdate.type: Unsupported value: "Surging": supported values: "Standard", "InPlaceIfPossible""#,
+        ),
+        (
+            rolling(&json!({"partition": -1})),
+            "spec.updateStrategy.rollingUpdate.rollingUpdate.partition: Invalid value",
+        ),
+        (
+            rolling(&json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})),
+            "spec.updateStrategy.rollingUpdate.selector: Invalid value",
+        ),
+        (
+            json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"a": "b"}}}}),
+            "inPlaceUpdate hook has not supported yet",
+        ),
     ] {
         let message = refusal(&spec);
         assert!(message.contains(part), "{spec}: {message}");

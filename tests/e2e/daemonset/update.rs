@@ -1,0 +1,150 @@
+//! How Pods come to a new revision (docs/behaviour/daemonset.md#update-step).
+
+use kit::fake_nodes;
+use serde_json::{Value, json};
+
+use super::{asked, complete, gated, identities, launch, node, pod_on, rolling, running, stored_node, taint};
+use crate::support::fleet::{IN_PLACE_UPDATE_READY, NEW, OLD, REVISION, condition, is_ready, label, name};
+
+/// Scenarios 14 and 44.
+#[tokio::test]
+async fn no_more_nodes_are_down_than_may_be() {
+    let fleet =
+        launch(asked().await, "daemonset-roll", 5, |set| rolling(set, json!({"maxUnavailable": 2}))).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    complete(&fleet).await;
+    for moment in chronicle.moments().await {
+        let is_up = |pod: &&Value| is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null();
+        let up = moment.values().map(|pod| &**pod).filter(is_up).count();
+        assert!(up >= 3, "{up} Nodes have a Pod that is ready");
+    }
+    let status = fleet.settled().await;
+    assert!(fleet.pods().await.iter().all(|pod| status["updateRevision"] == label(pod, REVISION)));
+}
+
+/// Scenario 15.
+#[tokio::test]
+async fn pods_that_serve_nobody_are_replaced_at_once() {
+    let fleet = launch(asked().await, "daemonset-broken", 3, |set| set).await;
+    for pod in fleet.pods().await {
+        fleet.annotate(&name(&pod), fake_nodes::READY_AFTER, "never").await;
+        fleet.annotate(&name(&pod), fake_nodes::TERMINATE_AFTER, "never").await;
+    }
+    fleet.observed("no Pod to be ready", |set| set["status"]["numberReady"] == 0).await;
+    fleet.roll(NEW).await;
+    fleet.wait_pods("all to be deleted", <[Value]>::is_empty).await;
+}
+
+/// Scenarios 16 and 18.
+#[tokio::test]
+async fn a_partition_keeps_the_first_nodes() {
+    let fleet =
+        launch(asked().await, "daemonset-partition", 4, |set| rolling(set, json!({"partition": 10}))).await;
+    fleet.roll(NEW).await;
+    fleet.status("nothing to be updated", json!({"updatedNumberScheduled": 0, "numberAvailable": 4})).await;
+    fleet.change_rolling(json!({"partition": 3})).await;
+    running(&fleet, NEW, &[3]).await;
+    fleet.change_rolling(json!({"partition": "50%"})).await;
+    running(&fleet, NEW, &[2, 3]).await;
+    fleet.change_rolling(json!({"partition": 0})).await;
+    complete(&fleet).await;
+}
+
+/// Scenarios 19 and 20.
+#[tokio::test]
+async fn a_selector_takes_the_nodes_that_it_matches() {
+    let canary = json!({"selector": {"matchLabels": {"example.com/canary": "yes"}}});
+    let fleet = launch(asked().await, "daemonset-selector", 4, |set| rolling(set, canary)).await;
+    stored_node(&fleet, 1).label("example.com/canary", "yes").await;
+    fleet.roll(NEW).await;
+    running(&fleet, NEW, &[1]).await;
+    stored_node(&fleet, 1).patch(&json!({"metadata": {"labels": {"example.com/canary": null}}})).await;
+    for index in [0, 2, 3] {
+        stored_node(&fleet, index).label("example.com/second", "yes").await;
+    }
+    let second = json!({"selector": {"matchLabels": {"example.com/canary": null, "example.com/second": "yes"}}, "partition": 2});
+    fleet.change_rolling(second).await;
+    running(&fleet, NEW, &[1, 3]).await;
+}
+
+/// Scenarios 21 and 22.
+#[tokio::test]
+async fn nothing_is_updated_while_paused_or_on_delete() {
+    let fleet =
+        launch(asked().await, "daemonset-paused", 2, |set| rolling(set, json!({"paused": true}))).await;
+    let before = identities(&fleet.pods().await);
+    fleet.roll(NEW).await;
+    fleet.status("the new revision to be known", json!({"updatedNumberScheduled": 0})).await;
+    assert_eq!(identities(&fleet.pods().await), before);
+    let pod = pod_on(&fleet, 0).await;
+    fleet.pod(&name(&pod)).delete().await;
+    running(&fleet, NEW, &[0]).await;
+    fleet.change_rolling(json!({"paused": false})).await;
+    complete(&fleet).await;
+    fleet.change(json!({"updateStrategy": {"type": "OnDelete"}})).await;
+    fleet.roll(OLD).await;
+    fleet
+        .status("the old revision to be known", json!({"updatedNumberScheduled": 0, "numberAvailable": 2}))
+        .await;
+    let pod = pod_on(&fleet, 1).await;
+    fleet.pod(&name(&pod)).delete().await;
+    running(&fleet, OLD, &[1]).await;
+}
+
+/// Scenarios 27 (without real containers) and 28.
+#[tokio::test]
+async fn pods_are_updated_in_place_where_that_is_possible() {
+    let in_place = json!({"rollingUpdateType": "InPlaceIfPossible"});
+    let fleet = launch(asked().await, "daemonset-inplace", 3, |set| rolling(set, in_place)).await;
+    let before = identities(&fleet.pods().await);
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    let status = complete(&fleet).await;
+    let pods = fleet.pods().await;
+    assert_eq!(identities(&pods), before);
+    for pod in &pods {
+        assert_eq!(status["updateRevision"], label(pod, REVISION));
+        assert_eq!(condition(pod, IN_PLACE_UPDATE_READY)["status"], "True");
+        let was_closed = chronicle.moments().await.iter().any(|moment| {
+            let then = moment.get(name(pod).as_str());
+            then.is_some_and(|then| condition(then, IN_PLACE_UPDATE_READY)["status"] == "False")
+        });
+        assert!(was_closed, "it left its service meanwhile");
+    }
+    let message = fleet.event("SuccessfulUpdatePodInPlace").await;
+    assert!(message.starts_with("successfully update pod web-") && message.contains("in-place"), "{message}");
+    let env = json!([{"name": "main", "image": NEW, "env": [{"name": "LEVEL", "value": "debug"}]}]);
+    fleet.containers(env).await;
+    complete(&fleet).await;
+    assert!(identities(&fleet.pods().await).iter().all(|uid| !before.contains(uid)));
+}
+
+/// Scenario 29.
+#[tokio::test]
+async fn pods_without_the_gate_are_recreated_once() {
+    let fleet = launch(asked().await, "daemonset-gate", 2, |set| set).await;
+    let before = identities(&fleet.pods().await);
+    fleet.change_rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})).await;
+    fleet.settled().await;
+    assert_eq!(identities(&fleet.pods().await), before);
+    fleet.roll(NEW).await;
+    complete(&fleet).await;
+    for pod in fleet.pods().await {
+        let gates = pod["spec"]["readinessGates"].as_array().unwrap();
+        assert!(gates.iter().any(|gate| gate["conditionType"] == IN_PLACE_UPDATE_READY), "{}", node(&pod));
+    }
+}
+
+/// Scenarios 39 and 43.
+#[tokio::test]
+async fn nodes_that_are_excluded_hold_up_nobody_with_the_gate() {
+    let fleet = launch(gated().await, "daemonset-prune", 4, |set| set).await;
+    let pod = pod_on(&fleet, 0).await;
+    fleet.annotate(&name(&pod), fake_nodes::TERMINATE_AFTER, "never").await;
+    fleet.annotate(&name(&pod), fake_nodes::READY_AFTER, "never").await;
+    taint(&fleet, 0, json!([{"key": "broken", "effect": "NoExecute"}])).await;
+    fleet.observed("the Node to be excluded", |set| set["status"]["desiredNumberScheduled"] == 3).await;
+    fleet.roll(NEW).await;
+    running(&fleet, NEW, &[1, 2, 3]).await;
+}
