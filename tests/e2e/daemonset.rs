@@ -76,7 +76,23 @@ async fn open(
     refine: impl FnOnce(Object) -> Object,
 ) -> Fleet {
     let shop = Shop::open_on(server, prefix).await;
-    let mut options = fake_nodes::Options::nodes(nodes).binding_pods().in_namespace(&shop.namespace);
+    let served = shop.namespace.clone();
+    open_in(shop, &served, nodes, refine).await
+}
+
+/// The same where no kubelet runs the Pods.
+async fn open_without_kubelets(
+    server: &ApiServer,
+    prefix: &str,
+    nodes: usize,
+    refine: impl FnOnce(Object) -> Object,
+) -> Fleet {
+    open_in(Shop::open_on(server, prefix).await, "default", nodes, refine).await
+}
+
+/// The kubelets run the Pods of one namespace.
+async fn open_in(shop: Shop, served: &str, nodes: usize, refine: impl FnOnce(Object) -> Object) -> Fleet {
+    let mut options = fake_nodes::Options::nodes(nodes).binding_pods().in_namespace(served);
     for index in 0..nodes {
         options = options.label(index, SITE, &shop.namespace);
     }

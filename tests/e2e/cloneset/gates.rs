@@ -16,7 +16,8 @@ use crate::support::{Site, Stored, annotation, in_use, named};
 
 const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
     InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false,\
-    StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
+    StatefulSetStartOrdinal=true,DaemonSetPruneIneligibleNodes=true,PreDownloadImageForDaemonSetUpdate=true,\
+    StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
 
 /// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
 pub async fn site() -> &'static ApiServer {

@@ -148,3 +148,38 @@ async fn nodes_that_are_excluded_hold_up_nobody_with_the_gate() {
     fleet.roll(NEW).await;
     running(&fleet, NEW, &[1, 2, 3]).await;
 }
+
+/// Scenario 38.
+#[tokio::test]
+async fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
+    let fleet =
+        launch(gated().await, "daemonset-predownload", 3, |set| rolling(set, json!({"paused": true}))).await;
+    fleet.roll(NEW).await;
+    let jobs = async || fleet.list("apis/apps.kruise.io/v1beta1", "imagepulljobs").await;
+    let job = kit::wait_for("an ImagePullJob", async || {
+        let mut jobs = jobs().await;
+        if jobs.is_empty() { Err(()) } else { Ok(jobs.remove(0)) }
+    })
+    .await;
+    let hash = fleet.settled().await["updateRevision"].as_str().unwrap().to_owned();
+    assert_eq!(name(&job), format!("web-{hash}-main"));
+    let spec = &job["spec"];
+    assert_eq!((&spec["image"], &spec["parallelism"]), (&json!(NEW), &json!(1)));
+    assert_eq!(spec["pullPolicy"]["timeoutSeconds"], 300);
+    assert_eq!(spec["completionPolicy"]["ttlSecondsAfterFinished"], 600);
+    fleet.change_rolling(json!({"paused": false})).await;
+    complete(&fleet).await;
+    kit::wait_for("the job to be gone", async || {
+        let jobs = jobs().await;
+        if jobs.is_empty() { Ok(()) } else { Err(jobs.len()) }
+    })
+    .await;
+    fleet.change_rolling(json!({"maxUnavailable": 3})).await;
+    fleet.roll(OLD).await;
+    complete(&fleet).await;
+    fleet.roll("nginx:1.27").await;
+    complete(&fleet).await;
+    let newest = fleet.revisions().await.pop().unwrap();
+    assert_eq!(label(&newest, "apps.kruise.io/image-predownload-ignored"), "true");
+    assert_eq!(jobs().await.len(), 0);
+}

@@ -45,7 +45,8 @@ pub(super) fn plan(working: &Working<'_>) -> Vec<Action> {
         update: working.update,
         settings: &wanted,
         updated_ready: 0,
-        worthwhile: !in_one_batch,
+        // The first Pods are pulled for as they are created.
+        worthwhile: !in_one_batch && !old.is_empty(),
     };
     // A template that can't be read is told of where Pods are updated.
     pre_download::plan(&rollout).unwrap_or_default()
