@@ -17,17 +17,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
-use api::kinds::{cloneset, statefulset};
+use api::kinds::cloneset::CloneSet;
+use api::kinds::daemonset::DaemonSet;
+use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
 use cluster::{client, write};
 use kube::Client;
 use planner::text::moment::rfc3339;
 use planner::workload::explanation::{Blocker, Explanation};
+use planner::workload::kind::Workload;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use crate::workloads::{self, Offline};
 
 /// Objects per page of a list.
 const PAGE: usize = 500;
@@ -49,6 +50,9 @@ enum Kind {
     /// Explain an Advanced StatefulSet
     #[command(name = "statefulset", visible_alias = "asts")]
     StatefulSet(WorkloadArguments),
+    /// Explain an Advanced DaemonSet
+    #[command(name = "daemonset", visible_aliases = ["daemon", "ads"])]
+    DaemonSet(WorkloadArguments),
     /// Explain which SidecarSets are in a Pod, and why others are not
     Pod(SidecarArguments),
     /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
@@ -130,8 +134,9 @@ enum Format {
 pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     crate::serve::install_cryptography();
     let (text, code) = match &arguments.kind {
-        Kind::CloneSet(arguments) => workload(cloneset::KIND, arguments)?,
-        Kind::StatefulSet(arguments) => workload(statefulset::KIND, arguments)?,
+        Kind::CloneSet(arguments) => workload::<CloneSet>(arguments)?,
+        Kind::StatefulSet(arguments) => workload::<StatefulSet>(arguments)?,
+        Kind::DaemonSet(arguments) => workload::<DaemonSet>(arguments)?,
         Kind::Pod(arguments) => arguments.target.with_cluster(async |client, namespace| {
             sidecars::of_pod(client, &arguments.install_namespace, namespace, &arguments.target).await
         })?,
@@ -186,21 +191,10 @@ impl Target {
     }
 }
 
-/// Explains a workload of this kind.
-fn workload(kind: &str, arguments: &WorkloadArguments) -> anyhow::Result<(String, ExitCode)> {
-    workloads::with_kind(kind, Explaining(arguments)).context("there is no such kind of workload")?
-}
-
-/// The explanation of a workload.
-struct Explaining<'a>(&'a WorkloadArguments);
-
-impl workloads::Task for Explaining<'_> {
-    type Outcome = anyhow::Result<(String, ExitCode)>;
-
-    fn run<W: Offline>(self) -> Self::Outcome {
-        let gates = FeatureGates::parse(&self.0.feature_gates, "")?;
-        workload::explain::<W>(&self.0.target, &gates)
-    }
+/// Explains a workload of kind `W`.
+fn workload<W: Workload>(arguments: &WorkloadArguments) -> anyhow::Result<(String, ExitCode)> {
+    let gates = FeatureGates::parse(&arguments.feature_gates, "")?;
+    workload::explain::<W>(&arguments.target, &gates)
 }
 
 /// What stands in the way, for programs.

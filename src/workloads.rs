@@ -1,4 +1,4 @@
-//! The kinds of workload that have a plan: `kutter explain` and `kutter simulate` take them all.
+//! The kinds of workload that can be simulated.
 
 use anyhow::{anyhow, bail};
 use api::features::FeatureGates;

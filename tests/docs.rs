@@ -360,6 +360,33 @@ pub async fn statefulset(server: &ApiServer, namespace: &str) {
     page.shell("kubectl delete statefulset.apps.kruise.io db").await.success();
 }
 
+/// Goes through `daemonset.md`, with a Pod on each of several Nodes.
+pub async fn daemonset(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open_with_defaults(server, namespace, "daemonset.md").await;
+    let printed = page.read("Deploy").await;
+    assert!(printed.contains(&format!("DaemonSet {namespace}/agent: complete")), "{printed}");
+    let before = page.pods("agent").await;
+    assert!(before.len() > 1, "{before:?}");
+
+    page.read("Update one Node first").await;
+    let updated = page.pods("agent").await;
+    for (name, before) in &before {
+        assert_updated_in_place(before, &updated[name], "main", "nginx:1.26");
+    }
+
+    page.read("Start the new Pod first").await;
+    let recreated = page.pods("agent").await;
+    assert_eq!(recreated.len(), before.len());
+    assert!(recreated.keys().all(|name| !before.contains_key(name)));
+
+    let printed = page.read("Why has a Node no Pod").await;
+    assert!(printed.contains("\"state\""), "{printed}");
+    page.read("New Nodes step by step").await;
+    assert_eq!(page.pods("agent").await, recreated);
+    page.end();
+    page.shell("kubectl delete daemonset.apps.kruise.io agent").await.success();
+}
+
 /// Goes through `in-place-update.md`.
 pub async fn in_place_update(server: &ApiServer, namespace: &str) {
     let mut page = Reader::open_with_defaults(server, namespace, "in-place-update.md").await;

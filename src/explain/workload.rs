@@ -103,7 +103,7 @@ impl<W: Workload> Found<W> {
         list_all(client, &PODS.namespaced(namespace), |pod: ObservedPod| {
             if owns(&pod.metadata) {
                 self.pods.push(Arc::new(pod));
-            } else if W::HAS_ORDINALS && pod.controller().is_none() {
+            } else if W::could_adopt(&pod) {
                 self.orphans.push(Arc::new(pod));
             }
         })

@@ -20,6 +20,7 @@ mod daemonset_admission;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_cloneset;
+mod docs_daemonset;
 mod docs_podunavailablebudget;
 mod docs_restart;
 mod docs_statefulset;

@@ -136,9 +136,10 @@ impl WorkloadStatus for Status {
         &self.update_revision
     }
 
-    /// It names none: Pods may come from any.
+    /// The update revision once all Nodes have come to it; Pods may come from any other before.
     fn current_revision(&self) -> &str {
-        ""
+        let is_complete = self.updated_number_scheduled == self.desired_number_scheduled;
+        if is_complete { &self.update_revision } else { "" }
     }
 
     fn conditions(&self) -> Vec<Condition> {

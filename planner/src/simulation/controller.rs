@@ -213,7 +213,7 @@ impl<W: Simulated> Cluster<'_, W> {
         let owned =
             |pod: &&Arc<ObservedPod>| pod.metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         let pods: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(owned).cloned().collect();
-        let is_orphan = |pod: &&Arc<ObservedPod>| W::HAS_ORDINALS && pod.controller().is_none();
+        let is_orphan = |pod: &&Arc<ObservedPod>| W::could_adopt(pod);
         let orphans: Vec<Arc<ObservedPod>> = controller.cache.pods().filter(is_orphan).cloned().collect();
         let held = controller.holds.held(self.agenda.now());
         let snapshot = Snapshot {

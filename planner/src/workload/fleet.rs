@@ -151,11 +151,8 @@ impl<W: Planned> Fleet<W> {
 
     fn planned(&self, plan: impl Fn(&Snapshot<'_, W>, Moment) -> Plan<W::Status>) -> Plan<W::Status> {
         let set = self.set();
-        let (owned, orphans): (Vec<_>, Vec<_>) = self
-            .pods
-            .iter()
-            .cloned()
-            .partition(|pod| !(W::HAS_ORDINALS || W::HAS_POD_PER_NODE) || pod.controller().is_some());
+        let (owned, orphans): (Vec<_>, Vec<_>) =
+            self.pods.iter().cloned().partition(|pod| !W::could_adopt(pod));
         let snapshot = Snapshot {
             workload: &set,
             children: &self.children,

@@ -17,6 +17,7 @@ use super::plan::Plan;
 use super::snapshot::Snapshot;
 use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use crate::pod::node_fit::NodeFacts;
+use crate::pod::observed::ObservedPod;
 use crate::text::moment::Moment;
 
 /// A kind of workload, as it is stored.
@@ -65,6 +66,11 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// What the names of its claims begin with, before the ordinal.
     fn claim_stems(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The Pod belongs to nobody, and could belong to a workload of this kind.
+    fn could_adopt(pod: &ObservedPod) -> bool {
+        (Self::HAS_ORDINALS || Self::HAS_POD_PER_NODE) && pod.controller().is_none()
     }
 
     /// The Event to record once this part of an action is done.
