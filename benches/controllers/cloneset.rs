@@ -13,6 +13,7 @@ const CLONE_SET: Subject = Subject {
     name: "cloneset",
     kind: "CloneSet",
     plural: "clonesets",
+    has_pod_per_node: false,
     refine: |set| {
         let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
         set.with("/spec/updateStrategy", json!({"rollingUpdate": rolling}))

@@ -12,6 +12,7 @@
 
 mod budget;
 mod cloneset;
+mod daemonset;
 mod node;
 mod program;
 mod rollout;
@@ -47,6 +48,8 @@ enum Controller {
     Cloneset,
     /// Pods with names of their own are created, one after another and at once, and updated in place
     Statefulset,
+    /// Pods of Nodes are created, updated in place and recreated; kubelets report
+    Daemonset,
     /// Pods of budgets are deleted and evicted; many budgets are counted
     Budget,
     /// Pods are placed by a WorkloadSpread
@@ -66,6 +69,7 @@ fn main() {
             Controller::Sidecarset => sidecarset::measure(&stand, &sizes(&[100, 1_000, 5_000])).await,
             Controller::Cloneset => cloneset::measure(&stand, &sizes(&[500, 1_000, 5_000])).await,
             Controller::Statefulset => statefulset::measure(&stand, &sizes(&[1_000, 5_000])).await,
+            Controller::Daemonset => daemonset::measure(&stand, &sizes(&[1_000, 5_000])).await,
             Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
             Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
             Controller::Node => node::measure(&stand, &sizes(&[100, 250])).await,

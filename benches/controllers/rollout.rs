@@ -14,6 +14,12 @@ use crate::stand::{GROWTH, Stand, kind_of};
 
 const OLD: &str = "registry.example.com/shop/checkout:2.41.0";
 const NEW: &str = "registry.example.com/shop/checkout:2.42.0";
+/// Nodes of workloads that have no Pod on each of them.
+const NODES: usize = 10;
+/// The label of the Nodes of one run.
+const RUN: &str = "example.com/run";
+/// Kubelets that report.
+const HEARTBEATS: usize = 500;
 /// The most memory that a leader may have, in megabytes.
 const MEMORY: f64 = 60.0;
 /// The most writes of Events per Pod: their number depends on time, not on Pods.
@@ -25,6 +31,8 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
+    /// It has a Pod on each Node, so that there are as many Nodes as Pods.
+    pub(crate) has_pod_per_node: bool,
     /// Completes its manifest.
     pub(crate) refine: fn(Object) -> Object,
     pub(crate) steps: &'static [Step],
@@ -60,8 +68,9 @@ impl Change {
         }
     }
 
-    fn patch(self, count: usize) -> Value {
+    fn patch(self, subject: &Subject, count: usize, run: &str) -> Value {
         let (field, value) = match self {
+            Self::Scale if subject.has_pod_per_node => ("template/spec/nodeSelector", json!({RUN: run})),
             Self::Scale => ("replicas", json!(count)),
             Self::Image => ("template/spec/containers/0/image", json!(NEW)),
             Self::Variable => ("template/spec/containers/0/env/0/value", json!("debug")),
@@ -103,12 +112,20 @@ pub(crate) async fn measure(stand: &Stand, program: &Program, subject: &Subject,
 async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) -> Vec<Cost> {
     let namespace = stand.server().namespace("bench").await;
     let client = stand.server().client();
-    let options = fake_nodes::Options::nodes(10).in_namespace(&namespace).binding_pods();
-    let _nodes = FakeNodes::start(client.clone(), options).await;
-    let set = workload("apps.kruise.io/v1beta1", subject.kind, "web")
-        .in_namespace(&namespace)
+    let machines = if subject.has_pod_per_node { count } else { NODES };
+    let mut options = fake_nodes::Options::nodes(machines).in_namespace(&namespace).binding_pods();
+    for index in 0..machines {
+        options = options.label(index, RUN, &namespace);
+    }
+    let nodes = FakeNodes::start(client.clone(), options).await;
+    let set = workload("apps.kruise.io/v1beta1", subject.kind, "web").in_namespace(&namespace);
+    // The Nodes of earlier runs are still there.
+    let set = match subject.has_pod_per_node {
+        true => set.with("/spec/template/spec/nodeSelector", json!({RUN: "none yet"})),
+        false => set.replicas(0),
+    };
+    let set = set
         .matching("app", "web")
-        .replicas(0)
         .template_annotation("example.com/owner", "team-shop")
         .container("checkout", OLD)
         .env("LOG_LEVEL", "info")
@@ -120,7 +137,7 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
 
     let mut costs = Vec::new();
     for step in subject.steps {
-        let patch = format!("--patch={}", step.change.patch(count));
+        let patch = format!("--patch={}", step.change.patch(subject, count, &namespace));
         let words: Vec<&str> = ["patch", "--type=json", &patch].iter().chain(&object).copied().collect();
         program.wait_quiet().await;
         progress(&format!("{}, {count} Pods: {}", subject.name, step.change.doing()));
@@ -128,6 +145,9 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
         stand.server().kubectl(words).await.success();
         stand
             .wait_status(&object, |spec, status| {
+                if subject.has_pod_per_node {
+                    return status["updatedNumberScheduled"] == count && status["numberAvailable"] == count;
+                }
                 status["updatedAvailableReplicas"] == count
                     && spec["replicas"] == count
                     && status["currentRevision"] == status["updateRevision"]
@@ -138,7 +158,32 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
         let calls = stand.calls().split_off(before);
         costs.push(Cost { pods: count, cpu: program.cpu().saturating_sub(cpu), took, calls });
     }
+    if subject.has_pod_per_node {
+        report_heartbeats(stand, program, subject, nodes.names()).await;
+    }
     costs
+}
+
+/// What it costs that kubelets report.
+async fn report_heartbeats(stand: &Stand, program: &Program, subject: &Subject, nodes: &[String]) {
+    let name = format!("{}-heartbeat-{}", subject.name, nodes.len());
+    let client = stand.server().client();
+    let nodes = nodes.iter().take(HEARTBEATS);
+    program.wait_quiet().await;
+    let (cpu, before) = (program.cpu(), stand.calls().len());
+    for node in nodes {
+        let condition = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"});
+        let body = json!({"status": {"conditions": [condition]}});
+        let request = http::Request::patch(format!("/api/v1/nodes/{node}/status"))
+            .header("content-type", "application/strategic-merge-patch+json")
+            .body(body.to_string().into_bytes())
+            .expect("a request");
+        client.request_text(request).await.expect("a Node can be patched");
+    }
+    program.wait_quiet().await;
+    figure(&format!("{name}-calls"), (stand.calls().len() - before) as f64, "calls", Some(0.0));
+    let cost = program.cpu().saturating_sub(cpu).as_secs_f64() * 1e6 / HEARTBEATS as f64;
+    figure(&format!("{name}-cpu"), cost, "us", None);
 }
 
 /// Whether the API server refused a call, as after a change by others.

@@ -16,6 +16,7 @@ const ORDERED: Subject = Subject {
     name: "statefulset-ordered",
     kind: "StatefulSet",
     plural: "statefulsets",
+    has_pod_per_node: false,
     refine: |set| set.readiness_gate("InPlaceUpdateReady"),
     steps: &[SCALE],
 };
@@ -25,6 +26,7 @@ const PARALLEL: Subject = Subject {
     name: "statefulset",
     kind: "StatefulSet",
     plural: "statefulsets",
+    has_pod_per_node: false,
     refine: |set| {
         let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
         set.readiness_gate("InPlaceUpdateReady")

@@ -20,6 +20,7 @@ mod site;
 #[path = "."]
 mod only_as_root {
     mod cloneset;
+    mod daemonset;
     mod drain;
     mod exit_priority;
     mod images;
