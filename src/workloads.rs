@@ -3,23 +3,25 @@
 use anyhow::{anyhow, bail};
 use api::features::FeatureGates;
 use api::kinds::cloneset::CloneSet;
+use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use cluster::files::Object;
-use planner::kinds::cloneset::defaulting;
-use planner::kinds::cloneset::validation::{self, NamedPod};
-use planner::kinds::statefulset;
+use planner::kinds::cloneset::validation::NamedPod;
+use planner::kinds::{cloneset, daemonset, statefulset};
 use planner::simulation::Simulated;
-use planner::text::json_patch;
+use planner::text::json_patch::{self, Patch};
+use planner::text::verdict::{Denial, Verdict};
 use planner::workload::kind::Workload;
 
 /// The kinds, one line each.
-pub(crate) const KINDS: [&str; 2] = [CloneSet::KIND, StatefulSet::KIND];
+pub(crate) const KINDS: [&str; 3] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND];
 
 /// Does something with the type that stands for `kind`; `None` where there is no such kind of workload.
 pub(crate) fn with_kind<T: Task>(kind: &str, task: T) -> Option<T::Outcome> {
     match kind {
         CloneSet::KIND => Some(task.run::<CloneSet>()),
         StatefulSet::KIND => Some(task.run::<StatefulSet>()),
+        DaemonSet::KIND => Some(task.run::<DaemonSet>()),
         _ => None,
     }
 }
@@ -42,32 +44,46 @@ pub(crate) trait Offline: Simulated {
 
 impl Offline for CloneSet {
     fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let version = object.api_version.rsplit('/').next().unwrap_or_default();
-        let defaults = defaulting::default(&object.json, old, version, gates)
-            .map_err(|denial| anyhow!(denial.message))?;
-        let defaulted = json_patch::apply(&object.json, &defaults)?;
+        let defaults = cloneset::defaulting::default(&object.json, old, version(object), gates);
         let pod = |_: &str| NamedPod::Missing;
-        let context = validation::Context { gates, allow_privileged: true, pod: &pod };
-        if let Some(denial) = validation::review(&defaulted, old, &context).denial() {
-            bail!(denial.message.clone());
-        }
-        Ok(defaulted)
+        let context = cloneset::validation::Context { gates, allow_privileged: true, pod: &pod };
+        admitted(object, defaults, |defaulted| cloneset::validation::review(defaulted, old, &context))
     }
 }
 
 impl Offline for StatefulSet {
     fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
-        let version = object.api_version.rsplit('/').next().unwrap_or_default();
-        let defaults = statefulset::defaulting::default(&object.json, old, version, gates)
-            .map_err(|denial| anyhow!(denial.message))?;
-        let defaulted = json_patch::apply(&object.json, &defaults)?;
+        let defaults = statefulset::defaulting::default(&object.json, old, version(object), gates);
         let context =
             statefulset::validation::Context { gates, allow_privileged: true, storage_classes: None };
-        if let Some(denial) = statefulset::validation::review(&defaulted, old, &context).denial() {
-            bail!(denial.message.clone());
-        }
-        Ok(defaulted)
+        admitted(object, defaults, |defaulted| statefulset::validation::review(defaulted, old, &context))
     }
+}
+
+impl Offline for DaemonSet {
+    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
+        let defaults = daemonset::defaulting::default(&object.json, old, version(object));
+        let context = daemonset::validation::Context { gates, allow_privileged: true };
+        admitted(object, defaults, |defaulted| daemonset::validation::review(defaulted, old, &context))
+    }
+}
+
+fn version(object: &Object) -> &str {
+    object.api_version.rsplit('/').next().unwrap_or_default()
+}
+
+/// The object with its defaults, if it is not refused.
+fn admitted(
+    object: &Object,
+    defaults: Result<Patch, Denial>,
+    review: impl FnOnce(&str) -> Verdict,
+) -> anyhow::Result<String> {
+    let defaults = defaults.map_err(|denial| anyhow!(denial.message))?;
+    let defaulted = json_patch::apply(&object.json, &defaults)?;
+    if let Some(denial) = review(&defaulted).denial() {
+        bail!(denial.message.clone());
+    }
+    Ok(defaulted)
 }
 
 #[cfg(test)]

@@ -172,7 +172,8 @@ async fn report_heartbeats(stand: &Stand, program: &Program, subject: &Subject, 
     program.wait_quiet().await;
     let (cpu, before) = (program.cpu(), stand.calls().len());
     for node in nodes {
-        let condition = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"});
+        let condition =
+            json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"});
         let body = json!({"status": {"conditions": [condition]}});
         let request = http::Request::patch(format!("/api/v1/nodes/{node}/status"))
             .header("content-type", "application/strategic-merge-patch+json")

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use api::features::FeatureGates;
 use jiff::Timestamp;
 
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, Random};
 use crate::workload::kind::Workload;
@@ -43,6 +44,7 @@ pub mod chart;
 mod checks;
 pub mod cloneset;
 mod controller;
+pub mod daemonset;
 mod hooks;
 mod kind;
 mod kubelet;
@@ -56,6 +58,7 @@ pub mod user;
 
 pub use agenda::Milliseconds;
 pub use kind::{Bounds, Deed, End, Scene, Simulated, Violation};
+pub use kubelet::NodeEdit;
 pub use timeline::{Actor, Timeline};
 pub use user::Step;
 
@@ -152,6 +155,8 @@ pub struct Cluster<'p, W: Simulated> {
     agenda: Agenda<Event<W>>,
     server: Server<W>,
     nodes: Vec<Node>,
+    /// What rules read of the Nodes.
+    facts: Arc<Nodes>,
     /// Pods whose kubelet has been told of a change and has not looked yet.
     observing: BTreeSet<Box<str>>,
     /// Pods that the program behind the hooks has been told of and has not answered yet.
@@ -176,6 +181,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             agenda: Agenda::default(),
             server: Server::new(workload),
             nodes: (1..=settings.nodes).map(Node::new).collect(),
+            facts: Arc::default(),
             observing: BTreeSet::new(),
             answering: BTreeSet::new(),
             controller: Controller::default(),
@@ -185,7 +191,8 @@ impl<'p, W: Simulated> Cluster<'p, W> {
             is_calm: settings.fault_rate == 0.0,
             settings,
         };
-        let replicas = cluster.server.workload.bounds().replicas;
+        cluster.facts = cluster.present_nodes();
+        let replicas = cluster.server.workload.bounds(&cluster.facts).replicas;
         let text = format!("creates the {} with {replicas} replicas", W::KIND);
         cluster.tell(Actor::User, text);
         cluster.controller.start(&cluster.server);
@@ -296,7 +303,7 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         }
         if self.settings.record {
             let (counts, now, time) = (self.counts(), self.agenda.now(), self.now());
-            let min_ready = self.server.workload.bounds().min_ready_seconds;
+            let min_ready = self.server.workload.bounds(&self.facts).min_ready_seconds;
             let pods: Vec<_> =
                 self.own_pods().map(|pod| (pod.clone(), checks::look(pod, min_ready, time))).collect();
             self.timeline.draw(now, pods.iter().map(|(pod, look)| (&**pod, *look)), counts);

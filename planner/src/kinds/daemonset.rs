@@ -42,13 +42,13 @@ use crate::workload::snapshot::Snapshot;
 pub mod defaulting;
 mod events;
 mod explanation;
-mod fit;
+pub(crate) mod fit;
 #[cfg(test)]
 mod fixture;
 mod pod;
 mod pre_download;
 mod scale;
-mod settings;
+pub(crate) mod settings;
 mod status;
 #[cfg(test)]
 mod tests;

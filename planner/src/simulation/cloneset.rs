@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, count, is_at, is_preparing_delete};
 use super::user::{PodNumber, chosen};
 use crate::kinds::cloneset::counting::Limits;
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::plan::Plan;
@@ -70,7 +71,7 @@ impl Simulated for CloneSet {
         &self.spec.lifecycle
     }
 
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self, _nodes: &Nodes) -> Bounds {
         let Limits { replicas, max_unavailable, max_surge, .. } = Limits::of(&self.spec);
         let min_ready_seconds = self.spec.min_ready_seconds.unwrap_or(0);
         Bounds { replicas, max_unavailable, max_surge, min_ready_seconds }

@@ -10,7 +10,6 @@ use super::kind::{Simulated, View};
 use super::server::{Kind, Refusal, Server};
 use super::timeline::Actor;
 use super::{Cluster, Event};
-use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::text::moment::Moment;
@@ -224,7 +223,7 @@ impl<W: Simulated> Cluster<'_, W> {
             storage_classes: &StorageClasses::default(),
             children: &[],
             revisions: &controller.cache.revisions(),
-            nodes: &Nodes::new(),
+            nodes: &self.facts,
             refused: &controller.refused,
             held: &held,
             failures: &controller.failures,
@@ -241,7 +240,18 @@ impl<W: Simulated> Cluster<'_, W> {
         let update_revision = status.map_or("", WorkloadStatus::update_revision).to_owned();
         let selector = Selector::compile(workload.selector()).ok();
         let gates = self.settings.gates.clone();
-        (plan, Arc::new(View { workload, selector, pods, update_revision, gates, now: moment.now }))
+        (
+            plan,
+            Arc::new(View {
+                workload,
+                selector,
+                pods,
+                nodes: self.facts.clone(),
+                update_revision,
+                gates,
+                now: moment.now,
+            }),
+        )
     }
 
     /// Puts the next call of the task on the agenda, or ends the task.

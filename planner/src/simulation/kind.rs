@@ -8,6 +8,7 @@ use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::workload::kind::Workload;
 use crate::workload::plan::Plan;
@@ -49,8 +50,8 @@ pub trait Simulated: Workload {
     /// The hooks of its Pods' lifecycle.
     fn lifecycle(&self) -> &Lifecycle;
 
-    /// How many Pods it asks for, and how far their number may differ.
-    fn bounds(&self) -> Bounds;
+    /// How many Pods it asks for in a cluster with these Nodes, and how far their number may differ.
+    fn bounds(&self, nodes: &Nodes) -> Bounds;
 
     /// How its Pods come to another revision.
     fn update_policy(&self) -> Option<&PodUpdatePolicy>;

@@ -2,6 +2,7 @@
 //! another image, become ready, stop. Nodes fail and come back.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::conditions::KRUISE_POD_READY;
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use super::server::Precondition;
 use super::timeline::Actor;
 use super::{Cluster, Event};
 use crate::pod::kruise_pod_ready;
+use crate::pod::node_fit::{NodeFacts, Nodes, Taint};
 use crate::pod::observed::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
 
 /// An image whose name holds this cannot be pulled.
@@ -48,15 +50,38 @@ pub(super) enum Duty {
 pub(super) struct Node {
     pub(super) name: Box<str>,
     pub(super) is_alive: bool,
+    /// It has left the cluster.
+    is_gone: bool,
+    facts: Arc<NodeFacts>,
     /// Counts failures: what was planned for an earlier one does not hold for the next.
     failures: u32,
 }
 
 impl Node {
     pub(super) fn new(index: usize) -> Self {
-        Self { name: format!("node-{index}").into(), is_alive: true, failures: 0 }
+        let name = format!("node-{index}");
+        let labels = [("kubernetes.io/hostname", name.as_str())].into_iter().collect();
+        let allocatable = [("pods", "110"), ("cpu", "8"), ("memory", "32Gi")].into_iter().collect();
+        let facts = Arc::new(NodeFacts { labels, allocatable, ..NodeFacts::default() });
+        Self { name: name.into(), is_alive: true, is_gone: false, facts, failures: 0 }
     }
 }
+
+/// What people do to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeEdit {
+    /// They put a taint with this effect on it, or take it away.
+    Taint(Option<&'static str>),
+    /// They cordon it, or let Pods come again.
+    Cordon(bool),
+    /// It leaves the cluster, and its Pods with it.
+    Leave,
+    /// A new one joins.
+    Join,
+}
+
+/// The taint that people put on nodes.
+const TAINT: &str = "example.com/taken";
 
 /// Steps after the failure of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +180,10 @@ impl<W: Simulated> Cluster<'_, W> {
         }
         let alive: Vec<Box<str>> =
             self.nodes.iter().filter(|node| node.is_alive).map(|node| node.name.clone()).collect();
+        let alive: Vec<Box<str>> = match &pod.spec.assigned_node {
+            Some(assigned) => alive.into_iter().filter(|node| node == assigned).collect(),
+            None => alive,
+        };
         let choice = self.below(alive.len() as u64);
         let Some(node) = usize::try_from(choice).ok().and_then(|choice| alive.get(choice)) else {
             self.add_duty(pod, Duty::Schedule, 1_000, 2_000);
@@ -271,6 +300,51 @@ impl<W: Simulated> Cluster<'_, W> {
 
     // --- nodes ------------------------------------------------------------------------------------
 
+    /// What rules read of the nodes that there are.
+    pub(super) fn present_nodes(&self) -> Arc<Nodes> {
+        let present = self.nodes.iter().filter(|node| !node.is_gone);
+        Arc::new(present.map(|node| (node.name.clone(), node.facts.clone())).collect())
+    }
+
+    /// People do something to a node. The last one stays.
+    pub(super) fn edit_node(&mut self, index: usize, edit: NodeEdit) {
+        let present = self.nodes.iter().filter(|node| !node.is_gone).count();
+        let Some(index) = index.checked_rem(self.nodes.len()) else { return };
+        let Some(node) = self.nodes.get_mut(index).filter(|node| !node.is_gone) else { return };
+        let facts = Arc::make_mut(&mut node.facts);
+        let text = match edit {
+            NodeEdit::Taint(effect) => {
+                let taint =
+                    |effect: &str| Taint { key: TAINT.into(), value: "".into(), effect: effect.into() };
+                facts.taints = effect.map(taint).into_iter().collect();
+                format!("taints {} {effect:?}", node.name)
+            }
+            NodeEdit::Cordon(is_cordoned) => {
+                facts.unschedulable = is_cordoned;
+                format!("cordons {}: {is_cordoned}", node.name)
+            }
+            NodeEdit::Leave if present > 1 => {
+                node.is_gone = true;
+                node.is_alive = false;
+                node.failures += 1;
+                let failure = node.failures;
+                self.agenda.add(2_000, Event::Silence { node: index, failure, step: Silence::GiveUp });
+                format!("takes {} away", node.name)
+            }
+            NodeEdit::Leave => return,
+            NodeEdit::Join => {
+                let node = Node::new(self.nodes.len() + 1);
+                let text = format!("adds {}", node.name);
+                self.nodes.push(node);
+                text
+            }
+        };
+        self.tell(Actor::User, text);
+        self.facts = self.present_nodes();
+        let lag = self.below(self.settings.lag + 1);
+        self.wake(lag.max(1));
+    }
+
     /// The node falls silent.
     pub(super) fn fail_node(&mut self, index: usize) {
         let Some(node) = self.nodes.get_mut(index).filter(|node| node.is_alive) else { return };
@@ -285,7 +359,9 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// The node is back; its kubelet looks at all its Pods.
     pub(super) fn recover_node(&mut self, index: usize) {
-        let Some(node) = self.nodes.get_mut(index).filter(|node| !node.is_alive) else { return };
+        let Some(node) = self.nodes.get_mut(index).filter(|node| !node.is_alive && !node.is_gone) else {
+            return;
+        };
         node.is_alive = true;
         for pod in self.pods_of_node(index) {
             if &*pod.status.phase == "Pending" {

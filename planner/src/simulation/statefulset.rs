@@ -21,6 +21,7 @@ use api::labels::SPECIFIED_DELETE;
 use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at};
 use crate::kinds::statefulset::identity::ordinal_of;
 use crate::kinds::statefulset::settings::Settings;
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::workload::action::{Action, ClaimReason, DeleteReason, WriteReason};
 use crate::workload::plan::Plan;
@@ -68,7 +69,7 @@ impl Simulated for StatefulSet {
         &self.spec.lifecycle
     }
 
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self, _nodes: &Nodes) -> Bounds {
         let Settings { replicas, max_unavailable, min_ready_seconds, .. } = settings(self);
         let max_unavailable = i64::try_from(max_unavailable).unwrap_or(i64::MAX);
         Bounds { replicas, max_unavailable, max_surge: 0, min_ready_seconds }

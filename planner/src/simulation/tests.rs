@@ -16,6 +16,7 @@ use crate::kinds::cloneset::plan;
 
 mod broken;
 mod budget;
+mod daemonset;
 mod history;
 mod scenarios;
 mod statefulset;

@@ -6,7 +6,7 @@ use api::labels::SPECIFIED_DELETE;
 
 use super::agenda::Milliseconds;
 use super::kind::Simulated;
-use super::kubelet::Duty;
+use super::kubelet::{Duty, NodeEdit};
 use super::server::Kind;
 use super::timeline::Actor;
 use super::{Cluster, Event};
@@ -38,6 +38,8 @@ pub enum Step<W: Simulated> {
     Evict(PodNumber),
     /// A node falls silent, and comes back after a time if there is one.
     FailNode(usize, Option<Milliseconds>),
+    /// People do something to a node.
+    EditNode(usize, NodeEdit),
     /// The controller crashes.
     Crash,
     /// Some policy lets the controller neither change nor delete a Pod, its status left out: until a time has
@@ -138,6 +140,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 }
             }
             Step::FailNode(index, recovers_after) => self.lose_node(index, recovers_after),
+            Step::EditNode(index, edit) => self.edit_node(index, edit),
             Step::Crash => self.crash(),
             Step::Refuse(number, relents_after) => self.guard(number, relents_after),
             Step::TakeOver(is_old) => self.take_over(is_old),

@@ -21,16 +21,16 @@ const WITHOUT_NETWORK: NewToleration<'static> =
 
 /// How a Node suits the template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fit {
+pub(crate) struct Fit {
     /// The Node is to have a Pod.
-    pub(super) should_run: bool,
+    pub(crate) should_run: bool,
     /// A Pod that is there may stay.
-    pub(super) may_stay: bool,
+    pub(crate) may_stay: bool,
 }
 
 /// What the template asks of Nodes.
 #[derive(Clone, Debug)]
-pub(super) struct Requirements {
+pub(crate) struct Requirements {
     placement: Placement,
 }
 
@@ -45,7 +45,7 @@ impl Requirements {
     ///
     /// # Errors
     /// Why it can't be read.
-    pub(super) fn of(template: Option<&Raw>) -> Result<Self, String> {
+    pub(crate) fn of(template: Option<&Raw>) -> Result<Self, String> {
         let template = template.ok_or("spec.template is missing")?;
         let Template { spec: placement } = serde_json::from_str(template.get())
             .map_err(|error| format!("spec.template can't be read: {error}"))?;
@@ -57,12 +57,12 @@ impl Requirements {
     }
 
     /// The tolerations that Pods get beside those of the template.
-    pub(super) fn tolerations(&self) -> Vec<NewToleration<'static>> {
+    pub(crate) fn tolerations(&self) -> Vec<NewToleration<'static>> {
         TOLERATED.into_iter().chain(self.placement.is_on_host_network().then_some(WITHOUT_NETWORK)).collect()
     }
 
     /// How the Node of this name suits. Neither its readiness nor what it can bear counts.
-    pub(super) fn fit(&self, name: &str, node: &NodeFacts) -> Fit {
+    pub(crate) fn fit(&self, name: &str, node: &NodeFacts) -> Fit {
         if !self.placement.admits(&node.named(name)) {
             return Fit::default();
         }

@@ -43,7 +43,8 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
     for (node, place) in &working.places {
         look_at(working, node, place, &mut wanted, &mut scale);
     }
-    wanted.deletions.extend(working.lost.iter().map(|pod| (pod, DeleteReason::Misplaced)));
+    let lost = working.lost.iter().filter(|pod| !pod.is_terminating());
+    wanted.deletions.extend(lost.map(|pod| (pod, DeleteReason::Misplaced)));
     scale.missing = wanted.nodes.len();
     if let Some(unpopulated) = working.settings.unpopulated {
         let is_populated = |place: &&Place<'_>| place.pair().is_some_and(|pair| pair.new.is_some());

@@ -11,31 +11,31 @@ const BURST: usize = 250;
 
 /// What a DaemonSet asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Pods are updated when somebody deletes them.
-    pub(super) on_delete: bool,
-    pub(super) paused: bool,
+    pub(crate) on_delete: bool,
+    pub(crate) paused: bool,
     /// Pods are updated in place where that is possible.
-    pub(super) in_place: bool,
-    pub(super) max_unavailable: usize,
-    pub(super) max_surge: usize,
+    pub(crate) in_place: bool,
+    pub(crate) max_unavailable: usize,
+    pub(crate) max_surge: usize,
     /// A Node may have an old and a new Pod at the same time.
-    pub(super) surges: bool,
+    pub(crate) surges: bool,
     /// So many Nodes stay at older revisions.
-    pub(super) partition: usize,
+    pub(crate) partition: usize,
     /// So many Nodes stay without a Pod.
-    pub(super) unpopulated: Option<usize>,
+    pub(crate) unpopulated: Option<usize>,
     /// The Nodes whose Pods are updated; all where there is none.
-    pub(super) selector: Option<Selector>,
-    pub(super) burst: usize,
-    pub(super) min_ready_seconds: i32,
+    pub(crate) selector: Option<Selector>,
+    pub(crate) burst: usize,
+    pub(crate) min_ready_seconds: i32,
     /// What is written so that nothing can be updated.
-    pub(super) problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 impl Settings {
     /// The numbers that `spec` means, where `desired` Nodes are to have a Pod.
-    pub(super) fn of(spec: &Spec, desired: usize) -> Self {
+    pub(crate) fn of(spec: &Spec, desired: usize) -> Self {
         let rolling = &spec.update_strategy.rolling_update;
         let on_delete = spec.update_strategy.kind == Some(UpdateStrategyType::OnDelete);
         let total = i32::try_from(desired).unwrap_or(i32::MAX);

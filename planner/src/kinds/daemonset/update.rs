@@ -191,6 +191,8 @@ fn choose_within_unavailable<'w, 'a>(
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
             let may_begin = place.fit.should_run && updates.can_begin(&old.member);
             if !old.member.is_available {
+                // OpenKruise leaves it out, and takes others down beside it.
+                unavailable += usize::from(place.fit.should_run);
                 choice.pods.extend(may_begin.then_some(old));
             } else if may_begin {
                 candidates.push(old);

@@ -24,7 +24,7 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// Numbers of Pods now.
     pub(in crate::simulation) fn counts(&self) -> Counts {
-        let bounds = self.server.workload.bounds();
+        let bounds = self.server.workload.bounds(&self.facts);
         let update = self.update_revision();
         let own = self.active_own_pods();
         let new = count(own.iter().copied(), |pod| is_at(pod, &update));
@@ -46,11 +46,12 @@ impl<W: Simulated> Cluster<'_, W> {
 
     /// What is not as it should be, when nothing happens any more.
     pub(in crate::simulation) fn unrest(&self) -> Vec<String> {
-        let Bounds { replicas, min_ready_seconds, .. } = self.server.workload.bounds();
+        let Bounds { replicas, min_ready_seconds, .. } = self.server.workload.bounds(&self.facts);
         let now = self.now();
         let own = self.active_own_pods();
         let end = End {
             workload: &*self.server.workload,
+            nodes: &self.facts,
             available: count(own.iter().copied(), |pod| is_available(pod, min_ready_seconds, now)),
             pods: own,
             update_revision: self.update_revision(),

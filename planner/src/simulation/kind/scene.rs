@@ -10,6 +10,7 @@ use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
 use jiff::Timestamp;
 
 use super::{Bounds, Simulated};
+use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::pod::revision_labels::short_hash;
 use crate::simulation::timeline::Actor;
@@ -46,6 +47,7 @@ pub(in crate::simulation) struct View<W> {
     /// The workload's selector, if it can be used.
     pub(in crate::simulation) selector: Option<Selector>,
     pub(in crate::simulation) pods: Vec<Arc<ObservedPod>>,
+    pub(in crate::simulation) nodes: Arc<Nodes>,
     /// The revision of the template that was seen; empty while there is none.
     pub(in crate::simulation) update_revision: String,
     pub(in crate::simulation) gates: FeatureGates,
@@ -92,7 +94,7 @@ impl<'a, W: Simulated> Scene<'a, W> {
         revisions: &'a BTreeMap<Box<str>, Arc<StoredRevision>>,
         lost_by: &'a BTreeMap<Box<str>, Actor>,
     ) -> Self {
-        Self { bounds: view.workload.bounds(), view, pods, revisions, lost_by }
+        Self { bounds: view.workload.bounds(&view.nodes), view, pods, revisions, lost_by }
     }
 
     /// The workload as the plan saw it.
@@ -130,6 +132,16 @@ impl<'a, W: Simulated> Scene<'a, W> {
         self.view.pods.iter().filter(|pod| self.owns(pod))
     }
 
+    /// The Nodes as the plan saw them.
+    pub fn nodes(&self) -> &'a Nodes {
+        &self.view.nodes
+    }
+
+    /// The Pod was taken away by others than the controller since the plan saw it.
+    pub fn is_taken_by_others(&self, seen: &ObservedPod) -> bool {
+        self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
+    }
+
     /// All Pods as they are.
     pub fn pods(&self) -> impl Iterator<Item = &'a Arc<ObservedPod>> {
         self.pods.values()
@@ -163,6 +175,8 @@ impl<'a, W: Simulated> Scene<'a, W> {
 pub struct End<'a, W> {
     /// The workload.
     pub workload: &'a W,
+    /// The Nodes.
+    pub nodes: &'a Nodes,
     /// Its active Pods.
     pub pods: Vec<&'a Arc<ObservedPod>>,
     /// How many of them are available.

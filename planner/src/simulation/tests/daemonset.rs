@@ -1,0 +1,261 @@
+//! Histories of DaemonSets, each from one seed, as those of CloneSets.
+
+use api::kinds::daemonset::{DaemonSet, RollingUpdateType, Spec, Status};
+use api::kinds::shared::UpdateStrategyType;
+
+use super::history::{Dice, Template, int, lifecycle, percent};
+use super::*;
+use crate::kinds::daemonset::plan;
+use crate::simulation::NodeEdit;
+
+/// Of how many histories of CloneSets there is one of a DaemonSet.
+const SHARE: u64 = 2;
+
+/// A DaemonSet and what happens to it.
+#[derive(Clone, Debug)]
+struct History {
+    settings: Settings,
+    spec: Spec,
+    steps: Vec<(Milliseconds, Step<DaemonSet>)>,
+}
+
+/// What makes a DaemonSet, kept apart so that an edit changes one thing.
+struct Author {
+    dice: Dice,
+    spec: Spec,
+    template: Template,
+}
+
+impl Author {
+    fn new(mut dice: Dice) -> Self {
+        let mut template = Template::default();
+        template.is_hooked = dice.percent(15);
+        template.sidecar = dice.percent(25).then_some(0);
+        let mut spec = Spec::default();
+        spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
+        spec.revision_history_limit = Some(dice.of(&[10, 10, 1, 0]));
+        spec.min_ready_seconds = Some(dice.of(&[0, 0, 0, 3]));
+        if dice.percent(20) {
+            spec.burst_replicas = Some(dice.of(&[int(1), percent("20%")]));
+        }
+        let rolling = &mut spec.update_strategy.rolling_update;
+        if dice.percent(30) {
+            rolling.max_surge = Some(dice.of(&[int(1), int(2), percent("50%")]));
+            rolling.max_unavailable = Some(int(0));
+        } else {
+            rolling.max_unavailable =
+                Some(dice.of(&[int(1), int(1), int(2), percent("50%"), percent("100%")]));
+            let kinds = [RollingUpdateType::Standard, RollingUpdateType::InPlaceIfPossible];
+            rolling.rolling_update_type = Some(dice.of(&kinds));
+        }
+        if dice.percent(5) {
+            spec.update_strategy.kind = Some(UpdateStrategyType::OnDelete);
+        }
+        if template.is_hooked {
+            spec.lifecycle = lifecycle(&mut dice);
+            spec.lifecycle.in_place_update = None;
+        }
+        spec.scale_strategy.partitioned_scaling = dice.percent(10);
+        let mut author = Self { dice, spec, template };
+        author.partition();
+        author.write();
+        author
+    }
+
+    fn write(&mut self) {
+        self.spec.template = Some(self.template.json());
+    }
+
+    fn partition(&mut self) {
+        let partition = if self.dice.percent(60) { None } else { Some(int(self.dice.below(5))) };
+        self.spec.update_strategy.rolling_update.partition = partition;
+    }
+
+    fn template(&mut self) {
+        match self.dice.below(10) {
+            0..=3 => self.template.image += 1,
+            4 => self.template.label += 1,
+            5 if self.spec.update_strategy.kind.is_none() => {
+                self.template.image += 1;
+                self.template.is_bad = !self.template.is_bad;
+            }
+            6 => self.template.sidecar = self.template.sidecar.map(|image| image + 1),
+            _ => self.template.variable += 1,
+        }
+        self.write();
+    }
+
+    fn step(&mut self) -> Step<DaemonSet> {
+        match self.dice.below(100) {
+            0..=29 => self.template(),
+            30..=37 => self.partition(),
+            38..=42 => {
+                let rolling = &mut self.spec.update_strategy.rolling_update;
+                rolling.paused = !rolling.paused;
+            }
+            43..=66 => {
+                let edits = [
+                    NodeEdit::Taint(Some("NoSchedule")),
+                    NodeEdit::Taint(Some("NoExecute")),
+                    NodeEdit::Taint(None),
+                    NodeEdit::Cordon(true),
+                    NodeEdit::Leave,
+                    NodeEdit::Join,
+                    NodeEdit::Join,
+                ];
+                return Step::EditNode(self.dice.number(6), self.dice.of(&edits));
+            }
+            67..=73 => return Step::Delete(self.dice.number(8)),
+            74..=79 => return Step::Kill(self.dice.number(8)),
+            80..=83 => return Step::Evict(self.dice.number(8)),
+            84..=87 => {
+                let recovers = self.dice.of(&[2_000, 10_000, 30_000]);
+                return Step::FailNode(self.dice.number(4), Some(recovers));
+            }
+            88..=92 => return Step::Crash,
+            93..=95 => {
+                let relents = self.dice.of(&[2_000, 10_000, 60_000]);
+                return Step::Refuse(self.dice.number(8), Some(relents));
+            }
+            _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
+        }
+        Step::Apply(Box::new(self.spec.clone()))
+    }
+
+    /// The last edits: nothing that keeps the DaemonSet from its end for ever.
+    fn conclude(&mut self) -> Vec<Step<DaemonSet>> {
+        self.template.is_bad = false;
+        self.write();
+        let rolling = &mut self.spec.update_strategy.rolling_update;
+        rolling.partition = None;
+        rolling.paused = false;
+        let free = (0..12).map(|index| Step::EditNode(index, NodeEdit::Taint(None)));
+        free.chain([Step::Apply(Box::new(self.spec.clone()))]).collect()
+    }
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ 0xd5e7);
+        let settings = Settings {
+            seed,
+            fault_rate: dice.of(&[0.0, 0.2, 1.0]),
+            lag: dice.of(&[50, 300, 3_000, 20_000]),
+            nodes: 1 + dice.number(5),
+            ..Settings::default()
+        };
+        let mut author = Author::new(dice);
+        let spec = author.spec.clone();
+        let mut steps = Vec::new();
+        for _ in 0..1 + author.dice.below(6) {
+            let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
+            let pause = author.dice.below(pause);
+            steps.push((pause, author.step()));
+        }
+        let pause = author.dice.below(20_000);
+        let conclusion = author.conclude();
+        steps.extend(
+            conclusion
+                .into_iter()
+                .enumerate()
+                .map(|(index, step)| (if index == 0 { pause } else { 1 }, step)),
+        );
+        Self { settings, spec, steps }
+    }
+
+    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
+    fn run<'p>(
+        &self,
+        planner: Planner<'p, DaemonSet>,
+        record: bool,
+    ) -> (Cluster<'p, DaemonSet>, Option<String>) {
+        let mut set = DaemonSet { spec: self.spec.clone(), ..DaemonSet::default() };
+        set.metadata.name = "web".to_owned();
+        set.metadata.namespace = "default".to_owned();
+        played(set, Settings { record, ..self.settings.clone() }, &self.steps, planner)
+    }
+}
+
+fn failure(seed: u64, planner: Planner<'_, DaemonSet>) -> Option<String> {
+    History::new(seed).run(planner, false).1
+}
+
+fn story(seed: u64) -> String {
+    let history = History::new(seed);
+    let (cluster, verdict) = history.run(&plan, true);
+    format!("{history:#?}\n{}\n{}", listed(&cluster), verdict.unwrap_or_default())
+}
+
+#[test]
+fn no_history_of_a_daemon_set_breaks_a_rule_and_all_come_to_rest() {
+    let count = number("KUTTER_SIMULATION_HISTORIES").unwrap_or(HISTORIES) / SHARE;
+    let first = number("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    if let Some((seed, problem)) = first_failing(first..first + count, |seed| failure(seed, &plan)) {
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
+    }
+}
+
+#[test]
+fn one_history_of_a_daemon_set() {
+    let Some(seed) = number("KUTTER_SIMULATION_SEED") else { return };
+    if let Some(problem) = failure(seed, &plan) {
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
+    }
+}
+
+/// The real planner, asked about another DaemonSet.
+fn plan_with(
+    snapshot: &Snapshot<'_, DaemonSet>,
+    moment: Moment,
+    change: impl FnOnce(&mut Spec),
+) -> Plan<Status> {
+    let mut set = snapshot.workload.clone();
+    change(&mut set.spec);
+    plan(&Snapshot { workload: &set, ..*snapshot }, moment)
+}
+
+fn noticed(rule: &str, planner: Planner<'_, DaemonSet>) {
+    let (seed, problem) = first_failing(0..2_000, |seed| failure(seed, planner)).expect("nobody notices");
+    assert!(problem.starts_with(&format!("{rule}:")), "history {seed} breaks another rule: {problem}");
+}
+
+#[test]
+fn a_planner_that_takes_too_many_nodes_down_is_noticed() {
+    noticed("Nodes", &|snapshot, moment| {
+        plan_with(snapshot, moment, |spec| {
+            let rolling = &mut spec.update_strategy.rolling_update;
+            if rolling.max_surge.is_none() {
+                rolling.max_unavailable = Some(int(100));
+            }
+        })
+    });
+}
+
+#[test]
+fn a_planner_that_ignores_partition_is_noticed() {
+    noticed("Partition", &|snapshot, moment| {
+        plan_with(snapshot, moment, |spec| {
+            spec.update_strategy.rolling_update.partition = None;
+            spec.scale_strategy.partitioned_scaling = false;
+        })
+    });
+}
+
+#[test]
+fn a_planner_that_does_not_look_at_taints_is_noticed() {
+    noticed("Fit", &|snapshot, moment| {
+        plan_with(snapshot, moment, |spec| {
+            let template = spec.template.as_ref().unwrap().get();
+            let text =
+                template.replacen(r#""spec":{"#, r#""spec":{"tolerations":[{"operator":"Exists"}],"#, 1);
+            spec.template = Some(api::Raw::parse(text).unwrap());
+        })
+    });
+}
+
+#[test]
+fn a_planner_that_does_not_pause_is_noticed() {
+    noticed("Held", &|snapshot, moment| {
+        plan_with(snapshot, moment, |spec| spec.update_strategy.rolling_update.paused = false)
+    });
+}
