@@ -107,6 +107,12 @@ pub(crate) struct ServeArguments {
     /// DaemonSets that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub daemonset_workers: u16,
+    /// BroadcastJobs that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub broadcastjob_workers: u16,
+    /// The scheduler binds Pods of BroadcastJobs to their nodes; they are created there otherwise
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub assign_bcj_pods_by_scheduler: bool,
     /// The scheduler binds Pods of DaemonSets to their nodes; they are created there otherwise
     #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
     pub assign_pods_by_scheduler: bool,
@@ -190,9 +196,8 @@ macro_rules! accepted {
 accepted! {
     leader_election_resource_lock sync_period
     controller_cache_sync_timeout rest_config_qps rest_config_burst
-    advancedcronjob_workers broadcastjob_workers
+    advancedcronjob_workers
     uniteddeployment_workers
-    assign_bcj_pods_by_scheduler
     expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
     log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use api::features::FeatureGates;
+use api::kinds::broadcastjob::BroadcastJob;
 use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
@@ -53,6 +54,9 @@ enum Kind {
     /// Explain an Advanced DaemonSet
     #[command(name = "daemonset", visible_aliases = ["daemon", "ads"])]
     DaemonSet(WorkloadArguments),
+    /// Explain a BroadcastJob
+    #[command(name = "broadcastjob", visible_alias = "bcj")]
+    BroadcastJob(WorkloadArguments),
     /// Explain which SidecarSets are in a Pod, and why others are not
     Pod(SidecarArguments),
     /// Explain which Pods have the sidecars of a SidecarSet, and why others have not
@@ -137,6 +141,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::CloneSet(arguments) => workload::<CloneSet>(arguments)?,
         Kind::StatefulSet(arguments) => workload::<StatefulSet>(arguments)?,
         Kind::DaemonSet(arguments) => workload::<DaemonSet>(arguments)?,
+        Kind::BroadcastJob(arguments) => workload::<BroadcastJob>(arguments)?,
         Kind::Pod(arguments) => arguments.target.with_cluster(async |client, namespace| {
             sidecars::of_pod(client, &arguments.install_namespace, namespace, &arguments.target).await
         })?,

@@ -36,6 +36,12 @@ pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// On a Pod of a DaemonSet: the generation of the template that it was made from, where the DaemonSet counts these.
 pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
 
+/// On a Pod of a BroadcastJob: the job's name.
+pub const BROADCAST_JOB_NAME: &str = "broadcastjob-name";
+
+/// On a Pod of a BroadcastJob: the job's UID.
+pub const BROADCAST_JOB_CONTROLLER_UID: &str = "broadcastjob-controller-uid";
+
 /// On a ControllerRevision and an ImagePullJob: the short hash of the revision.
 pub const CONTROLLER_HASH: &str = "controller.kubernetes.io/hash";
 

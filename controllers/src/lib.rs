@@ -12,6 +12,7 @@
 mod error;
 pub mod workload;
 
+pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod daemonset;
@@ -95,6 +96,8 @@ pub struct Settings {
     pub statefulset_workers: usize,
     /// DaemonSets that are reconciled at a time.
     pub daemonset_workers: usize,
+    /// BroadcastJobs that are reconciled at a time.
+    pub broadcastjob_workers: usize,
     /// The kinds whose Pods are created on their Nodes; the scheduler binds those of others.
     pub bypassing_scheduler: Vec<&'static str>,
     /// SidecarSets that are reconciled at a time.
@@ -154,6 +157,7 @@ impl Settings {
             cloneset_scaling_exclude_preparing_delete: false,
             statefulset_workers: 1,
             daemonset_workers: 1,
+            broadcastjob_workers: 1,
             bypassing_scheduler: Vec::new(),
             sidecarset_workers: 1,
             crr_workers: 1,
@@ -260,6 +264,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
     tasks.spawn(statefulset::run(context.clone(), stores.clone()));
     tasks.spawn(daemonset::run(context.clone(), stores.clone()));
+    tasks.spawn(broadcastjob::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));

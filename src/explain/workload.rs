@@ -215,7 +215,7 @@ impl<'a, W: Workload> Report<'a, W> {
         };
         let seen = workload.status().observed_generation().unwrap_or(0);
         let newest = metadata.generation.unwrap_or(0);
-        if seen < newest {
+        if W::Status::TELLS_GENERATION && seen < newest {
             explanation.limits.push(format!(
                 "the controller has looked at generation {seen} of {newest} so far; does it run?"
             ));

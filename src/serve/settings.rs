@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
-use api::kinds::daemonset;
+use api::kinds::{broadcastjob, daemonset};
 use cluster::election;
 use planner::kinds::workloadspread::version::VersionedKinds;
 use planner::pod::exit_priority;
@@ -85,13 +85,17 @@ impl Settings {
         );
         ensure!(arguments.namespace.is_empty(), "--namespace is not supported: the whole cluster is served");
         let replica = environment("POD_NAME", &environment("HOSTNAME", "kutter"));
-        let bypassing = [(!arguments.assign_pods_by_scheduler).then_some(daemonset::KIND)];
+        let bypassing = [
+            (!arguments.assign_pods_by_scheduler).then_some(daemonset::KIND),
+            (!arguments.assign_bcj_pods_by_scheduler).then_some(broadcastjob::KIND),
+        ];
         let controllers = controllers::Settings {
             gates: gates.clone(),
             install_namespace: install_namespace.clone(),
             cloneset_workers: arguments.cloneset_workers.into(),
             statefulset_workers: arguments.statefulset_workers.into(),
             daemonset_workers: arguments.daemonset_workers.into(),
+            broadcastjob_workers: arguments.broadcastjob_workers.into(),
             bypassing_scheduler: bypassing.into_iter().flatten().collect(),
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
             crr_workers: arguments.crr_workers.into(),

@@ -6,9 +6,9 @@ use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
-    cloneset, containerrecreaterequest, daemonset, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
-    persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, statefulset,
-    workloadspread,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, imagelistpulljob,
+    imagepulljob, nodeimage, persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution,
+    sidecarset, statefulset, workloadspread,
 };
 
 /// An admission webhook.
@@ -45,6 +45,8 @@ impl Endpoint {
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
         Self::Mutate(&statefulset::DEFAULTING),
+        Self::Mutate(&broadcastjob::DEFAULTING),
+        Self::Validate(&broadcastjob::VALIDATION),
         Self::Mutate(&daemonset::DEFAULTING),
         Self::Validate(&daemonset::VALIDATION),
         Self::Validate(&resourcedistribution::VALIDATION),

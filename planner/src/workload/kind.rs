@@ -101,6 +101,9 @@ pub trait WorkloadStatus:
     /// The same of the update step.
     const FAILED_UPDATE: (&'static str, &'static str) = (FAILED_UPDATE, "");
 
+    /// It tells of which generation of the spec it speaks.
+    const TELLS_GENERATION: bool = true;
+
     /// It was written before: where nothing differs it need not be written again.
     fn is_written(&self) -> bool {
         self.observed_generation().is_some() && !self.update_revision().is_empty()

@@ -7,6 +7,7 @@ use api::raw_object::{RawNode, RawObject};
 use thiserror::Error;
 
 use super::owner::Owner;
+use crate::text::moment::Random;
 
 /// A Pod cannot be made from the template.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -17,6 +18,21 @@ pub struct TemplateError {
 
 fn no_object(part: impl Into<String>) -> TemplateError {
     TemplateError { part: part.into() }
+}
+
+/// As much of `generateName` goes into a name, as the API server generates names.
+const LONGEST_BASE: usize = 58;
+const SUFFIX: usize = 5;
+
+/// A name that begins with `generate_name` and is not taken.
+pub fn generated_name(generate_name: &str, random: &mut Random, is_taken: impl Fn(&str) -> bool) -> String {
+    let base: String = generate_name.chars().take(LONGEST_BASE).collect();
+    loop {
+        let name = format!("{base}{}", random.name_suffix(SUFFIX));
+        if !is_taken(&name) {
+            return name;
+        }
+    }
 }
 
 /// A claim to create.

@@ -10,6 +10,7 @@ use super::submitted::leaves_spec;
 use crate::pod::inplace::{Options, Reason, decide};
 use crate::pod::template::default_template;
 use crate::pod::template::metadata::validate_label_selector;
+use crate::pod::template::names::{regex_message, too_long_message};
 use crate::pod::template::node::Node;
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
 use crate::text::field::{FieldError, FieldPath, aggregate};
@@ -96,6 +97,20 @@ fn read_claims(new: &Value, old: Option<&Value>) -> Result<(), Denial> {
 /// `path: Invalid value: -1: must be greater than or equal to 0`.
 pub(crate) fn negative(path: FieldPath, number: i32) -> FieldError {
     FieldError::invalid_value(path, number, "must be greater than or equal to 0")
+}
+
+/// Names of these objects become values of labels: letters, digits and dashes. `kind` is the kind as messages spell it.
+pub(crate) fn validate_plain_name(name: &str, kind: &str, errors: &mut Vec<FieldError>) {
+    const LIMIT: usize = 63;
+    let path = FieldPath::new("metadata.name");
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let message = format!("{kind} name must consist of alphanumeric characters or '-'");
+        let message = regex_message(&message, r"^[a-zA-Z0-9\-]+$", &["example-com"]);
+        errors.push(FieldError::invalid(path.clone(), name, message));
+    }
+    if name.len() > LIMIT {
+        errors.push(FieldError::invalid(path, name, too_long_message(LIMIT)));
+    }
 }
 
 /// A number or text as Go prints an `IntOrString`.

@@ -7,12 +7,9 @@ use api::labels::POD_TEMPLATE_GENERATION;
 use super::working::Working;
 use crate::text::moment::Random;
 use crate::workload::action::Action;
-use crate::workload::new_pod::{self, NewMetadata, NewSpec};
+use crate::workload::new_pod::{self, NewMetadata, NewSpec, generated_name};
 use crate::workload::owner::Owner;
 
-/// As much of the workload's name as goes into the names of its Pods, as the API server generates names.
-const LONGEST_BASE: usize = 58;
-const SUFFIX: usize = 5;
 /// The scheduler of Pods that are created on their Nodes.
 const BYPASSED: &str = "kubernetes.io/daemonset-controller";
 
@@ -24,14 +21,8 @@ pub(super) fn create(working: &Working<'_>, node: &str, random: &mut Random) -> 
     let set = working.set();
     let template = set.spec.template.as_ref().ok_or("spec.template is missing")?;
     let generate_name = format!("{}-", set.metadata.name);
-    let base: String = generate_name.chars().take(LONGEST_BASE).collect();
     let is_taken = |name: &str| working.pods().any(|pod| pod.name() == name);
-    let name = loop {
-        let name = format!("{base}{}", random.name_suffix(SUFFIX));
-        if !is_taken(&name) {
-            break name;
-        }
-    };
+    let name = generated_name(&generate_name, random, is_taken);
     let mut labels = working.rules.labels.labels(working.update.name());
     labels.extend(working.template_generation.map(|generation| (POD_TEMPLATE_GENERATION, generation)));
     let metadata = NewMetadata {

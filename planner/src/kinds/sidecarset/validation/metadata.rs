@@ -5,10 +5,8 @@ use api::sidecarset::SidecarSet;
 
 use super::{Context, Validation};
 use crate::kinds::sidecarset::subject::eviction_limit;
-use crate::pod::template::names::{regex_message, too_long_message};
 use crate::text::field::{FieldError, FieldPath};
-
-const NAME_LIMIT: usize = 63;
+use crate::workload::validation::validate_plain_name;
 
 pub(super) fn validate(
     new: &SidecarSet,
@@ -17,16 +15,7 @@ pub(super) fn validate(
     validation: &mut Validation,
 ) {
     let errors = &mut validation.errors;
-    let name = new.name();
-    let path = FieldPath::new("metadata.name");
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        let message = "sidecarset name must consist of alphanumeric characters or '-'";
-        let message = regex_message(message, r"^[a-zA-Z0-9\-]+$", &["example-com"]);
-        errors.push(FieldError::invalid(path.clone(), name, message));
-    }
-    if name.len() > NAME_LIMIT {
-        errors.push(FieldError::invalid(path, name, too_long_message(NAME_LIMIT)));
-    }
+    validate_plain_name(new.name(), "sidecarset", errors);
     validate_canary(new, old, context, errors);
     if let Some(text) = new.annotation(EVICT_MISSED_PODS)
         && let Err(message) = eviction_limit(text)

@@ -1,0 +1,301 @@
+//! What a job does with its Pods, and where it ends.
+
+use std::sync::Arc;
+
+use api::features::FeatureGates;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pod::node_fit::ObservedNode;
+use crate::text::json_patch::Patch;
+use crate::workload::fleet::{Planned, merge};
+
+type Fleet = crate::workload::fleet::Fleet<BroadcastJob>;
+
+impl Planned for BroadcastJob {
+    fn defaults(object: &str, before: Option<&str>, gates: &FeatureGates) -> Patch {
+        defaulting::default(object, before, "v1beta1", gates).unwrap()
+    }
+}
+
+impl Fleet {
+    /// A job in a cluster with the Nodes `n1` to `n<count>`.
+    fn job(count: usize, spec: Value) -> Self {
+        let mut whole = json!({"template": {"spec": {"restartPolicy": "Never"}}});
+        merge(&mut whole, spec);
+        let mut fleet = Self::new(whole);
+        for number in 1..=count {
+            fleet.node(&format!("n{number}"), json!({}));
+        }
+        fleet
+    }
+
+    fn node(&mut self, name: &str, more: Value) {
+        let mut node =
+            json!({"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", "cpu": "4"}}});
+        merge(&mut node, more);
+        let observed: ObservedNode = serde_json::from_value(node).unwrap();
+        let (name, facts) = observed.into_facts();
+        self.nodes.insert(name, Arc::new(facts));
+    }
+
+    /// The Pod of this Node ends, or whatever phase it comes to.
+    fn phase(&mut self, node: &str, phase: &str) {
+        let at = self.pods.iter().position(|pod| pod.spec.node() == Some(node)).unwrap();
+        let name = self.name(at);
+        self.pod_mut(&name).status.phase = phase.into();
+    }
+
+    fn places(&self) -> Vec<&str> {
+        self.pods.iter().filter_map(|pod| pod.spec.node()).collect()
+    }
+}
+
+#[test]
+fn a_job_runs_once_on_each_node_that_suits_and_is_complete() {
+    let mut fleet = Fleet::job(3, json!({}));
+    fleet.node("n4", json!({"spec": {"unschedulable": true}}));
+    fleet.node("n5", json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}));
+    fleet.node("n6", json!({"status": {"allocatable": {"pods": "0"}}}));
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1", "n2", "n3"]);
+    assert_eq!(fleet.pods[0].label("broadcastjob-name"), Some("web"));
+    let status = fleet.status();
+    assert_eq!((status.phase.as_str(), status.desired, status.active), ("running", Some(3), Some(0)));
+    fleet.step();
+    assert_eq!(fleet.status().active, Some(3));
+    for node in ["n1", "n2", "n3"] {
+        assert!(fleet.status().conditions.is_empty());
+        fleet.phase(node, "Succeeded");
+        fleet.step();
+    }
+    let status = fleet.status();
+    assert_eq!((status.phase.as_str(), status.succeeded), ("completed", Some(3)));
+    assert_eq!(status.conditions[0].message, "Job completed, 3 pods succeeded, 0 pods failed");
+    assert!(fleet.reasons().ends_with(&["JobComplete"]) && fleet.pods.len() == 3);
+    // What comes later is none of its business.
+    fleet.node("n7", json!({}));
+    assert!(fleet.plan().scale.is_empty());
+}
+
+#[test]
+fn parallelism_limits_the_pods_that_run() {
+    let mut fleet = Fleet::job(5, json!({"parallelism": "40%"}));
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1", "n2"]);
+    fleet.step();
+    assert_eq!(fleet.pods.len(), 2);
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1", "n2", "n3"]);
+}
+
+#[test]
+fn a_failed_pod_ends_pauses_or_is_passed_over() {
+    let mut fleet = Fleet::job(3, json!({}));
+    fleet.step();
+    fleet.phase("n2", "Failed");
+    fleet.step();
+    let status = fleet.status();
+    assert_eq!((status.phase.as_str(), status.failed, status.active), ("failed", Some(3), Some(0)));
+    assert_eq!(
+        status.conditions[0].message,
+        "failure policy is FailurePolicyTypeFailFast and failed pod is found"
+    );
+    assert_eq!(fleet.places(), ["n2"]);
+
+    let mut fleet = Fleet::job(2, json!({"failurePolicy": {"type": "Continue"}}));
+    fleet.step();
+    fleet.phase("n1", "Failed");
+    fleet.step();
+    fleet.phase("n2", "Succeeded");
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("completed", Some(1)));
+
+    let mut fleet = Fleet::job(2, json!({"failurePolicy": {"type": "Pause"}}));
+    fleet.step();
+    fleet.phase("n1", "Failed");
+    fleet.step();
+    fleet.node("n3", json!({}));
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("paused", 2));
+    assert_eq!(fleet.reasons().iter().filter(|reason| **reason == "Paused").count(), 1);
+    let name = fleet.name(0);
+    fleet.remove(&name);
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("running", 3));
+    assert!(fleet.reasons().contains(&"Continue"));
+}
+
+#[test]
+fn a_paused_job_starts_nothing_and_does_not_end() {
+    let mut fleet = Fleet::job(1, json!({"paused": true, "completionPolicy": {"activeDeadlineSeconds": 5}}));
+    fleet.step();
+    fleet.later(10);
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("paused", 0));
+    fleet.edit(json!({"spec": {"paused": false}}));
+    fleet.step();
+    assert_eq!(fleet.status().phase, "failed");
+}
+
+#[test]
+fn a_deadline_ends_a_job_and_its_pods() {
+    let mut fleet = Fleet::job(2, json!({"completionPolicy": {"activeDeadlineSeconds": 10}}));
+    fleet.step();
+    assert!(fleet.plan().requeue_after.unwrap().as_secs_f64() > 9.9);
+    fleet.later(11);
+    fleet.step();
+    let status = fleet.status();
+    assert_eq!((status.phase.as_str(), status.failed, fleet.pods.len()), ("failed", Some(2), 0));
+    assert_eq!(status.conditions[0].message, "Job shop/web was active longer than specified deadline");
+    assert!(fleet.reasons().contains(&"DeadlineExceeded"));
+}
+
+#[test]
+fn a_pod_that_could_not_be_deleted_is_deleted_later() {
+    let mut fleet = Fleet::job(2, json!({}));
+    fleet.step();
+    let kept = fleet.pods[0].clone();
+    fleet.phase("n2", "Failed");
+    fleet.step();
+    fleet.pods.push(kept);
+    assert_eq!(fleet.plan().scale.len(), 1);
+}
+
+#[test]
+fn a_job_deletes_itself_when_its_time_is_over() {
+    let mut fleet = Fleet::job(1, json!({"completionPolicy": {"ttlSecondsAfterFinished": 5}}));
+    fleet.step();
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    let wait = fleet.plan().requeue_after.unwrap();
+    assert!((4.9..5.2).contains(&wait.as_secs_f64()), "{wait:?}");
+    fleet.later(6);
+    let plan = fleet.plan();
+    assert!(
+        matches!(plan.scale.as_slice(), [Action::DeleteChild { child, .. }] if child.name == "web"),
+        "{plan}"
+    );
+}
+
+#[test]
+fn a_job_that_never_completes_serves_new_nodes() {
+    let mut fleet = Fleet::job(1, json!({"completionPolicy": {"type": "Never"}}));
+    fleet.step();
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    assert!(fleet.status().conditions.is_empty() && fleet.plan().explanation.is_complete);
+    fleet.node("n2", json!({}));
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1", "n2"]);
+}
+
+#[test]
+fn pods_that_restart_too_often_count_as_failed_and_do_not_go_on() {
+    let spec =
+        json!({"template": {"spec": {"restartPolicy": "OnFailure"}}, "failurePolicy": {"restartLimit": 2}});
+    let mut fleet = Fleet::job(2, spec);
+    fleet.step();
+    fleet.kubelet();
+    let name = fleet.name(0);
+    fleet.pod_mut(&name).status.container_statuses[0].restart_count = 2;
+    fleet.step();
+    assert_eq!(fleet.status().phase, "running");
+    fleet.pod_mut(&name).status.container_statuses[0].restart_count = 3;
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("failed", 0));
+}
+
+#[test]
+fn what_ran_on_a_node_stays_though_the_node_does_not_suit_any_more() {
+    let mut fleet = Fleet::job(3, json!({}));
+    fleet.step();
+    fleet.kubelet_of(0);
+    fleet.phase("n2", "Succeeded");
+    for node in ["n1", "n2", "n3"] {
+        fleet.node(node, json!({"spec": {"unschedulable": true}}));
+    }
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1", "n2"], "only the Pod that was not there yet goes");
+    assert_eq!(fleet.status().desired, Some(2));
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    assert_eq!(fleet.status().phase, "completed");
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_it_runs_is_not_done() {
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.step();
+    fleet.kubelet();
+    fleet.lingering = true;
+    let name = fleet.name(0);
+    fleet.remove(&name);
+    fleet.step();
+    assert_eq!(fleet.status().phase, "running");
+    fleet.lingering = false;
+    fleet.remove(&name);
+    fleet.step();
+    assert_eq!(fleet.places(), ["n1"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: histories(), ..ProptestConfig::default() })]
+
+    /// Whatever happens to Nodes and Pods: never two Pods on one Node, none where another succeeded, never more at a
+    /// time than may run; and in the end the job ends.
+    #[test]
+    fn a_job_runs_at_most_once_to_success_and_always_ends(
+        parallelism in 1..4_u32,
+        policy in prop::sample::select(vec!["FailFast", "Continue", "Pause"]),
+        deeds in prop::collection::vec((0..8_u8, 0..5_usize), 0..40),
+    ) {
+        let mut fleet = Fleet::job(3, json!({"parallelism": parallelism, "failurePolicy": {"type": policy}}));
+        for (deed, number) in deeds {
+            let node = format!("n{number}");
+            let running = fleet.pods.iter().filter(|pod| pod.is_active()).nth(number).cloned();
+            match (deed, running) {
+                (0, _) => fleet.node(&node, json!({})),
+                (1, _) => fleet.node(&node, json!({"spec": {"unschedulable": true}})),
+                (2, Some(pod)) => fleet.pod_mut(&pod.metadata.name).status.phase = "Succeeded".into(),
+                (3, Some(pod)) => fleet.pod_mut(&pod.metadata.name).status.phase = "Failed".into(),
+                (4, Some(pod)) => fleet.remove(&pod.metadata.name),
+                (5, _) => fleet.kubelet(),
+                _ => drop(fleet.step()),
+            }
+            check(&fleet, parallelism);
+        }
+        // People take away what failed, so that a paused job goes on; a Node is there; and all that runs succeeds.
+        fleet.node("n1", json!({}));
+        for _ in 0..60 {
+            let failed = fleet.pods.iter().find(|pod| &*pod.status.phase == "Failed").cloned();
+            if let Some(pod) = failed.filter(|_| policy == "Pause") {
+                fleet.remove(&pod.metadata.name);
+            }
+            fleet.step();
+            check(&fleet, parallelism);
+            let names: Vec<_> = fleet.pods.iter().filter(|pod| pod.is_active()).map(|pod| pod.metadata.name.clone()).collect();
+            names.iter().for_each(|name| fleet.pod_mut(name).status.phase = "Succeeded".into());
+        }
+        prop_assert!(matches!(fleet.status().phase.as_str(), "completed" | "failed"), "{:?}", fleet.status());
+        prop_assert!(fleet.plan().scale.is_empty());
+    }
+}
+
+fn check(fleet: &Fleet, parallelism: u32) {
+    let mut nodes = fleet.places();
+    nodes.sort_unstable();
+    let count = nodes.len();
+    nodes.dedup();
+    assert_eq!(nodes.len(), count, "two Pods on one Node");
+    let active = fleet.pods.iter().filter(|pod| pod.is_active()).count();
+    assert!(active <= parallelism as usize, "{active} Pods run");
+}
+
+/// A hundred, or as many as the simulation is asked for.
+fn histories() -> u32 {
+    let asked = std::env::var("KUTTER_SIMULATION_HISTORIES").ok().and_then(|text| text.parse::<u32>().ok());
+    asked.map_or(100, |count| count / 2)
+}
