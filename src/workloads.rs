@@ -2,19 +2,20 @@
 
 use anyhow::{anyhow, bail};
 use api::features::FeatureGates;
+use api::kinds::broadcastjob::BroadcastJob;
 use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use cluster::files::Object;
 use planner::kinds::cloneset::validation::NamedPod;
-use planner::kinds::{cloneset, daemonset, statefulset};
+use planner::kinds::{broadcastjob, cloneset, daemonset, statefulset};
 use planner::simulation::Simulated;
 use planner::text::json_patch::{self, Patch};
 use planner::text::verdict::{Denial, Verdict};
 use planner::workload::kind::Workload;
 
 /// The kinds, one line each.
-pub(crate) const KINDS: [&str; 3] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND];
+pub(crate) const KINDS: [&str; 4] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND, BroadcastJob::KIND];
 
 /// Does something with the type that stands for `kind`; `None` where there is no such kind of workload.
 pub(crate) fn with_kind<T: Task>(kind: &str, task: T) -> Option<T::Outcome> {
@@ -22,6 +23,7 @@ pub(crate) fn with_kind<T: Task>(kind: &str, task: T) -> Option<T::Outcome> {
         CloneSet::KIND => Some(task.run::<CloneSet>()),
         StatefulSet::KIND => Some(task.run::<StatefulSet>()),
         DaemonSet::KIND => Some(task.run::<DaemonSet>()),
+        BroadcastJob::KIND => Some(task.run::<BroadcastJob>()),
         _ => None,
     }
 }
@@ -65,6 +67,14 @@ impl Offline for DaemonSet {
         let defaults = daemonset::defaulting::default(&object.json, old, version(object));
         let context = daemonset::validation::Context { gates, allow_privileged: true };
         admitted(object, defaults, |defaulted| daemonset::validation::review(defaulted, old, &context))
+    }
+}
+
+impl Offline for BroadcastJob {
+    fn admit(object: &Object, old: Option<&str>, gates: &FeatureGates) -> anyhow::Result<String> {
+        let defaults = broadcastjob::defaulting::default(&object.json, old, version(object), gates);
+        let context = broadcastjob::validation::Context { gates, allow_privileged: true };
+        admitted(object, defaults, |defaulted| broadcastjob::validation::review(defaulted, old, &context))
     }
 }
 

@@ -23,7 +23,8 @@
 //! workload adds a file like [`cloneset`] or [`statefulset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.
 //!
-//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, deletion of the workload.
+//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, what becomes of a workload that is
+//! deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use crate::workload::plan::Plan;
 use crate::workload::snapshot::Snapshot;
 
 mod agenda;
+pub mod broadcastjob;
 mod cache;
 pub mod chart;
 mod checks;

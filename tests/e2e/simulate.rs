@@ -27,6 +27,20 @@ async fn a_rollout_is_shown_step_by_step_and_drawn() {
 }
 
 #[tokio::test]
+async fn a_job_is_shown_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("job.yaml");
+    let job = r#"{"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob",
+        "metadata": {"name": "prepare", "namespace": "default"},
+        "spec": {"parallelism": 2, "completionPolicy": {"ttlSecondsAfterFinished": 30},
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1"}]}}}}"#;
+    std::fs::write(&file, job).unwrap();
+    let shown = run(&["simulate", "-f", file.to_str().unwrap()]).await.success();
+    assert_eq!(shown.matches("creates Pod prepare-").count(), 3, "{shown}");
+    assert!(shown.contains("deletes the BroadcastJob") && shown.contains("\nconverged after"), "{shown}");
+}
+
+#[tokio::test]
 async fn what_would_be_refused_is_not_simulated() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("web.yaml");

@@ -312,13 +312,14 @@ impl<W: Workload> Controller<W> {
         self.look_again(workload).await?;
         let metadata = workload.metadata();
         let mut pods = self.stores.pods.owned_by(&metadata.uid);
-        let orphans = if W::HAS_ORDINALS {
+        let mut orphans = if W::HAS_ORDINALS {
             self.stores.pods.orphans(&metadata.namespace, &metadata.name)
         } else if W::HAS_POD_PER_NODE {
             self.stores.pods.orphans_of_revisions(&metadata.namespace)
         } else {
             Vec::new()
         };
+        orphans.retain(|pod| W::could_adopt(pod));
         let nodes =
             if workload.reads_nodes(pods.len()) { self.stores.nodes.facts().await? } else { Arc::default() };
         let children = self.children(workload).await?;

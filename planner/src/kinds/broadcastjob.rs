@@ -22,6 +22,7 @@ use api::meta::LabelSelector;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::node_fit::NodeFacts;
+use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, just_after};
 use crate::workload::action::{Action, ChildKind, DeleteReason, Part};
 use crate::workload::children::Claim;
@@ -36,7 +37,7 @@ use crate::workload::status::StatusPlan;
 pub mod defaulting;
 mod events;
 mod explanation;
-mod fit;
+pub(crate) mod fit;
 mod phase;
 mod pod;
 #[cfg(test)]
@@ -45,7 +46,7 @@ pub mod validation;
 mod working;
 
 use fit::Requirements;
-use working::Working;
+use working::{Class, Working};
 
 /// BroadcastJobs, which delete themselves when their time is over.
 const BROADCAST_JOB: ChildKind =
@@ -81,13 +82,20 @@ impl Workload for BroadcastJob {
     }
 
     fn is_concerned(&self, name: &str, old: Option<&NodeFacts>, new: Option<&NodeFacts>) -> bool {
+        if is_finished(self) {
+            return false;
+        }
         let Ok(requirements) = Requirements::of(self.spec.template.as_ref()) else { return false };
         let fits = |node: Option<&NodeFacts>| node.is_some_and(|node| requirements.fits(name, node));
-        !is_finished(self) && fits(old) != fits(new)
+        fits(old) != fits(new)
     }
 
     fn pod_of_claim(&self, _claim: &Claim) -> Option<String> {
         None
+    }
+
+    fn could_adopt(_pod: &ObservedPod) -> bool {
+        false
     }
 
     fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
@@ -133,12 +141,12 @@ impl WorkloadStatus for Status {
 }
 
 /// The job serves Nodes that join later, and never ends well.
-fn stays(job: &BroadcastJob) -> bool {
+pub(crate) fn stays(job: &BroadcastJob) -> bool {
     job.spec.completion_policy.kind == Some(CompletionPolicyType::Never)
 }
 
 /// The job is over.
-fn is_finished(job: &BroadcastJob) -> bool {
+pub(crate) fn is_finished(job: &BroadcastJob) -> bool {
     let mut conditions = job.status.conditions.iter();
     !stays(job)
         && conditions.any(|known| {
@@ -169,8 +177,11 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
     let turn = phase::turn(&working);
     let mut plan = Plan { events: turn.events, ..Plan::default() };
     let mut problem = None;
-    if turn.is_over {
-        plan.scale = end(&working);
+    if turn.ends {
+        // A Pod that restarts for ever goes once the status says what the job came to: nothing else tells of it then.
+        plan.scale = end(&working, &[Class::Active]);
+    } else if turn.has_failed {
+        plan.scale = end(&working, &UNFINISHED);
     } else if turn.goes_on {
         plan.scale = working.misplaced().map(|pod| delete(pod, DeleteReason::Misplaced)).collect();
         plan.scale.extend(create(&working, moment, &mut plan.events, &mut problem));
@@ -185,7 +196,7 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
 /// What is left to do about a job that is over: no Pod goes on, and in the end it deletes itself.
 fn clean_up(working: &Working<'_>) -> Plan<Status> {
     let job = working.job();
-    let mut plan = Plan { scale: end(working), ..Plan::default() };
+    let mut plan = Plan { scale: end(working, &UNFINISHED), ..Plan::default() };
     plan.explanation = explanation::explain(working, &job.status, !plan.scale.is_empty());
     let completed = job.status.completion_time.as_ref().and_then(Time::timestamp);
     let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
@@ -201,9 +212,13 @@ fn clean_up(working: &Working<'_>) -> Plan<Status> {
     plan
 }
 
-/// Deletes the Pods that have not ended.
-fn end(working: &Working<'_>) -> Vec<Action> {
-    working.unfinished().map(|pod| delete(pod, DeleteReason::ScaleIn)).collect()
+/// Pods that have not ended and are not asked to.
+const UNFINISHED: [Class; 2] = [Class::Active, Class::Broken];
+
+/// Deletes the Pods of these classes.
+fn end(working: &Working<'_>, classes: &[Class]) -> Vec<Action> {
+    let pods = working.pods().filter(|pod| classes.contains(&pod.class));
+    pods.map(|pod| delete(pod, DeleteReason::ScaleIn)).collect()
 }
 
 fn delete(pod: &working::JobPod<'_>, reason: DeleteReason) -> Action {
@@ -217,7 +232,14 @@ fn create(
     events: &mut Vec<Event>,
     problem: &mut Option<String>,
 ) -> Vec<Action> {
-    let (active, limit) = (working.active(), working.parallelism());
+    if working.lacking().next().is_none() {
+        return Vec::new();
+    }
+    let Some(limit) = working.parallelism() else {
+        *problem = Some("spec.parallelism is neither a number nor a percentage".to_owned());
+        return Vec::new();
+    };
+    let active = working.active();
     if active > limit {
         let message = "Number of active pods exceed parallelism limit";
         events.push(warning("TooManyActivePods", message.to_owned()));

@@ -48,6 +48,7 @@ enum Call {
     Status(String),
     Owner(String),
     DeleteRevision(Seen),
+    DeleteWorkload(Seen),
 }
 
 /// The parts of a plan, in the order in which they are carried out.
@@ -406,7 +407,7 @@ impl<W: Simulated> Task<W> {
 
     fn add(&mut self, stage: Stage, actions: Vec<Action>) {
         self.errands.extend(actions.into_iter().map(|action| {
-            let calls = calls_of(&action);
+            let calls = calls_of::<W>(&action);
             Errand::new(stage, Some(action), calls)
         }));
     }
@@ -512,7 +513,7 @@ impl Errand {
 }
 
 /// The calls that an action takes.
-fn calls_of(action: &Action) -> Vec<Call> {
+fn calls_of<W: Simulated>(action: &Action) -> Vec<Call> {
     match action {
         Action::CreatePod { name, json, claims, instance_id, .. } => {
             let claims = claims.iter().cloned().map(Call::CreateClaim);
@@ -532,6 +533,9 @@ fn calls_of(action: &Action) -> Vec<Call> {
         Action::CreateClaim { claim, .. } => vec![Call::CreateClaim(claim.clone())],
         Action::HandOverClaim { claim, patch, .. } | Action::WriteClaim { claim, patch, .. } => {
             vec![Call::HandOver { claim: claim.clone(), patch: patch.clone() }]
+        }
+        Action::DeleteChild { kind, child } if kind.kind == W::KIND => {
+            vec![Call::DeleteWorkload(child.clone())]
         }
         // Not simulated.
         Action::CreateChild { .. }

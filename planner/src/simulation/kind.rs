@@ -16,7 +16,7 @@ use crate::workload::plan::Plan;
 mod scene;
 
 pub use scene::{Deed, End, Scene, Violation};
-pub(super) use scene::{View, count, is_at, is_available, is_preparing_delete, is_serving, owns};
+pub(super) use scene::{View, count, is_at, is_available, is_ended, is_preparing_delete, is_serving, owns};
 
 /// A kind of workload whose life can be simulated.
 ///
@@ -29,6 +29,8 @@ pub trait Simulated: Workload {
     /// What users do to the object, beside giving it another spec.
     type Edit: Clone + Debug;
 
+    /// Its Pods run to an end of their own: in the end none is left that runs.
+    const PODS_END: bool = false;
     /// Pods that are scaled in and available count against `max_unavailable`.
     const SCALES_IN_WITHIN_BUDGET: bool = true;
 

@@ -16,6 +16,10 @@ use crate::pod::kruise_pod_ready;
 use crate::pod::node_fit::{NodeFacts, Nodes, Taint};
 use crate::pod::observed::{ContainerState, ContainerStatus, ObservedPod, PodCondition, Terminated, Waiting};
 
+mod ending;
+
+use ending::{ends, has_ended};
+
 /// An image whose name holds this cannot be pulled.
 const BAD: &str = "bad";
 /// How long a node is silent before its Pods count as not ready, before they are evicted, and before their
@@ -37,6 +41,8 @@ pub(super) enum Duty {
     StartContainer(usize),
     /// The container passes its probe, if it is still the one with this number of restarts.
     Ready(usize, i32),
+    /// The container comes to its end, if it is still the one with this number of restarts.
+    End(usize, i32),
     /// The Pod's containers have stopped.
     Stop,
     /// A container dies.
@@ -148,6 +154,7 @@ impl<W: Simulated> Cluster<'_, W> {
                     judge(pod, now);
                 }
             }),
+            Duty::End(index, restarts) => self.end_container(&pod, index, restarts),
             Duty::Stop => {
                 self.change(Actor::Kubelet, &pod, |pod| {
                     for status in &mut pod.status.container_statuses {
@@ -157,6 +164,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 });
                 self.server.stop_pod(name, uid);
             }
+            Duty::Die(index) if ends(&pod) => self.kill_container(&pod, index),
             Duty::Die(index) => {
                 self.change(Actor::Fault, &pod, |pod| {
                     if let Some(status) = pod.status.container_statuses.get_mut(index) {
@@ -197,10 +205,11 @@ impl<W: Simulated> Cluster<'_, W> {
         self.add_duty(pod, Duty::Start, 200, 3_000);
     }
 
-    /// What the controller of this gate does. Pods with a workload get the condition from that one's controller.
+    /// What the controller of this gate does. Pods with a workload get the condition from that one's controller, but for
+    /// those of jobs.
     fn open_gate(&mut self, pod: &ObservedPod) {
         let now = self.now();
-        if pod.controller().is_none() && kruise_pod_ready::first(pod, now).is_some() {
+        if (pod.controller().is_none() || W::PODS_END) && kruise_pod_ready::first(pod, now).is_some() {
             self.change(Actor::Kutter, pod, |pod| set_condition(pod, KRUISE_POD_READY, true, "", now));
         }
     }
@@ -236,6 +245,7 @@ impl<W: Simulated> Cluster<'_, W> {
         if pod.metadata.deletion_timestamp.is_some()
             || &*pod.status.phase != "Running"
             || status.state == ContainerState::default()
+            || has_ended(pod, index)
         {
             return;
         }
@@ -266,6 +276,7 @@ impl<W: Simulated> Cluster<'_, W> {
             let slow = self.settings.fault_rate > 0.0 && self.chance(0.1);
             let (from, to) = if slow { (10_000, 60_000) } else { (100, 5_000) };
             self.add_duty(pod, Duty::Ready(index, restarts), from, to);
+            self.expect_end(pod, index, restarts);
         }
     }
 
@@ -370,8 +381,11 @@ impl<W: Simulated> Cluster<'_, W> {
             for (position, status) in pod.status.container_statuses.iter().enumerate() {
                 if status.state != ContainerState::default() {
                     self.add_duty(&pod, Duty::StartContainer(position), 200, 3_000);
-                } else if !status.ready {
-                    self.add_duty(&pod, Duty::Ready(position, status.restart_count), 200, 3_000);
+                } else {
+                    if !status.ready {
+                        self.add_duty(&pod, Duty::Ready(position, status.restart_count), 200, 3_000);
+                    }
+                    self.expect_end(&pod, position, status.restart_count);
                 }
             }
             self.observing.remove(&pod.metadata.uid);

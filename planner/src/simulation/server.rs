@@ -187,6 +187,15 @@ impl<W: Simulated> Server<W> {
         self.tell(Kind::Workload, "", Some(Object::Workload(self.workload.clone())));
     }
 
+    /// Asks for the deletion of the workload. What it owns goes with it, which nobody waits for here.
+    pub(super) fn delete_workload(&mut self, uid: &str, now: Timestamp) -> Result<(), Refusal> {
+        Precondition { uid, version: "" }.check(self.uid(), "")?;
+        self.change_workload(|workload| {
+            workload.object_mut().metadata.deletion_timestamp.get_or_insert(Time::from(now));
+        });
+        Ok(())
+    }
+
     // --- Pods -------------------------------------------------------------------------------------
 
     pub(super) fn create_pod(

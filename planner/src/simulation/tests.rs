@@ -14,6 +14,7 @@ use api::kinds::cloneset::CloneSet;
 use super::*;
 use crate::kinds::cloneset::plan;
 
+mod broadcastjob;
 mod broken;
 mod budget;
 mod daemonset;

@@ -348,7 +348,7 @@ impl<W: Planned> Fleet<W> {
     pub(crate) fn kubelet_of(&mut self, index: usize) {
         let now = self.now;
         let pod = Arc::make_mut(&mut self.pods[index]);
-        if pod.metadata.deletion_timestamp.is_some() {
+        if !pod.is_active() {
             return;
         }
         if pod.spec.node_name.is_empty() {

@@ -2,10 +2,11 @@
 
 use api::kinds::broadcastjob::Status;
 
+use super::fit::Misfit;
 use super::working::{Class, JobPod, Working};
 use super::{is_finished, stays};
 use crate::workload::blocked_pod::not_ready_since;
-use crate::workload::explanation::{Blocker, Explanation};
+use crate::workload::explanation::{Blocker, Explanation, NAMED};
 
 /// Explains what a plan found; `status` is what it comes to.
 pub(super) fn explain(working: &Working<'_>, status: &Status, is_moving: bool) -> Explanation {
@@ -14,17 +15,7 @@ pub(super) fn explain(working: &Working<'_>, status: &Status, is_moving: bool) -
     let (desired, lacking) = (working.desired(), working.lacking().count());
     let is_over = is_finished(job) || matches!(status.phase.as_str(), "completed" | "failed");
     let is_idle = stays(job) && lacking == 0 && done == desired;
-    let mut limits = Vec::new();
-    if job.spec.paused {
-        limits.push("paused: no Pod is created, and the job does not end".to_owned());
-    } else if status.phase == "paused" {
-        limits.push("failurePolicy Pause: it waits until no failed Pod is left".to_owned());
-    } else if !is_over && lacking > 0 && working.active() >= working.parallelism() {
-        limits.push(format!("parallelism {} is used up: {lacking} Nodes wait", working.parallelism()));
-    }
-    if !is_over && desired == 0 {
-        limits.push("no Node suits the template".to_owned());
-    }
+    let limits = if is_over { ending(status) } else { held_back(working, status) };
     let summary = match is_over {
         true => format!(
             "the job is {}: {} Pods succeeded, {} failed",
@@ -39,6 +30,47 @@ pub(super) fn explain(working: &Working<'_>, status: &Status, is_moving: bool) -
     };
     let blockers = if is_over { Vec::new() } else { working.pods().filter_map(blocker).collect() };
     Explanation { summary, is_complete: is_over || is_idle, is_moving, limits, blockers }
+}
+
+/// Why the job has failed.
+fn ending(status: &Status) -> Vec<String> {
+    let failures = status.conditions.iter().filter(|condition| condition.kind == "Failed");
+    failures.map(|failure| failure.message.clone()).collect()
+}
+
+/// What holds the job back now.
+fn held_back(working: &Working<'_>, status: &Status) -> Vec<String> {
+    let mut limits = Vec::new();
+    let (active, lacking) = (working.active(), working.lacking().count());
+    let used_up = working.parallelism().filter(|limit| lacking > 0 && active >= *limit);
+    if working.job().spec.paused {
+        limits.push("paused: no Pod is created, and the job does not end".to_owned());
+    } else if status.phase == "paused" {
+        limits.push("failurePolicy Pause: it waits until no failed Pod is left".to_owned());
+    } else if let Some(limit) = used_up {
+        limits.push(format!("parallelism {limit} is used up: {lacking} Nodes wait"));
+    }
+    if working.desired() == 0 {
+        limits.push("no Node suits the template".to_owned());
+    }
+    limits.extend(passed_over(working));
+    limits
+}
+
+/// Which Nodes have no Pod though the template selects them, and why.
+fn passed_over(working: &Working<'_>) -> Option<String> {
+    let unsuited = || {
+        let empty = working.places.iter().filter(|(_, place)| place.pods.is_empty());
+        empty.filter_map(|(name, place)| {
+            place.misfit.as_ref().filter(|why| **why != Misfit::NotSelected).map(|why| (*name, why))
+        })
+    };
+    let count = unsuited().count();
+    let mut named: Vec<String> = unsuited().take(NAMED).map(|(name, why)| format!("{name} {why}")).collect();
+    if count > NAMED {
+        named.push(format!("{} more", count - NAMED));
+    }
+    (count > 0).then(|| format!("{count} Nodes do not suit: {}", named.join(", ")))
 }
 
 /// What the job waits for at this Pod.

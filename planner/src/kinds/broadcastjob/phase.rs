@@ -15,8 +15,10 @@ pub(super) struct Turn {
     pub(super) events: Vec<Event>,
     /// Pods are created, and misplaced ones deleted.
     pub(super) goes_on: bool,
-    /// The job ends now, or has failed before: no Pod goes on.
-    pub(super) is_over: bool,
+    /// The job ends now: no Pod goes on.
+    pub(super) ends: bool,
+    /// It has failed before.
+    pub(super) has_failed: bool,
     /// When to look again.
     pub(super) again: Option<Timestamp>,
 }
@@ -40,14 +42,22 @@ pub(super) fn turn(working: &Working<'_>) -> Turn {
         start_time: Some(job.status.start_time.clone().unwrap_or_else(|| now.clone())),
         ..job.status.clone()
     };
-    if status.phase.is_empty() {
+    // A job that was complete and is to stay now goes on.
+    if matches!(status.phase.as_str(), "" | "completed") {
         "running".clone_into(&mut status.phase);
     }
-    let mut turn = Turn { status, events: Vec::new(), goes_on: false, is_over: false, again: None };
+    let mut turn = Turn {
+        status,
+        events: duplicates(working).collect(),
+        goes_on: false,
+        ends: false,
+        has_failed: false,
+        again: None,
+    };
     let policy = job.spec.failure_policy.kind.clone().unwrap_or_default();
     let waits = policy == FailurePolicyType::Pause && failed > 0;
     if turn.status.phase == "failed" {
-        turn.is_over = true;
+        turn.has_failed = true;
         return turn;
     }
     if job.spec.paused || waits {
@@ -71,6 +81,14 @@ pub(super) fn turn(working: &Working<'_>) -> Turn {
         }
     }
     turn
+}
+
+/// Somebody else gave a Node a second Pod.
+fn duplicates(working: &Working<'_>) -> impl Iterator<Item = Event> {
+    working.duplicates().map(|(node, pod)| {
+        let message = format!("Duplicated pod {} found on same node {node}", pod.pod.metadata.name);
+        warning("DuplicatePodCreatedOnSameNode", message)
+    })
 }
 
 /// Why the job fails now; else notes when it would.
@@ -107,7 +125,7 @@ fn fail(working: &Working<'_>, Failure { reason, message }: Failure, turn: &mut 
     let counts = counts(status);
     finish(working, ("Failed", message.clone()), turn);
     turn.events.push(warning(reason, format!("{message}: {counts}")));
-    turn.is_over = true;
+    turn.ends = true;
 }
 
 fn complete(working: &Working<'_>, turn: &mut Turn) {
@@ -118,7 +136,7 @@ fn complete(working: &Working<'_>, turn: &mut Turn) {
     let message = format!("Job {}/{} is completed, {counts}", metadata.namespace, metadata.name);
     turn.events.push(normal("JobComplete", message));
     turn.goes_on = false;
-    turn.is_over = true;
+    turn.ends = true;
 }
 
 /// Notes what the job came to, and when.

@@ -205,7 +205,92 @@ fn pods_that_restart_too_often_count_as_failed_and_do_not_go_on() {
     assert_eq!(fleet.status().phase, "running");
     fleet.pod_mut(&name).status.container_statuses[0].restart_count = 3;
     fleet.step();
-    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("failed", 0));
+    assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("failed", Some(2)));
+    assert_eq!(fleet.places(), ["n1"], "it tells why until the status does");
+    fleet.step();
+    assert_eq!((fleet.pods.len(), fleet.status().failed), (0, Some(2)));
+}
+
+#[test]
+fn a_pod_that_restarts_for_ever_is_done_where_failures_are_passed_over() {
+    let spec =
+        json!({"template": {"spec": {"restartPolicy": "OnFailure"}}, "failurePolicy": {"type": "Continue"}});
+    let mut fleet = Fleet::job(2, spec);
+    fleet.step();
+    fleet.kubelet();
+    let name = fleet.name(0);
+    fleet.pod_mut(&name).status.container_statuses[0].restart_count = 1;
+    fleet.phase("n2", "Succeeded");
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("completed", Some(1)));
+    fleet.step();
+    assert_eq!(fleet.places(), ["n2"]);
+}
+
+#[test]
+fn a_second_pod_on_a_node_is_told_of() {
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.step();
+    let mut second = (*fleet.pods[0]).clone();
+    second.metadata.name = "web-zzzzz".into();
+    fleet.pods.push(Arc::new(second));
+    fleet.step();
+    let event = fleet.events.iter().find(|event| event.reason == "DuplicatePodCreatedOnSameNode").unwrap();
+    assert_eq!(event.message, "Duplicated pod web-zzzzz found on same node n1");
+}
+
+#[test]
+fn a_parallelism_that_can_not_be_read_is_told_once_there_is_a_node() {
+    let mut fleet = Fleet::job(0, json!({"parallelism": "many"}));
+    assert_eq!(fleet.plan().problems.scale, None);
+    fleet.node("n1", json!({}));
+    let plan = fleet.plan();
+    assert!(plan.problems.scale.unwrap().contains("spec.parallelism") && plan.scale.is_empty());
+}
+
+#[test]
+fn too_many_pods_are_told_of_only_where_others_are_to_come() {
+    let mut fleet = Fleet::job(2, json!({}));
+    fleet.step();
+    fleet.edit(json!({"spec": {"parallelism": 1}}));
+    fleet.step();
+    assert!(!fleet.reasons().contains(&"TooManyActivePods"));
+    fleet.node("n3", json!({}));
+    fleet.step();
+    assert!(fleet.reasons().contains(&"TooManyActivePods") && fleet.pods.len() == 2);
+}
+
+#[test]
+fn nodes_that_are_passed_over_are_named_with_what_is_in_the_way() {
+    let mut fleet = Fleet::job(1, json!({"template": {"spec": {"nodeSelector": {"site": "a"}}}}));
+    let node = |more: Value| {
+        let mut node = json!({"metadata": {"labels": {"site": "a"}}});
+        merge(&mut node, more);
+        node
+    };
+    assert_eq!(fleet.plan().explanation.limits, ["no Node suits the template"]);
+    fleet.node("n2", node(json!({"spec": {"unschedulable": true}})));
+    fleet.node("n3", node(json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}})));
+    let expected = "2 Nodes do not suit: n2 is cordoned, n3 has taint gpu:NoSchedule";
+    assert_eq!(fleet.plan().explanation.limits, ["no Node suits the template", expected]);
+    fleet.node("n4", node(json!({})));
+    fleet.step();
+    fleet.phase("n4", "Failed");
+    fleet.step();
+    let explanation = fleet.plan().explanation;
+    assert_eq!(explanation.limits, [fleet.status().conditions[0].message.as_str()]);
+}
+
+#[test]
+fn a_complete_job_that_is_to_stay_goes_on() {
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.step();
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    fleet.edit(json!({"spec": {"completionPolicy": {"type": "Never"}}}));
+    fleet.node("n2", json!({}));
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.places()), ("running", vec!["n1", "n2"]));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::kinds::broadcastjob::BroadcastJob;
 use jiff::Timestamp;
 
-use super::fit::Requirements;
+use super::fit::{Misfit, Requirements};
 use crate::pod::observed::ObservedPod;
 use crate::text::percent::{Rounding, scaled};
 use crate::workload::snapshot::Snapshot;
@@ -34,7 +34,9 @@ pub(super) struct JobPod<'a> {
 /// A Node, and the Pods on it and for it.
 #[derive(Clone, Debug)]
 pub(super) struct Place<'a> {
-    pub(super) fits: bool,
+    /// Why the Node does not suit.
+    pub(super) misfit: Option<Misfit>,
+    /// By name.
     pub(super) pods: Vec<JobPod<'a>>,
 }
 
@@ -45,7 +47,7 @@ impl Place<'_> {
             let has_ended = matches!(pod.class, Class::Succeeded | Class::Failed);
             has_ended || !pod.pod.spec.node_name.is_empty()
         };
-        self.fits || self.pods.iter().any(is_there)
+        self.misfit.is_none() || self.pods.iter().any(is_there)
     }
 
     /// A Pod has come to its end here.
@@ -72,7 +74,7 @@ impl<'a> Working<'a> {
     ) -> Self {
         let job = snapshot.workload;
         let place = |(name, node): (&'a Box<str>, &'a Arc<_>)| {
-            (&**name, Place { fits: requirements.fits(name, node), pods: Vec::new() })
+            (&**name, Place { misfit: requirements.misfit(name, node), pods: Vec::new() })
         };
         let mut places: BTreeMap<&str, Place<'_>> = snapshot.nodes.iter().map(place).collect();
         let mut elsewhere = Vec::new();
@@ -115,17 +117,18 @@ impl<'a> Working<'a> {
         self.places.values().filter(|place| place.is_desired()).count()
     }
 
-    /// How many Pods may run at a time.
-    pub(super) fn parallelism(&self) -> usize {
+    /// How many Pods may run at a time; `None` where `parallelism` can't be read.
+    pub(super) fn parallelism(&self) -> Option<usize> {
         let desired = i32::try_from(self.desired()).unwrap_or(i32::MAX);
         let limit = self.job().spec.parallelism.as_ref();
-        let limit = limit.map_or(Some(i32::MAX), |limit| scaled(limit, desired, Rounding::Up));
-        usize::try_from(limit.unwrap_or(0)).unwrap_or(0)
+        let limit = limit.map_or(Some(i32::MAX), |limit| scaled(limit, desired, Rounding::Up))?;
+        Some(usize::try_from(limit).unwrap_or(0))
     }
 
     /// The Nodes that lack a Pod, by name.
     pub(super) fn lacking(&self) -> impl Iterator<Item = &'a str> {
-        self.places.iter().filter(|(_, place)| place.fits && place.pods.is_empty()).map(|(name, _)| *name)
+        let lacks = |place: &Place<'_>| place.misfit.is_none() && place.pods.is_empty();
+        self.places.iter().filter(move |(_, place)| lacks(place)).map(|(name, _)| *name)
     }
 
     /// Every Node that is to have a Pod has one that came to its end. Without any the job waits for one.
@@ -136,16 +139,19 @@ impl<'a> Working<'a> {
 
     /// Pods that are for a Node that does not suit any more, and not there yet. One that is there comes to its end.
     pub(super) fn misplaced(&self) -> impl Iterator<Item = &JobPod<'a>> {
-        let unfit = self.places.values().filter(|place| !place.fits).flat_map(|place| &place.pods);
+        let unfit = self.places.values().filter(|place| place.misfit.is_some()).flat_map(|place| &place.pods);
         let is_waiting = |pod: &&JobPod<'_>| {
             pod.class == Class::Active && pod.pod.spec.node_name.is_empty() && pod.pod.spec.node().is_some()
         };
         unfit.chain(&self.elsewhere).filter(is_waiting)
     }
 
-    /// Pods that have not ended and are not asked to.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = &JobPod<'a>> {
-        self.pods().filter(|pod| matches!(pod.class, Class::Active | Class::Broken))
+    /// Pods on a Node that has one before them, with its name.
+    pub(super) fn duplicates(&self) -> impl Iterator<Item = (&'a str, &JobPod<'a>)> {
+        self.places.iter().flat_map(|(name, place)| {
+            let stays = place.pods.iter().filter(|pod| pod.class != Class::Ending);
+            stays.skip(1).map(move |pod| (*name, pod))
+        })
     }
 }
 

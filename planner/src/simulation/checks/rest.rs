@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::pod::observed::ObservedPod;
 use crate::pod::revision_labels::short_hash;
 use crate::simulation::Cluster;
-use crate::simulation::kind::{Bounds, End, Simulated, count, is_at, is_available, owns};
+use crate::simulation::kind::{Bounds, End, Simulated, count, is_at, is_available, is_ended, owns};
 use crate::simulation::timeline::Counts;
 use crate::text::selector::Selector;
 use crate::workload::kind::WorkloadStatus;
@@ -27,7 +27,8 @@ impl<W: Simulated> Cluster<'_, W> {
         let bounds = self.server.workload.bounds(&self.facts);
         let update = self.update_revision();
         let own = self.active_own_pods();
-        let new = count(own.iter().copied(), |pod| is_at(pod, &update));
+        // Where there are no revisions all Pods are of the present template.
+        let new = count(own.iter().copied(), |pod| update.is_empty() || is_at(pod, &update));
         let available = |pod: &ObservedPod| is_available(pod, bounds.min_ready_seconds, self.now());
         Counts {
             new,
@@ -54,6 +55,7 @@ impl<W: Simulated> Cluster<'_, W> {
             nodes: &self.facts,
             available: count(own.iter().copied(), |pod| is_available(pod, min_ready_seconds, now)),
             pods: own,
+            ended: self.own_pods().filter(|pod| is_ended(pod)).collect(),
             update_revision: self.update_revision(),
             claims: self.server.claims.values().map(|claim| &**claim).collect(),
             deleted: &self.ledger.deleted,
@@ -66,7 +68,8 @@ impl<W: Simulated> Cluster<'_, W> {
             }
         };
         let total = end.count(|_| true);
-        expect(total == replicas, format!("{total} Pods of {replicas}"));
+        let left = if W::PODS_END { 0 } else { replicas };
+        expect(total == left, format!("{total} Pods of {left}"));
         expect(end.available == total, format!("{} of {total} Pods are available", end.available));
         // Pods of very old versions have no state.
         let odd = end.pods.iter().find(|pod| !matches!(pod.label(LIFECYCLE_STATE), None | Some("Normal")));

@@ -142,6 +142,10 @@ impl<W: Simulated> Cluster<'_, W> {
             }
             Call::Owner(patch) => self.patch_workload(&patch),
             Call::DeleteRevision(revision) => self.server.delete_revision(&revision.name, exactly(&revision)),
+            Call::DeleteWorkload(workload) => {
+                self.tell(Actor::Kutter, format!("deletes the {}", W::KIND));
+                self.server.delete_workload(&workload.uid, now)
+            }
         }
     }
 
@@ -206,13 +210,16 @@ impl Call {
             Self::DeletePod(pod) => (Kind::Pod, pod.name.clone(), true),
             Self::WritePod { pod, .. } => (Kind::Pod, pod.name.clone(), false),
             Self::Status(_) | Self::Owner(_) => (Kind::Workload, String::new(), false),
+            Self::DeleteWorkload(_) => (Kind::Workload, String::new(), true),
         }
     }
 
     fn summary<W: Simulated>(&self) -> String {
         let verb = match self {
             Self::CreateRevision(_) | Self::CreateClaim(_) | Self::CreatePod { .. } => "create",
-            Self::DeleteRevision(_) | Self::DeleteClaim(_) | Self::DeletePod(_) => "delete",
+            Self::DeleteRevision(_) | Self::DeleteClaim(_) | Self::DeletePod(_) | Self::DeleteWorkload(_) => {
+                "delete"
+            }
             Self::PatchRevision { .. } | Self::HandOver { .. } | Self::WritePod { .. } => "patch",
             Self::Status(_) => "patch the status of",
             Self::Owner(_) => "patch",

@@ -132,6 +132,11 @@ impl<'a, W: Simulated> Scene<'a, W> {
         self.view.pods.iter().filter(|pod| self.owns(pod))
     }
 
+    /// The Pods as the plan saw them, those that have ended or end among them.
+    pub fn all_seen(&self) -> impl Iterator<Item = &'a Arc<ObservedPod>> {
+        self.view.pods.iter()
+    }
+
     /// The Nodes as the plan saw them.
     pub fn nodes(&self) -> &'a Nodes {
         &self.view.nodes
@@ -140,6 +145,11 @@ impl<'a, W: Simulated> Scene<'a, W> {
     /// The Pod was taken away by others than the controller since the plan saw it.
     pub fn is_taken_by_others(&self, seen: &ObservedPod) -> bool {
         self.lost_by.get(&seen.metadata.uid) != Some(&Actor::Kutter)
+    }
+
+    /// When the plan was made.
+    pub fn now(&self) -> Timestamp {
+        self.view.now
     }
 
     /// All Pods as they are.
@@ -179,6 +189,8 @@ pub struct End<'a, W> {
     pub nodes: &'a Nodes,
     /// Its active Pods.
     pub pods: Vec<&'a Arc<ObservedPod>>,
+    /// Its Pods that have come to an end of their own.
+    pub ended: Vec<&'a Arc<ObservedPod>>,
     /// How many of them are available.
     pub available: i64,
     /// All claims.
@@ -221,6 +233,11 @@ pub(in crate::simulation) fn is_serving(pod: &ObservedPod) -> bool {
         && pod.is_ready()
         && pod.condition(IN_PLACE_UPDATE_READY).is_none_or(|condition| &*condition.status == "True")
         && matches!(pod.label(LIFECYCLE_STATE), None | Some("" | "Normal"))
+}
+
+/// The Pod has come to an end of its own.
+pub(in crate::simulation) fn is_ended(pod: &ObservedPod) -> bool {
+    matches!(&*pod.status.phase, "Succeeded" | "Failed")
 }
 
 pub(in crate::simulation) fn is_preparing_delete(pod: &ObservedPod) -> bool {
