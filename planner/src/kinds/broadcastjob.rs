@@ -22,6 +22,7 @@ use api::meta::LabelSelector;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pod::node_fit::NodeFacts;
+use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, just_after};
 use crate::workload::action::{Action, ChildKind, DeleteReason, Part};
 use crate::workload::children::Claim;
@@ -88,6 +89,11 @@ impl Workload for BroadcastJob {
 
     fn pod_of_claim(&self, _claim: &Claim) -> Option<String> {
         None
+    }
+
+    /// Others than its own Pods are none of its business.
+    fn could_adopt(_pod: &ObservedPod) -> bool {
+        false
     }
 
     fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
