@@ -360,6 +360,17 @@ pub async fn statefulset(server: &ApiServer, namespace: &str) {
     page.shell("kubectl delete statefulset.apps.kruise.io db").await.success();
 }
 
+/// Goes through `broadcastjob.md`.
+pub async fn broadcastjob(server: &ApiServer, namespace: &str) {
+    let mut page = Reader::open_with_defaults(server, namespace, "broadcastjob.md").await;
+    let printed = page.read("Run something on every Node").await;
+    assert!(printed.contains("the job is completed"), "{printed}");
+    let printed = page.read("Serve Nodes that join later").await;
+    assert!(printed.contains(&format!("BroadcastJob {namespace}/prepare: complete")), "{printed}");
+    page.end();
+    page.shell("kubectl delete broadcastjobs --all").await.success();
+}
+
 /// Goes through `daemonset.md`, with a Pod on each of several Nodes.
 pub async fn daemonset(server: &ApiServer, namespace: &str) {
     let mut page = Reader::open_with_defaults(server, namespace, "daemonset.md").await;

@@ -9,6 +9,7 @@
 )]
 
 mod agent_rights;
+mod broadcastjob;
 mod certificates;
 mod chart;
 mod chronicle;
@@ -19,6 +20,7 @@ mod daemonset;
 mod daemonset_admission;
 #[path = "../docs.rs"]
 mod docs;
+mod docs_broadcastjob;
 mod docs_cloneset;
 mod docs_daemonset;
 mod docs_podunavailablebudget;

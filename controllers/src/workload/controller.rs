@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::imagepulljob;
+use api::labels::CONTROLLER_REVISION_HASH;
 use cluster::resource::Resource;
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind};
@@ -29,6 +30,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::pod::node_fit::Nodes;
 use planner::pod::observed::ObservedPod;
+use planner::text::selector::Selector;
 use planner::text::server_version::ServerVersion;
 use planner::workload::action::Action;
 use planner::workload::children::Child;
@@ -162,7 +164,9 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
             controller.of_workload(change)
         }),
         triggers::forward(stores.pods.subscribe(), sender.clone(), |Change { old, new }| {
-            trigger::of_pod::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+            let mut keys = trigger::of_pod::<W>(old.as_deref(), new.as_deref());
+            keys.extend(new.iter().flat_map(|pod| controller.adopters(pod)));
+            keys.into_iter().map(at_once).collect::<Vec<_>>()
         }),
         triggers::forward(stores.claims.stored.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
@@ -295,6 +299,20 @@ impl<W: Workload> Controller<W> {
             });
         }
         trigger::of_workload(old, new).map(at_once)
+    }
+
+    /// The workloads that could adopt a Pod by its labels.
+    fn adopters(&self, pod: &ObservedPod) -> Vec<Key> {
+        if !W::HAS_POD_PER_NODE || !W::could_adopt(pod) || pod.label(CONTROLLER_REVISION_HASH).is_none() {
+            return Vec::new();
+        }
+        let all = self.workloads.all();
+        let matches = |workload: &W| {
+            workload.metadata().namespace == *pod.metadata.namespace
+                && Selector::compile(workload.selector())
+                    .is_ok_and(|selector| !selector.is_empty() && selector.matches(&pod.metadata.labels))
+        };
+        all.iter().filter(|stored| matches(&stored.0)).map(|stored| key_of(&stored.0)).collect()
     }
 
     /// The workloads to which the change of the Node makes a difference.

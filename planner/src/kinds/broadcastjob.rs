@@ -94,6 +94,7 @@ impl Workload for BroadcastJob {
         None
     }
 
+    /// Others than its own Pods are none of its business.
     fn could_adopt(_pod: &ObservedPod) -> bool {
         false
     }

@@ -56,7 +56,7 @@ mod update;
 pub mod validation;
 mod working;
 
-use fit::{Fit, Requirements};
+use fit::Requirements;
 use working::Working;
 
 /// Non-live revisions that are kept where the DaemonSet does not say.
@@ -91,9 +91,14 @@ impl Workload for DaemonSet {
     }
 
     fn is_concerned(&self, name: &str, old: Option<&NodeFacts>, new: Option<&NodeFacts>) -> bool {
+        let is_alike =
+            |(old, new): (&NodeFacts, &NodeFacts)| old.labels == new.labels && old.taints == new.taints;
+        if old.zip(new).is_some_and(is_alike) {
+            return false;
+        }
         // Without a template that can be read there is nothing to do on any Node.
         let Ok(requirements) = Requirements::of(self.spec.template.as_ref()) else { return false };
-        let fit = |node: Option<&NodeFacts>| node.map_or(Fit::default(), |node| requirements.fit(name, node));
+        let fit = |node: Option<&NodeFacts>| node.map(|node| requirements.fit(name, node));
         let selector = self.spec.update_strategy.rolling_update.selector.as_ref();
         let selector = selector.and_then(|selector| Selector::compile(selector).ok());
         let is_selected = |node: Option<&NodeFacts>| {
@@ -212,7 +217,8 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let mut status = status::observe(working);
     let standing = explanation.record(&mut status, working.now);
     let labels = working.rules.labels;
-    let used: BTreeSet<&str> = working.pods().filter_map(|pod| labels.revision_of(pod.member.pod)).collect();
+    let owned = working.snapshot.pods.iter().chain(working.adoptable.iter().copied());
+    let used: BTreeSet<&str> = owned.filter_map(|pod| labels.revision_of(pod)).collect();
     let in_use = |revision: &StoredRevision| {
         revision.name() == working.update.name() || used.iter().any(|used| labels.same(used, revision.name()))
     };

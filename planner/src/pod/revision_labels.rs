@@ -56,7 +56,8 @@ impl RevisionLabels {
         match self {
             Self::CloneSet { .. } => short_hash(label) == short_hash(revision),
             Self::Exact => label == revision,
-            Self::Hash => label == short_hash(revision),
+            // Revisions of very old releases have their whole name as label, and their Pods too.
+            Self::Hash => label == short_hash(revision) || label == revision,
         }
     }
 }

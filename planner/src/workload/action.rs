@@ -225,7 +225,8 @@ impl Action {
                 pod,
                 reason: WriteReason::UpdateInPlace | WriteReason::PrepareUpdate | WriteReason::Recreate,
                 ..
-            } => Some(pod),
+            }
+            | Self::DeletePod { pod, reason: DeleteReason::Recreate, .. } => Some(pod),
             _ => None,
         }
     }

@@ -347,7 +347,7 @@ proptest! {
                 (2, Some(pod)) => fleet.pod_mut(&pod.metadata.name).status.phase = "Succeeded".into(),
                 (3, Some(pod)) => fleet.pod_mut(&pod.metadata.name).status.phase = "Failed".into(),
                 (4, Some(pod)) => fleet.remove(&pod.metadata.name),
-                (5, _) => fleet.kubelet(),
+                (5, _) => (0..fleet.pods.len()).filter(|at| fleet.pods[*at].is_active()).collect::<Vec<_>>().into_iter().for_each(|at| fleet.kubelet_of(at)),
                 _ => drop(fleet.step()),
             }
             check(&fleet, parallelism);

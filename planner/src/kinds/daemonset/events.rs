@@ -14,6 +14,10 @@ pub(super) fn success(action: &Action, part: Part<'_>) -> Option<Event> {
         (Action::DeletePod { pod, .. }, Part::Itself) => {
             Some(normal("SuccessfulDelete", format!("Deleted pod: {}", pod.name)))
         }
+        (Action::WritePod { pod, reason: WriteReason::UpdateInPlace, .. }, Part::Itself) => {
+            let message = format!("successfully update pod {} in-place", pod.name);
+            Some(normal("SuccessfulUpdatePodInPlace", message))
+        }
         (_, Part::Itself) => action.success(),
         (_, Part::Claim(_)) => None,
     }

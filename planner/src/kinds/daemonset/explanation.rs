@@ -36,7 +36,7 @@ pub(super) fn explain(
         && misplaced == 0
         && working.lost.is_empty()
         && available + scale.unpopulated >= desired
-        && updated >= expected.min(desired - scale.unpopulated)
+        && updated >= expected.min(desired - scale.unpopulated).min(desired.saturating_sub(update.kept))
         && wanted().all(is_alone);
     let conditions = working.set().status.conditions();
     let told = [(&problems.scale, Status::FAILED_SCALE.0), (&problems.update, Status::FAILED_UPDATE.0)];

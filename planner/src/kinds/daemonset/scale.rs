@@ -56,11 +56,11 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
     let burst = working.settings.burst;
     scale.actions = create(working, wanted.nodes.into_iter().take(burst), &mut scale.problem);
     let hooks = &working.set().spec.lifecycle;
-    let deletions = wanted
-        .deletions
-        .into_iter()
-        .filter_map(|(pod, reason)| delete(pod.pod(), hooks, reason, working.now));
-    scale.actions.extend(within_burst(deletions, burst));
+    let deletions = wanted.deletions.into_iter();
+    let deletions = deletions.filter_map(|(pod, reason)| delete(pod.pod(), hooks, reason, working.now));
+    let deletions: Vec<Action> = within_burst(deletions, burst).collect();
+    scale.events = deletions.iter().filter_map(|action| failed_pod(working, action)).collect();
+    scale.actions.extend(deletions);
     scale
 }
 
@@ -107,14 +107,17 @@ fn look_at<'w, 'a>(
         return;
     }
     // A Pod that is adopted now is looked at once it belongs here.
-    let is_awaited = working.adoptable.iter().any(|pod| pod.spec.node() == Some(node));
-    let lacks_pod = place.fit.should_run && !is_awaited;
+    let lacks_pod = place.fit.should_run && !working.awaited.contains(node);
     let mut running = Vec::new();
+    let mut is_replaced = false;
     for pod in place.alive() {
-        if pod.has_failed() {
-            replace_failed(working, node, pod, wanted, scale);
-        } else if pod.member.is_preparing_delete() {
+        if pod.member.is_preparing_delete() {
             wanted.deletions.push((pod, DeleteReason::Released));
+        } else if pod.has_failed() {
+            // One at a time: each makes the pause grow.
+            if !std::mem::replace(&mut is_replaced, true) {
+                replace_failed(working, node, pod, wanted, scale);
+            }
         } else {
             running.push(pod);
         }
@@ -127,8 +130,10 @@ fn look_at<'w, 'a>(
         wanted.deletions.extend(running.into_iter().skip(1).map(|pod| (pod, DeleteReason::ScaleIn)));
         return;
     }
+    // A Node on which new Pods fail gets the next one when the last one gives way.
+    let fails = |pod: &DaemonPod<'_>| pod.has_failed() && working.is_at_hash(pod);
     match running.len() {
-        0 if lacks_pod => wanted.nodes.push(node),
+        0 if lacks_pod && !place.alive().any(fails) => wanted.nodes.push(node),
         0 | 1 => {}
         _ => finish_surge(working, &running, wanted),
     }
@@ -147,19 +152,24 @@ fn replace_failed<'w, 'a>(
         scale.look_again(due);
         return;
     }
-    let (namespace, name) = (&working.set().metadata.namespace, pod.name());
-    let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
-    scale.events.push(warning("FailedDaemonPod", message));
     wanted.deletions.push((pod, DeleteReason::Ended));
+}
+
+/// Tells of a failed Pod that is deleted.
+fn failed_pod(working: &Working<'_>, action: &Action) -> Option<Event> {
+    let Action::DeletePod { pod, reason: DeleteReason::Ended, .. } = action else { return None };
+    let known = working.pods().find(|known| known.name() == pod.name)?;
+    let (namespace, node) = (&working.set().metadata.namespace, known.pod().spec.node().unwrap_or_default());
+    let message =
+        format!("Found failed daemon pod {namespace}/{} on node {node}, will try to kill it", pod.name);
+    Some(warning("FailedDaemonPod", message))
 }
 
 /// A Node with several Pods keeps one at the present revision and one other, until the first is available or the other
 /// is not ready.
 fn finish_surge<'w, 'a>(working: &Working<'a>, running: &[&'w DaemonPod<'a>], wanted: &mut Wanted<'w, 'a>) {
-    let hash = working.update.name();
-    let is_at_hash = |pod: &&&DaemonPod<'_>| working.rules.labels.is_at(pod.pod(), hash);
-    let new = running.iter().find(is_at_hash);
-    let old = running.iter().find(|pod| !is_at_hash(pod));
+    let new = running.iter().find(|pod| working.is_at_hash(pod));
+    let old = running.iter().find(|pod| !working.is_at_hash(pod));
     let is_kept = |pod: &DaemonPod<'_>| new.into_iter().chain(old).any(|kept| kept.name() == pod.name());
     let surplus = running.iter().filter(|pod| !is_kept(pod));
     wanted.deletions.extend(surplus.map(|pod| (*pod, DeleteReason::ScaleIn)));

@@ -85,13 +85,14 @@ impl Settings {
     }
 }
 
-/// At least one, or nothing would ever be done. What can't be read, or is no number to go by, counts as not set.
+/// A share of few Nodes is at least one, or nothing would ever be done. What can't be read counts as not set.
 fn burst(value: Option<&IntOrString>, total: i32) -> usize {
     let number = value.and_then(|value| match value {
         IntOrString::Int(number) => Some(*number),
-        // A share of few Nodes may come to none.
-        share @ IntOrString::String(_) => scaled(share, total, Rounding::Down).map(|number| number.max(1)),
+        share @ IntOrString::String(_) => {
+            let is_positive = scaled(share, i32::MAX, Rounding::Down)? > 0;
+            scaled(share, total, Rounding::Down).map(|number| number.max(i32::from(is_positive)))
+        }
     });
-    let number = number.and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| *number > 0).unwrap_or(BURST)
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or(BURST)
 }

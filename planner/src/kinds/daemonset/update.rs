@@ -185,8 +185,8 @@ fn choose_within_unavailable<'w, 'a>(
         if is_gone(new) == is_gone(old) {
             unavailable += 1;
         } else if let Some(new) = new {
+            // One that prepares for its end is not available either: its Node counts once.
             unavailable += usize::from(!new.member.is_available);
-            unavailable += usize::from(new.member.is_preparing_delete());
         } else if let Some(old) = old {
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
             let may_begin = place.fit.should_run && updates.can_begin(&old.member);
@@ -219,12 +219,14 @@ fn choose_surging<'w, 'a>(
             surging += 1;
             continue;
         };
-        let Some(old) = old.filter(|old| !old.member.is_preparing_delete()) else { continue };
+        // What is left of a Pod that failed is for the scale step.
+        let stays = |old: &&DaemonPod<'_>| !old.member.is_preparing_delete() && !old.has_failed();
+        let Some(old) = old.filter(stays) else { continue };
         match new {
             None if !place.fit.should_run => {}
             None if !old.member.is_available => choice.nodes.push(node),
             None => candidates.push(*node),
-            Some(new) if !new.member.is_available || new.member.is_preparing_delete() => surging += 1,
+            Some(new) if !new.member.is_available => surging += 1,
             Some(_) => choice.finished.push(old),
         }
     }

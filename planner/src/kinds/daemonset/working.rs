@@ -1,7 +1,7 @@
 //! What the steps of one plan share: the Nodes, and the Pods of the DaemonSet on each of them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::annotations::DEPRECATED_TEMPLATE_GENERATION;
@@ -100,6 +100,8 @@ pub(super) struct Working<'a> {
     pub(super) strangers: Vec<&'a Arc<ObservedPod>>,
     /// Pods without an owner that the selector matches.
     pub(super) adoptable: Vec<&'a Arc<ObservedPod>>,
+    /// The Nodes of these.
+    pub(super) awaited: BTreeSet<&'a str>,
     /// What Pods tolerate beside what the template says.
     pub(super) tolerations: Vec<NewToleration<'static>>,
     /// The generation of the template that very old releases counted.
@@ -185,6 +187,7 @@ impl<'a> Working<'a> {
             places,
             lost,
             strangers,
+            awaited: adoptable.iter().filter_map(|pod| pod.spec.node()).collect(),
             adoptable,
             tolerations: requirements.tolerations(),
             template_generation,
@@ -193,6 +196,11 @@ impl<'a> Working<'a> {
 
     pub(super) fn set(&self) -> &'a DaemonSet {
         self.snapshot.workload
+    }
+
+    /// The Pod is at the present revision by its label, which alone tells the Pods of a surge apart.
+    pub(super) fn is_at_hash(&self, pod: &DaemonPod<'_>) -> bool {
+        self.rules.labels.is_at(pod.pod(), self.update.name())
     }
 
     /// How many Nodes are to have a Pod.

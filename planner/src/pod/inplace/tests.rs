@@ -190,8 +190,8 @@ fn the_kinds_of_workloads_differ_in_labels_and_state() {
     assert_eq!(written(Rules::clone_set(&gates, server), &stateless), (Some("788944f45".to_owned()), true));
     let full = Some("demo-788944f45".to_owned());
     assert_eq!(written(Rules::stateful_set(&gates, server), &stateless), (full.clone(), false));
-    assert_eq!(written(Rules::stateful_set(&gates, server), &pod()), (full.clone(), true));
-    assert_eq!(written(Rules::daemon_set(&gates, server), &pod()), (full, false));
+    assert_eq!(written(Rules::stateful_set(&gates, server), &pod()), (full, true));
+    assert_eq!(written(Rules::daemon_set(&gates, server), &pod()), (Some("788944f45".to_owned()), false));
 }
 
 fn resource_change() -> UpdateSpec {

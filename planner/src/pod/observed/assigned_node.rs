@@ -36,18 +36,18 @@ struct Field {
     values: Option<Vec<Box<str>>>,
 }
 
-/// The name in the only term's `metadata.name In [name]`.
+/// The name in the first `metadata.name In [name]`, as the built-in controller of DaemonSets looks for it: webhooks may
+/// have added terms.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let affinity: Option<Affinity> = Option::deserialize(deserializer)?;
     let required = affinity.and_then(|affinity| affinity.node_affinity?.required);
-    let [term] =
-        <[Term; 1]>::try_from(required.and_then(|selector| selector.node_selector_terms).unwrap_or_default())
-            .unwrap_or_default();
-    let fields = term.match_fields.unwrap_or_default();
-    let mut names =
-        fields.into_iter().filter(|field| &*field.key == "metadata.name" && &*field.operator == "In");
-    let values = names.next().and_then(|field| field.values).unwrap_or_default();
-    Ok(<[Box<str>; 1]>::try_from(values).ok().map(|[name]| name))
+    let terms = required.and_then(|selector| selector.node_selector_terms).unwrap_or_default();
+    let mut fields = terms.into_iter().flat_map(|term| term.match_fields.unwrap_or_default());
+    Ok(fields.find_map(|field| {
+        let is_meant = &*field.key == "metadata.name" && &*field.operator == "In";
+        let values = field.values.filter(|_| is_meant)?;
+        <[Box<str>; 1]>::try_from(values).ok().map(|[name]| name)
+    }))
 }
 
 #[cfg(test)]
@@ -71,7 +71,8 @@ mod tests {
         assert_eq!(node(&required(&json!([named(&["n1"])])), None).as_deref(), Some("n1"));
         assert_eq!(node(&required(&json!([named(&["n1"])])), Some("n2")).as_deref(), Some("n2"));
         assert_eq!(node(&required(&json!([named(&["n1", "n2"])])), None), None);
-        assert_eq!(node(&required(&json!([named(&["n1"]), named(&["n2"])])), None), None);
+        let other = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
+        assert_eq!(node(&required(&json!([other, named(&["n2"])])), None).as_deref(), Some("n2"));
         for other in [json!(null), json!({}), json!({"podAffinity": {}}), required(&json!(null))] {
             assert_eq!(node(&other, None), None, "{other}");
         }

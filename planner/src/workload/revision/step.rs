@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use api::Raw;
 use api::annotations::WHOLE_TEMPLATE;
+use api::labels::CONTROLLER_REVISION_HASH;
 use serde::Serialize;
 
 use super::data::RevisionData;
@@ -104,6 +105,8 @@ pub struct NewRevision {
     pub collision_count: i32,
     data: RevisionData,
     owner: String,
+    /// The label that holds the hash of the name, where Pods name their revision by it.
+    followed: Option<&'static str>,
     /// The UID that a revision of the same name must be owned by to be used.
     owner_uid: Option<String>,
     /// The object's JSON text from behind the name on: it stays when a name is taken.
@@ -132,6 +135,7 @@ impl NewRevision {
             name: data.name(owner.name(), collision_count),
             collision_count,
             owner: owner.name().to_owned(),
+            followed: (wanted.hash_label == CONTROLLER_REVISION_HASH).then_some(CONTROLLER_REVISION_HASH),
             owner_uid: wanted.must_be_owned.then(|| owner.uid().to_owned()),
             rest: format!(r#"{members},"data":{},"revision":{number}}}"#, data.data()),
             data,
@@ -145,7 +149,7 @@ impl NewRevision {
     }
 
     /// What to do when the name is taken: `None` if the one that has it means the same and is used, else
-    /// this revision under the next name. Its labels stay as they are.
+    /// this revision under the next name. Its labels stay as they are, but for one by which Pods name it.
     #[must_use]
     pub fn after_collision(&self, existing: &StoredRevision) -> Option<Self> {
         let owner = existing.metadata.controller();
@@ -158,7 +162,13 @@ impl NewRevision {
         }
         let collision_count = self.collision_count.wrapping_add(1);
         let name = self.data.name(&self.owner, collision_count);
-        Some(Self { name, collision_count, ..self.clone() })
+        let mut next = Self { name, collision_count, ..self.clone() };
+        if let Some(label) = self.followed {
+            let pair = |count| format!(r#""{label}":"{}""#, self.data.hash(count));
+            // Labels come before all that others wrote.
+            next.rest = self.rest.replacen(&pair(self.collision_count), &pair(collision_count), 1);
+        }
+        Some(next)
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::kinds::daemonset::fixture::{Fleet, rolling, template};
+use crate::pod::node_fit::NodeFacts;
 use crate::workload::kind::Workload;
 
 #[test]
@@ -49,7 +50,8 @@ fn a_node_that_the_template_excludes_loses_its_pod_at_once() {
     fleet.step();
     assert_eq!(fleet.nodes_with("nginx:1"), ["n2"]);
     assert!(fleet.set().is_concerned("n2", None, fleet.nodes.get("n2").map(|node| &**node)));
-    assert!(!fleet.set().is_concerned("n1", None, fleet.nodes.get("n1").map(|node| &**node)));
+    let cordoned = NodeFacts { unschedulable: true, ..(*fleet.nodes["n1"]).clone() };
+    assert!(!fleet.set().is_concerned("n1", fleet.nodes.get("n1").map(|node| &**node), Some(&cordoned)));
 }
 
 #[test]

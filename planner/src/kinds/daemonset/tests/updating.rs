@@ -231,3 +231,31 @@ fn pods_on_nodes_that_would_get_no_other_are_left_as_they_are() {
         (vec!["n2".to_owned()], vec!["n1".to_owned()])
     );
 }
+
+#[test]
+fn a_node_that_rejects_pods_gets_no_crowd_of_them_with_a_surge() {
+    let mut fleet = Fleet::on_nodes(1, rolling(json!({"maxSurge": 1, "maxUnavailable": 0})));
+    fleet.image("nginx:2");
+    for _ in 0..20 {
+        fleet.step();
+        for at in 0..fleet.pods.len() {
+            let name = fleet.name(at);
+            if &*fleet.pods[at].spec.containers[0].image == "nginx:2" {
+                fleet.pod_mut(&name).status.phase = "Failed".into();
+            }
+        }
+        assert!(fleet.pods.len() <= 2, "{:?}", fleet.nodes_with("nginx:2"));
+        fleet.later(1);
+    }
+    assert_eq!(fleet.nodes_with("nginx:1"), ["n1"]);
+}
+
+#[test]
+fn a_pod_that_can_not_be_deleted_holds_up_no_other() {
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"maxUnavailable": 1})));
+    let (uid, since) = (fleet.pods[fleet.on("n3")].metadata.uid.clone(), fleet.now);
+    fleet.held.insert(uid, crate::workload::snapshot::Refusal { message: "no".into(), since });
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n2"]);
+}
