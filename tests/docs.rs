@@ -66,7 +66,7 @@ impl Reader {
         reader
     }
 
-    /// [`Reader::open`], for a page about CloneSets or StatefulSets.
+    /// [`Reader::open`], for a page that begins with a workload.
     async fn open_with_defaults(server: &ApiServer, namespace: &str, page: &str) -> Self {
         let reader = Self::open(server, namespace, page).await;
         reader.defaults().await;
@@ -83,7 +83,9 @@ impl Reader {
             let words = "kubectl apply --dry-run=server --output=json --filename=-";
             let output = self.shell_with_input(words, manifest.unwrap()).await;
             let set: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
-            if set["spec"]["revisionHistoryLimit"] == 10 { Ok(()) } else { Err(output.stderr) }
+            let is_filled = set["spec"]["revisionHistoryLimit"] == 10
+                || set["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst";
+            if is_filled { Ok(()) } else { Err(output.stderr) }
         })
         .await;
     }

@@ -55,7 +55,13 @@ async fn asked() -> &'static ApiServer {
 /// A job that was just created, in a cluster with so many Nodes of its own. `refine` completes it.
 async fn open(prefix: &str, nodes: usize, refine: impl FnOnce(Object) -> Object) -> Fleet {
     let shop = Shop::open_on(asked().await, prefix).await;
-    let mut options = fake_nodes::Options::nodes(nodes).binding_pods().in_namespace(&shop.namespace);
+    let served = shop.namespace.clone();
+    open_in(shop, &served, nodes, refine).await
+}
+
+/// The kubelets run the Pods of one namespace.
+async fn open_in(shop: Shop, served: &str, nodes: usize, refine: impl FnOnce(Object) -> Object) -> Fleet {
+    let mut options = fake_nodes::Options::nodes(nodes).binding_pods().in_namespace(served);
     for index in 0..nodes {
         options = options.label(index, SITE, &shop.namespace);
     }
@@ -268,12 +274,24 @@ async fn a_job_that_never_completes_serves_nodes_that_join() {
 /// Scenario 17.
 #[tokio::test]
 async fn pods_that_restart_too_often_fail_the_job() {
-    let fleet = open("broadcastjob-restarts", 1, |job| {
+    // Without a kubelet a Pod is what its status says.
+    let shop = Shop::open_on(asked().await, "broadcastjob-restarts").await;
+    let fleet = open_in(shop, "default", 1, |job| {
         job.with("/spec/template/spec/restartPolicy", "OnFailure")
             .with("/spec/failurePolicy", json!({"restartLimit": 2}))
-            .template_annotation(fake_nodes::CRASH, "main")
     })
     .await;
+    let pod = fleet.wait_pods("the Pod", |pods| pods.len() == 1).await.remove(0);
+    let restarted = async |count: u32| {
+        let container = json!({"name": "main", "image": "busybox:1", "imageID": "", "ready": false, "restartCount": count});
+        fleet
+            .pod(&name(&pod))
+            .patch_status(&json!({"phase": "Running", "containerStatuses": [container]}))
+            .await;
+    };
+    restarted(2).await;
+    status(&fleet, "the Pod to run", json!({"phase": "running", "active": 1, "failed": 0})).await;
+    restarted(3).await;
     status(&fleet, "the job to fail", json!({"phase": "failed", "failed": 1})).await;
     fleet.wait_pods("the Pod to go", <[Value]>::is_empty).await;
 }

@@ -28,8 +28,10 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
 }
 
 /// The kinds whose controllers count Pods, nodes and namespaces.
-const COUNTED: [&str; 9] = [
+const COUNTED: [&str; 11] = [
+    "BroadcastJob",
     "CloneSet",
+    "DaemonSet",
     "ImageListPullJob",
     "ImagePullJob",
     "PersistentPodState",

@@ -166,7 +166,8 @@ impl Sink for Nodes {
             Arc::make_mut(all).insert(name.clone(), new.clone());
         }
         drop(known);
-        if !(is_known && is_same) && !is_listed {
+        let changes = !is_known || !is_same;
+        if changes && !is_listed {
             self.tell(&NodeChange { name, old, new: Some(new) });
         }
     }

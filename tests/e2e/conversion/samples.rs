@@ -165,7 +165,7 @@ fn alpha(make: &Maker<'_>) -> Vec<Sample> {
         make.sample("DaemonSet",
             json!({"annotations": {"daemonset.kruise.io/progressive-create-pod": "true"}}),
             json!({"selector": selector(), "template": template(), "updateStrategy": {"type": "RollingUpdate",
-                "rollingUpdate": {"rollingUpdateType": "Surging", "partition": 1}}}),
+                "rollingUpdate": {"rollingUpdateType": "Standard", "partition": 1}}}),
             json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
                 "updatedNumberScheduled": 1, "daemonSetHash": "h"})),
         make.plain("PersistentPodState", json!({"targetRef": stateful_set(),

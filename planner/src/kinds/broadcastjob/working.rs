@@ -73,10 +73,10 @@ impl<'a> Working<'a> {
         now: Timestamp,
     ) -> Self {
         let job = snapshot.workload;
-        let place = |(name, node): (&'a Box<str>, &'a Arc<_>)| {
-            (&**name, Place { misfit: requirements.misfit(name, node), pods: Vec::new() })
-        };
-        let mut places: BTreeMap<&str, Place<'_>> = snapshot.nodes.iter().map(place).collect();
+        let mut places: BTreeMap<&str, Place<'_>> = BTreeMap::new();
+        for (name, node) in snapshot.nodes {
+            places.insert(name, Place { misfit: requirements.misfit(name, node), pods: Vec::new() });
+        }
         let mut elsewhere = Vec::new();
         let is_own =
             |pod: &&Arc<ObservedPod>| pod.controller().is_some_and(|owner| owner.uid == job.metadata.uid);

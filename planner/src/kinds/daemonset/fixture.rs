@@ -22,7 +22,9 @@ impl Planned for DaemonSet {
 
 /// Settings of the rolling update.
 pub(super) fn rolling(settings: Value) -> Value {
-    json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": settings}})
+    let mut strategy = json!({"type": "RollingUpdate"});
+    strategy["rollingUpdate"] = settings;
+    json!({"updateStrategy": strategy})
 }
 
 impl Fleet {

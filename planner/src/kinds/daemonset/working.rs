@@ -157,7 +157,7 @@ impl<'a> Working<'a> {
             match pod.pod().spec.node().and_then(|node| places.get_mut(node)) {
                 Some(place) => place.pods.push(pod),
                 None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => {
-                    lost.push(pod)
+                    lost.push(pod);
                 }
                 // Bound to a Node that is gone: its Pods are cleared away by Kubernetes. Or for no Node at all.
                 None => {}
