@@ -23,8 +23,7 @@
 //! workload adds a file like [`cloneset`] or [`statefulset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.
 //!
-//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, what becomes of a workload that is
-//! deleted.
+//! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, the deletion of a workload by users.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

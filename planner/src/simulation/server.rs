@@ -187,7 +187,7 @@ impl<W: Simulated> Server<W> {
         self.tell(Kind::Workload, "", Some(Object::Workload(self.workload.clone())));
     }
 
-    /// Asks for the deletion of the workload. What it owns goes with it, which nobody waits for here.
+    /// Asks for the deletion of the workload, which stays as one that is being deleted.
     pub(super) fn delete_workload(&mut self, uid: &str, now: Timestamp) -> Result<(), Refusal> {
         Precondition { uid, version: "" }.check(self.uid(), "")?;
         self.change_workload(|workload| {

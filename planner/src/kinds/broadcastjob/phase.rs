@@ -130,6 +130,8 @@ fn fail(working: &Working<'_>, Failure { reason, message }: Failure, turn: &mut 
 
 fn complete(working: &Working<'_>, turn: &mut Turn) {
     let metadata = &working.job().metadata;
+    // What still runs, on a Node that has left, is deleted now.
+    turn.status.active = Some(0);
     "completed".clone_into(&mut turn.status.phase);
     let counts = counts(&turn.status);
     finish(working, ("Complete", format!("Job completed, {counts}")), turn);

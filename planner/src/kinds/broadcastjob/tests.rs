@@ -228,6 +228,19 @@ fn a_pod_that_restarts_for_ever_is_done_where_failures_are_passed_over() {
 }
 
 #[test]
+fn a_pod_on_a_node_that_has_left_keeps_no_job_from_its_end() {
+    let mut fleet = Fleet::job(2, json!({}));
+    fleet.step();
+    fleet.kubelet();
+    fleet.nodes.remove("n2");
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    let status = fleet.status();
+    assert_eq!((status.phase.as_str(), status.active, status.failed), ("completed", Some(0), Some(0)));
+    assert_eq!(fleet.places(), ["n1"]);
+}
+
+#[test]
 fn a_second_pod_on_a_node_is_told_of() {
     let mut fleet = Fleet::job(1, json!({}));
     fleet.step();

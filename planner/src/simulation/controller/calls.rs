@@ -144,7 +144,11 @@ impl<W: Simulated> Cluster<'_, W> {
             Call::DeleteRevision(revision) => self.server.delete_revision(&revision.name, exactly(&revision)),
             Call::DeleteWorkload(workload) => {
                 self.tell(Actor::Kutter, format!("deletes the {}", W::KIND));
-                self.server.delete_workload(&workload.uid, now)
+                self.server.delete_workload(&workload.uid, now)?;
+                // Kubernetes clears away what it owned.
+                let pods: Vec<_> = self.own_pods().cloned().collect();
+                pods.iter().for_each(|pod| self.delete(Actor::Node, pod));
+                Ok(())
             }
         }
     }
