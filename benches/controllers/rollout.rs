@@ -121,7 +121,7 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
     let set = workload("apps.kruise.io/v1beta1", subject.kind, "web").in_namespace(&namespace);
     // The Nodes of earlier runs are still there.
     let set = match subject.has_pod_per_node {
-        true => set.with("/spec/template/spec/nodeSelector", json!({RUN: "none yet"})),
+        true => set.with("/spec/template/spec/nodeSelector", json!({RUN: "none-yet"})),
         false => set.replicas(0),
     };
     let set = set

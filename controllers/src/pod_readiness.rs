@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_gets_its_first_condition_from_one_controller() {
         for (api_version, kind) in [
-            ("apps.kruise.io/v1beta1", "DaemonSet"),
+            ("apps.kruise.io/v1beta1", "BroadcastJob"),
             ("apps/v1", "ReplicaSet"),
             ("example.com/v1", "CloneSet"),
         ] {
@@ -102,8 +102,12 @@ mod tests {
             assert!(waits && requests.len() == 1, "{kind}: {requests:?}");
             assert!(requests[0].starts_with("PATCH /api/v1/namespaces/n/pods/p/status "), "{requests:?}");
         }
-        for (version, kind) in [("v1alpha1", "CloneSet"), ("v1beta1", "CloneSet"), ("v1beta1", "StatefulSet")]
-        {
+        for (version, kind) in [
+            ("v1alpha1", "CloneSet"),
+            ("v1beta1", "CloneSet"),
+            ("v1beta1", "StatefulSet"),
+            ("v1beta1", "DaemonSet"),
+        ] {
             let asked = asked(&format!("apps.kruise.io/{version}"), kind).await;
             assert_eq!(asked, (false, Vec::new()), "the controller of the workload writes it");
         }

@@ -4,7 +4,11 @@ use crate::product::run;
 
 /// The first block of YAML on the page.
 fn manifest() -> String {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/simulate.md")).unwrap();
+    manifest_of("simulate.md")
+}
+
+fn manifest_of(page: &str) -> String {
+    let page = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let (_, behind) = page.split_once("```yaml\n").unwrap();
     behind.split_once("```").unwrap().0.to_owned()
 }
@@ -47,4 +51,17 @@ async fn what_would_be_refused_is_not_simulated() {
     std::fs::write(&file, manifest().replace("replicas: 4", "replicas: -1")).unwrap();
     let refused = run(&["simulate", "-f", file.to_str().unwrap()]).await.failure();
     assert!(refused.contains("spec.replicas: Invalid value: -1"), "{refused}");
+}
+
+#[tokio::test]
+async fn every_kind_of_workload_with_a_plan_is_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    for page in ["statefulset.md", "daemonset.md"] {
+        let (first, edited) = (directory.path().join("first.yaml"), directory.path().join("edited.yaml"));
+        std::fs::write(&first, manifest_of(page)).unwrap();
+        std::fs::write(&edited, manifest_of(page).replace("nginx:1.25", "nginx:1.26")).unwrap();
+        let words = ["simulate", "-f", first.to_str().unwrap(), "--edit", edited.to_str().unwrap()];
+        let shown = run(&words).await.success();
+        assert!(shown.contains("converged after") && shown.contains("3 updated, 3 available"), "{shown}");
+    }
 }

@@ -37,6 +37,7 @@ use crate::workload::conditions::Condition;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::member::{Member, own_pods};
+use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
@@ -245,12 +246,14 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, CloneSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let CloneSet { spec, status, .. } = snapshot.workload;
+    let CloneSet { metadata, spec, status } = snapshot.workload;
     let claims = spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get());
     let claims_hash = revision::claims_hash(claims)
         .map_err(|error| format!("spec.volumeClaimTemplates can't be read: {error}"))?;
+    let owner = Owner::of(API_VERSION, KIND, metadata);
+    let collisions = snapshot.collisions(status.collision_count);
     let mut wanted =
-        Wanted::of_template(snapshot, spec.template.as_ref(), CONTROLLER_HASH, status.collision_count)?;
+        Wanted::of_template(owner, metadata, spec.template.as_ref(), CONTROLLER_HASH, collisions)?;
     wanted.annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), claims_hash.clone());
     wanted.annotation_of_newest = Some((CLONESET_CLAIMS_HASH, &claims_hash));
     Ok(revision::choose(wanted, history))

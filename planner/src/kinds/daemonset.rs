@@ -35,6 +35,7 @@ use crate::workload::event::{Event, warning};
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::membership::Membership;
+use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::snapshot::Snapshot;
@@ -250,8 +251,9 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, DaemonSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let DaemonSet { spec, status, .. } = snapshot.workload;
-    let template = spec.template.as_ref();
-    let wanted = Wanted::of_template(snapshot, template, CONTROLLER_REVISION_HASH, status.collision_count)?;
+    let DaemonSet { metadata, spec, status } = snapshot.workload;
+    let (owner, template) = (Owner::of(API_VERSION, KIND, metadata), spec.template.as_ref());
+    let collisions = snapshot.collisions(status.collision_count);
+    let wanted = Wanted::of_template(owner, metadata, template, CONTROLLER_REVISION_HASH, collisions)?;
     Ok(revision::choose(wanted, history))
 }

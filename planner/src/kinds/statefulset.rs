@@ -34,6 +34,7 @@ use crate::workload::event::Event;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
+use crate::workload::owner::Owner;
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::snapshot::Snapshot;
@@ -242,8 +243,9 @@ fn choose<'a>(
     snapshot: &Snapshot<'_, StatefulSet>,
     history: &[&'a StoredRevision],
 ) -> Result<Choice<'a>, String> {
-    let StatefulSet { spec, status, .. } = snapshot.workload;
-    let wanted =
-        Wanted::of_template(snapshot, spec.template.as_ref(), CONTROLLER_HASH, status.collision_count)?;
+    let StatefulSet { metadata, spec, status } = snapshot.workload;
+    let owner = Owner::of(API_VERSION, KIND, metadata);
+    let collisions = snapshot.collisions(status.collision_count);
+    let wanted = Wanted::of_template(owner, metadata, spec.template.as_ref(), CONTROLLER_HASH, collisions)?;
     Ok(revision::choose(wanted, history))
 }

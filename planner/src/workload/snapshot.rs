@@ -61,6 +61,14 @@ pub struct Snapshot<'a, W> {
     pub environment: Environment,
 }
 
+impl<W> Snapshot<'_, W> {
+    /// How often names of revisions were taken: what `stored` says, or more.
+    pub(crate) fn collisions(&self, stored: Option<i32>) -> i32 {
+        let stored = stored.unwrap_or(0);
+        self.collision_count.unwrap_or(stored).max(stored)
+    }
+}
+
 /// Why the update of a Pod was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

@@ -45,7 +45,7 @@ async fn pods_and_revisions_of_a_set_that_is_gone_are_adopted() {
     assert_eq!(revisions[0]["metadata"]["ownerReferences"][0]["uid"], uid(&fleet.set.object));
 }
 
-/// Scenario 41, sharp edge 20.
+/// Scenario 41.
 #[tokio::test]
 async fn a_pod_without_its_labels_is_let_go_and_comes_back() {
     let fleet = launch(asked().await, "statefulset-release", |set| parallel(set.replicas(2))).await;

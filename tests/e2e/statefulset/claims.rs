@@ -80,7 +80,7 @@ async fn claims_go_with_pods_that_are_scaled_in() {
     assert_eq!(fleet.claims().await.iter().map(name).collect::<Vec<_>>(), ["www-web-0", "www-web-2"]);
 }
 
-/// Scenario 42, sharp edge 29.
+/// Scenario 42.
 #[tokio::test]
 async fn a_claim_that_a_pod_waits_for_is_made_again() {
     // Without nodes the Pod stays as it was created.
@@ -111,7 +111,7 @@ async fn a_claim_that_a_pod_waits_for_is_made_again() {
     .await;
 }
 
-/// Sharp edge 7.
+/// Pods keep the volumes that they were created with.
 #[tokio::test]
 async fn a_new_claim_template_waits_for_new_pods() {
     let fleet = launch(asked().await, "statefulset-new-template", |set| {
@@ -211,7 +211,7 @@ async fn claims_grow_before_their_pods_change() {
     fleet.event("SuccessfulResize").await;
 }
 
-/// Scenario 28, sharp edge 5: as the webhooks decide.
+/// Scenario 28: as the webhooks decide.
 #[tokio::test]
 async fn claim_templates_change_only_as_their_claims_can() {
     let (fleet, class) = growing("statefulset-fixed", false).await;
@@ -238,7 +238,7 @@ async fn claim_templates_change_only_as_their_claims_can() {
     assert_eq!(code, 422, "the new strategy counts: {answer:#}");
 }
 
-/// Sharp edge 17: a file system that grows with a new Pod gets one.
+/// A file system that grows with a new Pod gets one.
 #[tokio::test]
 async fn a_claim_that_waits_for_a_new_pod_gets_one() {
     let (fleet, class) = growing("statefulset-pending-resize", true).await;

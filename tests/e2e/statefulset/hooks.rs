@@ -19,7 +19,7 @@ async fn in_state(fleet: &Fleet, pod: &str, state: &str) {
     fleet.wait_pod(pod, &what, |pod| label(pod, LIFECYCLE_STATE) == state).await;
 }
 
-/// Scenario 22, sharp edges 4 and 8.
+/// Scenario 22.
 #[tokio::test]
 async fn hook_pre_delete_holds_pods_that_go() {
     let fleet =

@@ -124,7 +124,7 @@ async fn pods_that_are_not_ready_hold_up_ordered_ones() {
     assert_eq!(uids(&fleet.pods().await)[..2], uids(&before));
 }
 
-/// Scenario 29, sharp edge 2.
+/// Scenario 29.
 #[tokio::test]
 async fn pods_that_have_ended_are_replaced() {
     // Without nodes a Pod is what its status says.

@@ -1,4 +1,4 @@
-//! Acceptance scenarios and sharp edges of docs/behaviour/statefulset.md that need no API server.
+//! What docs/behaviour/statefulset.md says and needs no API server.
 
 use serde_json::json;
 

@@ -5,16 +5,15 @@ use std::fmt::Display;
 
 use api::Raw;
 use api::annotations::WHOLE_TEMPLATE;
+use api::kinds::ObjectMeta;
 use api::labels::CONTROLLER_REVISION_HASH;
 use serde::Serialize;
 
 use super::data::RevisionData;
 use super::stored::StoredRevision;
 use super::template::template_labels;
-use crate::workload::kind::Workload;
 use crate::workload::owner::Owner;
 use crate::workload::seen::Seen;
-use crate::workload::snapshot::Snapshot;
 
 /// One write of a ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,24 +70,23 @@ impl<'a> Wanted<'a> {
     ///
     /// # Errors
     /// Why the template can't be recorded.
-    pub fn of_template<W: Workload>(
-        snapshot: &Snapshot<'a, W>,
+    pub fn of_template(
+        owner: Owner<'a>,
+        metadata: &'a ObjectMeta,
         template: Option<&Raw>,
         hash_label: &'a str,
-        collision_count: Option<i32>,
+        collision_count: i32,
     ) -> Result<Self, String> {
         let unreadable = |error: &dyn Display| format!("spec.template can't be read: {error}");
         let template = template.ok_or("spec.template is missing")?.get();
-        let metadata = snapshot.workload.metadata();
-        let stored = collision_count.unwrap_or(0);
         Ok(Self {
             data: RevisionData::of_template(template).map_err(|error| unreadable(&error))?,
-            owner: Owner::of(W::API_VERSION, W::KIND, metadata),
+            owner,
             namespace: &metadata.namespace,
             labels: template_labels(template).map_err(|error| unreadable(&error))?,
             annotations: metadata.annotations.clone(),
             hash_label,
-            collision_count: snapshot.collision_count.unwrap_or(stored).max(stored),
+            collision_count,
             label_of_current: None,
             annotation_of_newest: None,
             must_be_owned: true,
