@@ -265,7 +265,8 @@ async fn probe(site: &Site, namespace: &str, pod: &str) {
     kubectl(site, namespace, "delete podprobemarker idle --timeout=60s", &Value::Null).await;
 }
 
-/// A StatefulSet whose Pod remembers its Node, and then its zone, and then nothing; and a job that goes when it is over.
+/// A StatefulSet whose Pod remembers its Node, and then its zone, and then nothing; a DaemonSet for no Node; and a job
+/// that goes when it is over.
 async fn remember_and_broadcast(site: &Site, namespace: &str) {
     let client = site.server().client();
     let annotation = |key: &str, value: Value| {
@@ -297,6 +298,14 @@ async fn remember_and_broadcast(site: &Site, namespace: &str) {
         .await;
     kubectl(site, namespace, "delete statefulset.apps.kruise.io numbered", &Value::Null).await;
 
+    let set = workload("apps.kruise.io/v1beta1", "DaemonSet", "nowhere")
+        .in_namespace(namespace)
+        .matching("app", "nowhere")
+        .with("/spec/template/spec/nodeSelector", json!({"example.com/nowhere": "true"}))
+        .container("main", "nginx:1.25");
+    objects::create(&client, set).await.unwrap();
+    let told = "wait daemonset.apps.kruise.io/nowhere --for=jsonpath={.status.updateRevision} --timeout=60s";
+    kubectl(site, namespace, told, &Value::Null).await;
     let job = workload("apps.kruise.io/v1beta1", "BroadcastJob", "once")
         .in_namespace(namespace)
         .with("/spec/completionPolicy", json!({"ttlSecondsAfterFinished": 0}))
