@@ -17,7 +17,7 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 13] = [
+const RARE: [(&str, &str, &str); 18] = [
     // An agent asks for a pull Secret only where its node lacks the image.
     ("authentication.k8s.io", "tokenreviews", "create"),
     // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
@@ -30,6 +30,12 @@ const RARE: [(&str, &str, &str); 13] = [
     ("", "persistentvolumeclaims", "get"),
     ("", "namespaces", "get"),
     ("apps", "replicasets", "get"),
+    ("apps", "statefulsets", "get"),
+    // A Pod that is adopted.
+    ("apps.kruise.io", "daemonsets", "get"),
+    ("apps.kruise.io", "broadcastjobs/finalizers", "update"),
+    ("apps.kruise.io", "daemonsets/finalizers", "update"),
+    ("apps.kruise.io", "statefulsets/finalizers", "update"),
     ("apps.kruise.io", "clonesets/finalizers", "update"),
     ("apps.kruise.io", "sidecarsets/finalizers", "update"),
     // It is for kinds that nobody knows here.
@@ -259,6 +265,57 @@ async fn probe(site: &Site, namespace: &str, pod: &str) {
     kubectl(site, namespace, "delete podprobemarker idle --timeout=60s", &Value::Null).await;
 }
 
+/// A StatefulSet whose Pod remembers its Node, and then its zone, and then nothing; a DaemonSet for no Node; and a job
+/// that goes when it is over.
+async fn remember_and_broadcast(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    let annotation = |key: &str, value: Value| {
+        let mut annotations = json!({});
+        annotations[format!("kruise.io/{key}")] = value;
+        json!({"metadata": {"annotations": annotations}})
+    };
+    let set = workload("apps.kruise.io/v1beta1", "StatefulSet", "numbered")
+        .in_namespace(namespace)
+        .matching("app", "numbered")
+        .annotation("kruise.io/auto-generate-persistent-pod-state", "true")
+        .annotation("kruise.io/preferred-persistent-topology", "kubernetes.io/hostname")
+        .replicas(1)
+        .with("/spec/template/spec/terminationGracePeriodSeconds", 0)
+        .container("main", "nginx:1.25");
+    objects::create(&client, set).await.unwrap();
+    let known = "wait persistentpodstate/numbered --for=jsonpath={.status.podStates.numbered-0.nodeName} --timeout=90s";
+    kubectl(site, namespace, "wait persistentpodstate/numbered --for=create --timeout=60s", &Value::Null)
+        .await;
+    kubectl(site, namespace, known, &Value::Null).await;
+    let set = "patch statefulset.apps.kruise.io numbered --type=merge";
+    let zone = annotation("required-persistent-topology", json!("kubernetes.io/os"));
+    kubectl(site, namespace, set, &zone).await;
+    let changed = "wait persistentpodstate/numbered --for=jsonpath={.spec.requiredPersistentTopology.keys} --timeout=60s";
+    kubectl(site, namespace, changed, &Value::Null).await;
+    let nothing = annotation("auto-generate-persistent-pod-state", Value::Null);
+    kubectl(site, namespace, set, &nothing).await;
+    kubectl(site, namespace, "wait persistentpodstate/numbered --for=delete --timeout=60s", &Value::Null)
+        .await;
+    kubectl(site, namespace, "delete statefulset.apps.kruise.io numbered", &Value::Null).await;
+
+    let set = workload("apps.kruise.io/v1beta1", "DaemonSet", "nowhere")
+        .in_namespace(namespace)
+        .matching("app", "nowhere")
+        .with("/spec/template/spec/nodeSelector", json!({"example.com/nowhere": "true"}))
+        .container("main", "nginx:1.25");
+    objects::create(&client, set).await.unwrap();
+    let told = "wait daemonset.apps.kruise.io/nowhere --for=jsonpath={.status.updateRevision} --timeout=60s";
+    kubectl(site, namespace, told, &Value::Null).await;
+    let job = workload("apps.kruise.io/v1beta1", "BroadcastJob", "once")
+        .in_namespace(namespace)
+        .with("/spec/completionPolicy", json!({"ttlSecondsAfterFinished": 0}))
+        .with("/spec/template/spec/restartPolicy", "Never")
+        .container("main", "busybox:1.36")
+        .having("command", json!(["true"]));
+    objects::create(&client, job).await.unwrap();
+    kubectl(site, namespace, "wait broadcastjob/once --for=delete --timeout=90s", &Value::Null).await;
+}
+
 /// Budgets over workloads of each kind that is watched, and one that refuses.
 async fn protect(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -332,6 +389,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     let sets = site.server().namespace("rights-sets").await;
     roll_a_clone_set(&site, &sets).await;
     claim_and_spread(&site, &sets).await;
+    remember_and_broadcast(&site, &sets).await;
     protect(&site, &sets).await;
     pull(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;
