@@ -12,6 +12,7 @@
 mod error;
 pub mod workload;
 
+pub mod advancedcronjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod ephemeraljob;
@@ -43,6 +44,7 @@ use api::features::{Feature, FeatureGates};
 use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about;
+use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
 use kit::double as fake;
@@ -96,6 +98,10 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// ContainerRecreateRequests that are reconciled at a time.
     pub crr_workers: usize,
+    /// AdvancedCronJobs that are reconciled at a time.
+    pub advancedcronjob_workers: usize,
+    /// The zone of schedules that name none.
+    pub time_zone: TimeZone,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
@@ -150,6 +156,8 @@ impl Settings {
             statefulset_workers: 1,
             sidecarset_workers: 1,
             crr_workers: 1,
+            advancedcronjob_workers: 1,
+            time_zone: TimeZone::UTC,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
             workloadspread_workers: 1,
@@ -253,6 +261,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(cloneset::run(context.clone(), stores.clone()));
     tasks.spawn(statefulset::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
+    tasks.spawn(advancedcronjob::run(context.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
     }

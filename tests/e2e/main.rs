@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod advancedcronjob;
 mod agent_rights;
 mod certificates;
 mod chart;
@@ -17,6 +18,7 @@ mod cloneset_admission;
 mod conversion;
 #[path = "../docs.rs"]
 mod docs;
+mod docs_advancedcronjob;
 mod docs_cloneset;
 mod docs_podunavailablebudget;
 mod docs_restart;

@@ -6,7 +6,7 @@ use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
-    cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
+    advancedcronjob, cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
     persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, statefulset,
     workloadspread,
 };
@@ -45,6 +45,8 @@ impl Endpoint {
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
         Self::Mutate(&statefulset::DEFAULTING),
+        Self::Mutate(&advancedcronjob::DEFAULTING),
+        Self::Validate(&advancedcronjob::VALIDATION),
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Validate(&workloadspread::VALIDATION),
