@@ -86,7 +86,9 @@ pub(crate) async fn run(context: Context) {
     });
     let caches = &context.metrics.caches;
     caches.count(NAME, KIND, &controller, |all| all.cron_jobs.len());
-    caches.count("advancedcronjob-children", "Job", &controller, |all| all.children_of(ChildKind::Job).stored.len());
+    caches.count("advancedcronjob-children", "Job", &controller, |all| {
+        all.children_of(ChildKind::Job).stored.len()
+    });
     let (sender, keys) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
     let work = async {
@@ -96,7 +98,8 @@ pub(crate) async fn run(context: Context) {
         drop(tokio::time::timeout(PATIENCE, listed).await);
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
-    let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(context.client.clone(), &kind.api_resource());
+    let all =
+        |kind: Resource<'_>| Api::<WatchedObject>::all_with(context.client.clone(), &kind.api_resource());
     let children = controller.children.iter().map(|children| {
         let changes = children.stored.subscribe();
         let forward = triggers::forward(changes, sender.clone(), |change| {

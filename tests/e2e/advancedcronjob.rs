@@ -56,8 +56,7 @@ impl CronJob {
         let template = stored.object["spec"]["template"].as_object().unwrap();
         let kind = template.keys().next().unwrap().trim_end_matches("Template");
         let group = if kind == "job" { "batch/v1" } else { BETA };
-        let collection =
-            format!("/apis/{group}/namespaces/{}/{}s", shop.namespace, kind.to_lowercase());
+        let collection = format!("/apis/{group}/namespaces/{}/{}s", shop.namespace, kind.to_lowercase());
         Self { client: shop.client.clone(), namespace: shop.namespace.clone(), stored, collection }
     }
 
@@ -110,7 +109,8 @@ impl CronJob {
             let (_, list) = call(&self.client, "GET", &path, &Value::Null).await;
             let mut events = list["items"].as_array().unwrap().iter();
             let told = events.find(|event| {
-                event["reason"] == reason && event["regarding"]["uid"] == self.stored.object["metadata"]["uid"]
+                event["reason"] == reason
+                    && event["regarding"]["uid"] == self.stored.object["metadata"]["uid"]
             });
             told.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(list.clone())
         })

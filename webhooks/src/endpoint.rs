@@ -6,9 +6,9 @@ use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
-    advancedcronjob, cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob, nodeimage,
-    persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, sidecarset, statefulset,
-    workloadspread,
+    advancedcronjob, cloneset, containerrecreaterequest, ephemeraljob, imagelistpulljob, imagepulljob,
+    nodeimage, persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution, sidecarset,
+    statefulset, workloadspread,
 };
 
 /// An admission webhook.

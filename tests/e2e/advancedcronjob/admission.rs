@@ -57,8 +57,8 @@ async fn objects_are_completed_and_checked() {
     }
     let both = manifest(&shop.namespace, "TZ=UTC * * * * *", job()).with("/spec/timeZone", "UTC");
     refused(&shop, both, "cannot use both timeZone field and TZ or CRON_TZ in schedule").await;
-    let always = minutely(&shop, job())
-        .with("/spec/template/jobTemplate/spec/template/spec/restartPolicy", "Always");
+    let always =
+        minutely(&shop, job()).with("/spec/template/jobTemplate/spec/template/spec/restartPolicy", "Always");
     refused(&shop, always, "pod restartPolicy can only be Never or OnFailure").await;
     let images = "/spec/template/imageListPullJobTemplate/spec";
     let lasting = minutely(&shop, list_of_images())
@@ -82,13 +82,14 @@ async fn only_some_fields_may_change() {
     ] {
         let answer = job.stored.try_patch(&json!({"spec": {"template": change}})).await;
         assert_eq!(answer.0, 422, "{answer:#?}");
-        assert!(message(&answer).contains("updates to advancedcronjob spec for fields other than"), "{answer:#?}");
+        assert!(
+            message(&answer).contains("updates to advancedcronjob spec for fields other than"),
+            "{answer:#?}"
+        );
     }
-    for change in [
-        json!({"schedule": "0 0 2 1 *"}),
-        json!({"timeZone": "Europe/Berlin"}),
-        json!({"paused": true}),
-    ] {
+    for change in
+        [json!({"schedule": "0 0 2 1 *"}), json!({"timeZone": "Europe/Berlin"}), json!({"paused": true})]
+    {
         job.stored.patch(&json!({"spec": change})).await;
     }
     let shop = Shop::open("cron-images").await;

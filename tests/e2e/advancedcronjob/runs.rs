@@ -104,7 +104,8 @@ async fn finished_children_go_by_the_limits_of_their_end() {
         let shop = Shop::open(&format!("cron-history-{number}")).await;
         let spec = json!({"schedule": "0 0 1 1 *", "template": template, "paused": true,
             "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1});
-        let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "", json!({})).with("/spec", spec)).await;
+        let cron_job =
+            CronJob::create(&shop, manifest(&shop.namespace, "", json!({})).with("/spec", spec)).await;
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
         let mut newest = Vec::new();
         for (name, succeeded) in [("a", true), ("b", true), ("c", true), ("d", false), ("e", false)] {
@@ -160,7 +161,8 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
             cron_job = cron_job.with("/spec/timeZone", zone);
         }
         CronJob::create(&shop, cron_job).await;
-        let explain = ["explain", "acj", name, "--namespace", &shop.namespace, "--kubeconfig", &server, "-o", "json"];
+        let explain =
+            ["explain", "acj", name, "--namespace", &shop.namespace, "--kubeconfig", &server, "-o", "json"];
         let told: Value = serde_json::from_str(&run(&explain).await.success()).unwrap();
         let next = told["next"].as_str().unwrap();
         assert!(next.ends_with(expected), "{schedule}: {told:#}");
@@ -171,7 +173,8 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
     let paused = manifest(&shop.namespace, "@every 1s", job()).with("/spec/paused", true);
     let cron_job = CronJob::create(&shop, paused.with("/metadata/name", "d")).await;
     clock(cron_job.created() + seconds(2)).await;
-    let explain = ["explain", "advancedcronjob", "d", "--namespace", &shop.namespace, "--kubeconfig", &server];
+    let explain =
+        ["explain", "advancedcronjob", "d", "--namespace", &shop.namespace, "--kubeconfig", &server];
     let told = run(&explain).await;
     assert_eq!(told.status.code(), Some(2));
     assert!(told.stdout.contains("unpaused, its run starts at once"), "{}", told.stdout);

@@ -16,8 +16,7 @@ pub(crate) const VALIDATION: Validation = Validation {
     at: ValidatedAt::Path { path: "/validate-apps-kruise-io-advancedcronjob", legacy: None },
     validate: |write| {
         let admission = write.admission;
-        let context =
-            Context { gates: &admission.gates, allow_privileged: admission.flags.allow_privileged };
+        let context = Context { gates: &admission.gates, allow_privileged: admission.flags.allow_privileged };
         Box::pin(ready(review(write.object, write.old, &context)))
     },
 };

@@ -120,7 +120,9 @@ impl History {
         self.children.retain(|child| !is_gone(child, &planned.history));
         let Some(run) = planned.run else { return self.check_liveness() };
         self.children.retain(|child| !is_gone(child, &run.replaced));
-        self.start(&run)?;
+        if !self.start(&run)? {
+            return Ok(());
+        }
         // A crash leaves the status to the next look.
         if self.one_in(10) {
             self.crashed = true;
@@ -135,8 +137,8 @@ impl History {
         self.write_status(after.status.as_ref())
     }
 
-    /// Creates a child, unless it can't be created now.
-    fn start(&mut self, run: &Run) -> Result<(), String> {
+    /// Creates a child; false where it can't be created now.
+    fn start(&mut self, run: &Run) -> Result<bool, String> {
         let created: Value = serde_json::from_str(&run.json).unwrap();
         let tick: Timestamp = created["metadata"]["annotations"]["apps.kruise.io/scheduled-at"]
             .as_str()
@@ -145,7 +147,7 @@ impl History {
             .unwrap();
         if self.one_in(8) {
             self.wake = Some(self.now + jiff::SignedDuration::from_secs(1));
-            return Ok(());
+            return Ok(false);
         }
         if self.run.iter().any(|known| *known >= tick) {
             return Err(format!("the run of {tick} comes after a later one, or again: {:?}", self.run));
@@ -184,7 +186,7 @@ impl History {
             progress: Progress::Active,
             deleting: false,
         });
-        Ok(())
+        Ok(true)
     }
 
     /// Nothing is to be run now: every tick was, unless something forbids it.
