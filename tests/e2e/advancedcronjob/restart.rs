@@ -38,7 +38,7 @@ async fn a_restart_neither_doubles_a_run_nor_makes_up_for_all() {
     let name = format!("taken-over-{}", tick_of(&taken_over).as_second());
     let known = taken_over.add_child(tick_of(&taken_over), &name, "v1alpha1").await;
     clock(tick_of(&late) + seconds(5)).await;
-    let product = Product::serve(&server, product::Options::default()).await;
+    let product = Product::join(&server, product::Options::default()).await;
 
     // One run for all ticks that were missed.
     let after = wait_for("two runs after the restart", async || {

@@ -23,8 +23,12 @@ fn histories() -> u64 {
     chosen.map_or(HISTORIES, |text| text.parse().expect("a number"))
 }
 
+/// What decides in a history.
+type Planner = fn(&AdvancedCronJob, &[&Child], &TimeZone, Timestamp) -> Plan;
+
 /// The cluster.
 struct History {
+    planner: Planner,
     random: Random,
     now: Timestamp,
     cron_job: AdvancedCronJob,
@@ -38,7 +42,7 @@ struct History {
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, planner: Planner) -> Self {
         let now: Timestamp = "2026-03-28T20:00:11Z".parse().unwrap();
         let mut random = Moment { now, seed }.random();
         let policy = pick(&mut random, &["Allow", "Forbid", "Replace"]);
@@ -48,7 +52,16 @@ impl History {
             "template": {"jobTemplate": {"spec": {}}}});
         let metadata = json!({"name": "a", "namespace": "b", "uid": "c", "creationTimestamp": rfc3339(now)});
         let cron_job = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-        Self { random, now, cron_job, children: Vec::new(), wake: Some(now), run: Vec::new(), crashed: false }
+        Self {
+            planner,
+            random,
+            now,
+            cron_job,
+            children: Vec::new(),
+            wake: Some(now),
+            run: Vec::new(),
+            crashed: false,
+        }
     }
 
     fn one_in(&mut self, number: u64) -> bool {
@@ -105,7 +118,7 @@ impl History {
     /// The controller looks, and does what the plan says.
     fn look(&mut self) -> Result<(), String> {
         let children: Vec<&Child> = self.children.iter().collect();
-        let planned = plan(&self.cron_job, &children, &TimeZone::UTC, self.now);
+        let planned = (self.planner)(&self.cron_job, &children, &TimeZone::UTC, self.now);
         self.wake = planned.again.map(|again| self.now + again);
         self.write_status(planned.status.as_ref())?;
         self.crashed = false;
@@ -130,7 +143,7 @@ impl History {
             return Ok(());
         }
         let children: Vec<&Child> = self.children.iter().collect();
-        let after = plan(&self.cron_job, &children, &TimeZone::UTC, self.now);
+        let after = (self.planner)(&self.cron_job, &children, &TimeZone::UTC, self.now);
         if after.run.is_some() {
             return Err("a burst".to_owned());
         }
@@ -257,8 +270,8 @@ fn pick<T: Copy>(random: &mut Random, all: &[T]) -> T {
 }
 
 /// What goes wrong in a history, and how many runs there were.
-fn course(seed: u64) -> Result<usize, String> {
-    let mut history = History::new(seed);
+fn course(seed: u64, planner: Planner) -> Result<usize, String> {
+    let mut history = History::new(seed, planner);
     for _ in 0..STEPS {
         history.step().map_err(|problem| format!("seed {seed}: {problem}"))?;
     }
@@ -267,7 +280,39 @@ fn course(seed: u64) -> Result<usize, String> {
 
 #[test]
 fn whatever_happens_no_tick_is_run_twice_and_none_is_forgotten() {
-    let runs: usize =
-        (0..histories()).map(|seed| course(seed).unwrap_or_else(|problem| panic!("{problem}"))).sum();
+    let runs = (0..histories()).map(|seed| course(seed, plan).unwrap_or_else(|problem| panic!("{problem}")));
+    let runs: usize = runs.sum();
     assert!(runs > 2_000, "too little happens: {runs} runs");
+}
+
+/// A planner that forgets the last run with its children.
+fn forgetful(cron_job: &AdvancedCronJob, children: &[&Child], zone: &TimeZone, now: Timestamp) -> Plan {
+    let mut cron_job = cron_job.clone();
+    cron_job.status.last_schedule_time = None;
+    plan(&cron_job, children, zone, now)
+}
+
+/// One that starts runs beside others.
+fn reckless(cron_job: &AdvancedCronJob, children: &[&Child], zone: &TimeZone, now: Timestamp) -> Plan {
+    let mut cron_job = cron_job.clone();
+    cron_job.spec.concurrency_policy = Some(ConcurrencyPolicy::Allow);
+    plan(&cron_job, children, zone, now)
+}
+
+/// One that starts nothing.
+fn idle(cron_job: &AdvancedCronJob, children: &[&Child], zone: &TimeZone, now: Timestamp) -> Plan {
+    Plan { run: None, ..plan(cron_job, children, zone, now) }
+}
+
+#[test]
+fn histories_find_planners_that_are_wrong() {
+    let planners: [(Planner, &str); 3] = [
+        (forgetful, "comes after a later one, or again"),
+        (reckless, "begins beside another one"),
+        (idle, "is not run at"),
+    ];
+    for (planner, expected) in planners {
+        let found: Vec<String> = (0..200).filter_map(|seed| course(seed, planner).err()).collect();
+        assert!(found.iter().any(|problem| problem.contains(expected)), "{expected}: {found:?}");
+    }
 }
