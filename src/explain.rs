@@ -1,9 +1,11 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
 //! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; which
-//! namespaces have the copy of a ResourceDistribution; and which nodes an ImagePullJob waits for. It reads the objects from the API server, decides
+//! namespaces have the copy of a ResourceDistribution; which nodes an ImagePullJob waits for; and when an
+//! AdvancedCronJob runs next. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
 mod budget;
+mod cron_job;
 mod distribution;
 mod pull;
 mod sidecars;
@@ -74,6 +76,9 @@ enum Kind {
     /// Explain which nodes have not the image of an ImagePullJob, and why
     #[command(name = "imagepulljob")]
     ImagePullJob(Target),
+    /// Explain when an AdvancedCronJob runs next, and why the last tick was not run
+    #[command(name = "advancedcronjob", visible_alias = "acj")]
+    AdvancedCronJob(cron_job::CronJobArguments),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -163,6 +168,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::ImagePullJob(target) => {
             target.with_cluster(async |client, namespace| pull::of_job(client, namespace, target).await)?
         }
+        Kind::AdvancedCronJob(arguments) => arguments.target.with_cluster(async |client, namespace| {
+            cron_job::of_cron_job(client, namespace, arguments).await
+        })?,
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

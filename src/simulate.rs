@@ -1,5 +1,7 @@
 //! `kutter simulate`: how a workload is created and rolled out, in a simulated cluster, with the planner that
-//! its controller uses. It talks to no cluster, and equal arguments give equal answers.
+//! its controller uses; and which ticks of an AdvancedCronJob would be run. It talks to no cluster, and equal arguments give equal answers.
+
+mod ticks;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,8 +9,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use api::features::FeatureGates;
+use api::kinds::advancedcronjob;
 use clap::Args;
 use cluster::files::{Object, Objects};
+use jiff::Timestamp;
 use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 
 use crate::workloads::{self, KINDS, Offline};
@@ -23,7 +27,7 @@ const DISTURBANCE: Milliseconds = 120_000;
 /// Arguments of `kutter simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// The workload to create: a file, or - for standard input
+    /// The workload to create, or an AdvancedCronJob: a file, or - for standard input
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: PathBuf,
     /// The workload after an edit, applied once it has been created; may be given several times
@@ -32,6 +36,12 @@ pub(crate) struct SimulateArguments {
     /// Where all that is random starts: another seed gives another course
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Of an AdvancedCronJob: show the ticks after this moment
+    #[arg(long, value_name = "TIME", requires = "until")]
+    from: Option<Timestamp>,
+    /// Of an AdvancedCronJob: show the ticks up to this moment
+    #[arg(long, value_name = "TIME", requires = "from")]
+    until: Option<Timestamp>,
     /// How often something goes wrong, from 0 to 1: calls fail, containers die, nodes fall silent, changes of
     /// Pods are refused, the controller crashes
     #[arg(long, default_value_t = 0.0, value_parser = rate)]
@@ -53,6 +63,9 @@ struct Hook(Option<Milliseconds>);
 
 /// Simulates and prints the course.
 pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
+    if let Some((from, until)) = arguments.from.zip(arguments.until) {
+        return ticks::run(&read(&arguments.filename, &[advancedcronjob::KIND])?, from, until);
+    }
     let object = read(&arguments.filename, &KINDS)?;
     let kind = object.kind.clone();
     let task = Simulation { arguments, object };

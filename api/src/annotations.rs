@@ -191,3 +191,6 @@ pub const PERSISTENT_POD_ANNOTATIONS: &str = "kruise.io/persistent-pod-annotatio
 
 /// On a Pod: the PersistentPodState by which it was steered to its last node or topology.
 pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-pod-state";
+
+/// On a child of an AdvancedCronJob: the tick of the schedule that it was created for, RFC 3339.
+pub const SCHEDULED_AT: &str = "apps.kruise.io/scheduled-at";

@@ -68,6 +68,14 @@ pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
     )
 }
 
+/// Options for a delete of just this object, after which what it owns goes too. Jobs would leave their Pods behind.
+pub fn background_deletion(uid: &str) -> String {
+    let uid = string(uid);
+    format!(
+        r#"{{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{{"uid":{uid}}}}}"#
+    )
+}
+
 /// Reads the object or list at `path`; `None` where there is none.
 ///
 /// # Errors

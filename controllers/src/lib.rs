@@ -12,6 +12,7 @@
 mod error;
 pub mod workload;
 
+pub mod advancedcronjob;
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
@@ -45,6 +46,7 @@ use api::features::{Feature, FeatureGates};
 use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about;
+use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
 use kit::double as fake;
@@ -104,6 +106,10 @@ pub struct Settings {
     pub sidecarset_workers: usize,
     /// ContainerRecreateRequests that are reconciled at a time.
     pub crr_workers: usize,
+    /// AdvancedCronJobs that are reconciled at a time.
+    pub advancedcronjob_workers: usize,
+    /// The zone of schedules that name none.
+    pub time_zone: TimeZone,
     /// Pods that the SidecarTerminator looks at at a time.
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
@@ -161,6 +167,8 @@ impl Settings {
             bypassing_scheduler: Vec::new(),
             sidecarset_workers: 1,
             crr_workers: 1,
+            advancedcronjob_workers: 1,
+            time_zone: TimeZone::UTC,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
             workloadspread_workers: 1,
@@ -266,6 +274,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(daemonset::run(context.clone(), stores.clone()));
     tasks.spawn(broadcastjob::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
+    tasks.spawn(advancedcronjob::run(context.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
     }

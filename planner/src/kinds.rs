@@ -8,6 +8,7 @@
 //!
 //! Kinds don't know each other: what two of them need is in [`crate::workload`] or [`crate::pod`].
 
+pub mod advancedcronjob;
 pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;

@@ -9,6 +9,8 @@ use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{broadcastjob, daemonset};
 use cluster::election;
+use jiff::tz::TimeZone;
+use planner::kinds::advancedcronjob::schedule::zone;
 use planner::kinds::workloadspread::version::VersionedKinds;
 use planner::pod::exit_priority;
 use planner::server::registration::FailurePolicy;
@@ -99,6 +101,8 @@ impl Settings {
             bypassing_scheduler: bypassing.into_iter().flatten().collect(),
             cloneset_scaling_exclude_preparing_delete: arguments.cloneset_scaling_exclude_preparing_delete,
             crr_workers: arguments.crr_workers.into(),
+            advancedcronjob_workers: arguments.advancedcronjob_workers.into(),
+            time_zone: time_zone(&environment("TZ", "")),
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
             resourcedistribution_workers: arguments.resourcedistribution_workers.into(),
@@ -178,6 +182,14 @@ impl Settings {
             );
         }
     }
+}
+
+/// The zone of schedules that name none: that of the environment, by its name, or UTC.
+fn time_zone(name: &str) -> TimeZone {
+    zone(name.strip_prefix(':').unwrap_or(name)).unwrap_or_else(|error| {
+        warn!(%error, "TZ names no zone: schedules that name none are read in UTC");
+        TimeZone::UTC
+    })
 }
 
 fn policy(word: &str) -> FailurePolicy {

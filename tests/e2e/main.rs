@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod advancedcronjob;
 mod agent_rights;
 mod broadcastjob;
 mod certificates;
@@ -20,6 +21,7 @@ mod daemonset;
 mod daemonset_admission;
 #[path = "../docs.rs"]
 mod docs;
+mod docs_advancedcronjob;
 mod docs_broadcastjob;
 mod docs_cloneset;
 mod docs_daemonset;

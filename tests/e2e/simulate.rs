@@ -65,3 +65,20 @@ async fn every_kind_of_workload_with_a_plan_is_simulated() {
         assert!(shown.contains("converged after") && shown.contains("3 updated, 3 available"), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn the_ticks_of_a_cron_job_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report.yaml");
+    let manifest = r#"{"apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob", "metadata": {"name": "report"},
+        "spec": {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin", "template": {"jobTemplate": {"spec": {
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}}}}}}}"#;
+    std::fs::write(&file, manifest).unwrap();
+    let moments = ["--from", "2026-03-28T00:00:00Z", "--until", "2026-03-30T23:00:00Z"];
+    let arguments = ["simulate", "-f", file.to_str().unwrap()];
+    let shown = run(&[&arguments[..], &moments].concat()).await.success();
+    assert_eq!(shown, "2026-03-28T01:30:00Z  report-1774661400\n2026-03-30T00:30:00Z  report-1774830600\n");
+    std::fs::write(&file, manifest.replace("30 2 * * *", "* * * * 7")).unwrap();
+    let refused = run(&[&arguments[..], &moments].concat()).await.failure();
+    assert!(refused.contains("end of range (7) above maximum (6)"), "{refused}");
+}

@@ -6,9 +6,9 @@ use planner::kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
-    broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob, imagelistpulljob,
-    imagepulljob, nodeimage, persistentpodstate, podprobemarker, podunavailablebudget, resourcedistribution,
-    sidecarset, statefulset, workloadspread,
+    advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob,
+    imagelistpulljob, imagepulljob, nodeimage, persistentpodstate, podprobemarker, podunavailablebudget,
+    resourcedistribution, sidecarset, statefulset, workloadspread,
 };
 
 /// An admission webhook.
@@ -49,6 +49,8 @@ impl Endpoint {
         Self::Validate(&broadcastjob::VALIDATION),
         Self::Mutate(&daemonset::DEFAULTING),
         Self::Validate(&daemonset::VALIDATION),
+        Self::Mutate(&advancedcronjob::DEFAULTING),
+        Self::Validate(&advancedcronjob::VALIDATION),
         Self::Validate(&resourcedistribution::VALIDATION),
         Self::Validate(&podunavailablebudget::VALIDATION),
         Self::Validate(&workloadspread::VALIDATION),

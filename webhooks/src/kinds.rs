@@ -1,6 +1,7 @@
 //! The rules of each webhook, one file per kind: they read a review, ask the planner and give its verdict.
 //! They know nothing of paths, HTTP or each other.
 
+pub(crate) mod advancedcronjob;
 pub(crate) mod broadcastjob;
 pub(crate) mod cloneset;
 pub(crate) mod containerrecreaterequest;

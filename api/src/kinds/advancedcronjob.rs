@@ -79,7 +79,7 @@ pub struct Status {
     /// The children that are not finished yet.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub active: Vec<ObjectReference>,
-    /// The latest scheduled time among the children that still exist. Absent when there is none.
+    /// The scheduled time of the latest run, whether its child still exists or not. Absent before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
     /// The kind of children that the template makes: Job, BroadcastJob or ImageListPullJob.

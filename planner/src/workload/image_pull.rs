@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use api::kinds::imagelistpulljob;
 use api::kinds::imagepulljob::Spec;
 use api::kinds::shared::{CompletionPolicyType, IntOrString};
 use api::meta::LabelSelector;
@@ -23,6 +24,9 @@ pub const TIMEOUT_SECONDS: i32 = 600;
 pub const BACKOFF_LIMIT: i32 = 3;
 /// Whether the registry is asked, where nothing is said.
 pub const IMAGE_PULL_POLICY: &str = "IfNotPresent";
+
+/// How many images a list may have.
+const MOST_IMAGES: usize = 255;
 
 /// A refusal with code 400.
 pub fn refused(message: impl Into<String>) -> Denial {
@@ -114,6 +118,35 @@ fn check_selector(selector: &LabelSelector) -> Result<(), String> {
     let mut errors = Vec::new();
     validate_label_selector(&Node::new(&value, FieldPath::default()), true, &mut errors);
     aggregate(&errors).map_or(Ok(()), Err)
+}
+
+/// The spec of the job of one image of a list.
+pub(crate) fn of_list(list: &imagelistpulljob::Spec, image: &str) -> Spec {
+    Spec {
+        completion_policy: list.completion_policy.clone(),
+        image: image.to_owned(),
+        image_pull_policy: list.image_pull_policy.clone(),
+        parallelism: list.parallelism.clone(),
+        pod_selector: list.pod_selector.clone(),
+        pull_policy: list.pull_policy.clone(),
+        pull_secrets: list.pull_secrets.clone(),
+        sandbox_config: list.sandbox_config.clone(),
+        selector: list.selector.clone(),
+    }
+}
+
+/// Checks the images of a list.
+pub(crate) fn check_images(images: &[String]) -> Result<(), Denial> {
+    if images.is_empty() {
+        return Err(refused("image can not be empty"));
+    }
+    if images.iter().collect::<BTreeSet<_>>().len() < images.len() {
+        return Err(refused("images cannot have duplicate values"));
+    }
+    if images.len() > MOST_IMAGES {
+        return Err(refused(format!("the maximum number of images cannot > {MOST_IMAGES}")));
+    }
+    images.iter().try_for_each(|image| check_image(image))
 }
 
 /// Checks an image.

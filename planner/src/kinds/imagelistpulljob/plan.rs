@@ -10,9 +10,8 @@ use api::labels::CONTROLLER_REVISION_HASH;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{json, to_value};
 
-use super::spec_of;
 use crate::text::hash::{fnv1_32, safe_encode};
-use crate::workload::image_pull::{is_endless, with_defaults};
+use crate::workload::image_pull::{is_endless, of_list, with_defaults};
 use crate::workload::owner::Owner;
 use crate::workload::seen::Seen;
 use crate::workload::status::merge_patch;
@@ -65,7 +64,7 @@ pub fn plan(list: &ImageListPullJob, owned: &[&ImagePullJob], now: Timestamp) ->
     for job in alive {
         let image = job.spec.image.as_str();
         let is_listed = list.spec.images.iter().any(|listed| listed == image);
-        let is_equal = normal(&job.spec) == normal(&spec_of(&list.spec, image));
+        let is_equal = normal(&job.spec) == normal(&of_list(&list.spec, image));
         if !is_listed || !is_equal || jobs.contains_key(image) {
             plan.delete.push(Seen::object(&job.metadata));
             continue;
@@ -92,7 +91,7 @@ fn normal(spec: &imagepulljob::Spec) -> imagepulljob::Spec {
 
 /// The hash of what all jobs of the list have in common.
 fn hash(list: &ImageListPullJob) -> String {
-    let text = to_value(normal(&spec_of(&list.spec, ""))).unwrap_or_default().to_string();
+    let text = to_value(normal(&of_list(&list.spec, ""))).unwrap_or_default().to_string();
     safe_encode(&fnv1_32(text.bytes()).to_string())
 }
 
@@ -105,7 +104,7 @@ fn label(metadata: &api::kinds::ObjectMeta, hash: &str) -> Option<String> {
 
 /// A job stays until its list goes: one that went earlier would be missed, and made again.
 fn new_job(list: &ImageListPullJob, image: &str, hash: &str) -> String {
-    let mut spec = spec_of(&list.spec, image);
+    let mut spec = of_list(&list.spec, image);
     spec.completion_policy.ttl_seconds_after_finished = None;
     let metadata = json!({
         "generateName": format!("{}-", list.metadata.name), "namespace": list.metadata.namespace,
@@ -145,7 +144,7 @@ fn status<'a>(
     }
     let desired = count(list.spec.images.len());
     let some = |count: i32| Some(count).filter(|count| *count > 0);
-    let is_over = !is_endless(&spec_of(&list.spec, "")) && desired == completed;
+    let is_over = !is_endless(&of_list(&list.spec, "")) && desired == completed;
     Status {
         active: some(active),
         completed: some(completed),

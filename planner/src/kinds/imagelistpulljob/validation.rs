@@ -1,17 +1,12 @@
 //! What an ImageListPullJob may say (docs/behaviour/images.md#validation-of-imagelistpulljobs).
 
-use std::collections::BTreeSet;
-
 use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob};
 
-use super::spec_of;
 use crate::text::verdict::{Denial, Verdict};
 use crate::workload::image_pull::{
-    check_completion, check_image, check_nodes, check_parallelism, check_pull_policy, refused,
+    check_completion, check_images, check_nodes, check_parallelism, check_pull_policy, of_list, refused,
 };
 use crate::workload::submitted::in_hub_version;
-
-const MOST_IMAGES: usize = 255;
 
 /// Answers a CREATE or UPDATE request. The first fault ends.
 pub fn review(object: &str) -> Verdict {
@@ -21,20 +16,11 @@ pub fn review(object: &str) -> Verdict {
 fn check(object: &str) -> Result<(), Denial> {
     let list: ImageListPullJob = serde_json::from_str(&in_hub_version(object, API_VERSION)?)
         .map_err(|error| refused(error.to_string()))?;
-    let (images, spec) = (&list.spec.images, spec_of(&list.spec, ""));
+    let (images, spec) = (&list.spec.images, of_list(&list.spec, ""));
     check_nodes(&spec)?;
     check_parallelism(spec.parallelism.as_ref())?;
     check_pull_policy(&spec)?;
-    if images.is_empty() {
-        return Err(refused("image can not be empty"));
-    }
-    if images.iter().collect::<BTreeSet<_>>().len() < images.len() {
-        return Err(refused("images cannot have duplicate values"));
-    }
-    if images.len() > MOST_IMAGES {
-        return Err(refused(format!("the maximum number of images cannot > {MOST_IMAGES}")));
-    }
-    images.iter().try_for_each(|image| check_image(image))?;
+    check_images(images)?;
     check_completion(&spec, false)
 }
 

@@ -25,12 +25,18 @@ pub(crate) fn canonical(template: &str, unknown: Unknown) -> Result<String, Cano
 
 /// Both templates say the same. What can't be read is compared as it is written.
 pub(crate) fn is_same(old: &Value, new: &Value) -> bool {
-    let known = |template: &Value| {
-        let canonical = canonical(&template.to_string(), Unknown::Keep).ok()?;
-        sorted_json(&canonical, Numbers::Exact).ok()
-    };
     match (known(old), known(new)) {
         (Some(old), Some(new)) => old == new,
         _ => old == new,
     }
+}
+
+/// A text that is the same for templates that say the same. What can't be read is as it is written.
+pub(crate) fn normal(template: &Value) -> String {
+    known(template).unwrap_or_else(|| template.to_string())
+}
+
+fn known(template: &Value) -> Option<String> {
+    let canonical = canonical(&template.to_string(), Unknown::Keep).ok()?;
+    sorted_json(&canonical, Numbers::Exact).ok()
 }

@@ -1,0 +1,291 @@
+//! Controller `advancedcronjob-controller`: starts a Job, a BroadcastJob or an ImageListPullJob at the ticks of a schedule
+//! (docs/behaviour/advancedcronjob.md#the-controller). What to do is decided by `planner::kinds::advancedcronjob`.
+//!
+//! ```text
+//!   AdvancedCronJobs ------------------------------------.
+//!   Jobs, BroadcastJobs, ImageListPullJobs (children) ---+--(old, new)--> triggers --keys--> queue <-- the next tick
+//!   reconcile: plan --> status --> history --> replaced children --> new child --> status again
+//! ```
+//!
+//! The status is written before finished children are deleted, for they tell too which run was the last.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, KIND, PLURAL};
+use cluster::events::about_in;
+use cluster::resource::Resource;
+use cluster::teller::{self, Teller};
+use cluster::watched::{Key, WatchedObject};
+use cluster::write::{self, PatchKind, background_deletion};
+use cluster::{ErrorReason, Retry};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use planner::kinds::advancedcronjob::children::ChildKind;
+use planner::kinds::advancedcronjob::plan::{Plan, Run, plan};
+use planner::kinds::advancedcronjob::trigger;
+use planner::workload::event::Event;
+use planner::workload::seen::Seen;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::triggers;
+use crate::{Context, ReconcileError, now};
+
+mod children;
+
+use children::Children;
+
+const NAME: &str = "advancedcronjob-controller";
+const CRON_JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
+/// Pause before an AdvancedCronJob is looked at again that had changed when it was to be written to, or whose children are
+/// not listed yet.
+const SOON: Duration = Duration::from_secs(1);
+/// How long all kinds of children are waited for at the start. One that is not installed has no children, and stops no
+/// others.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Kept for AdvancedCronJob {
+    type Group = ();
+
+    fn identity(&self) -> Identity<'_> {
+        Identity::from(&self.metadata)
+    }
+}
+
+impl Readable for AdvancedCronJob {
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+struct Controller {
+    context: Context,
+    cron_jobs: Store<AdvancedCronJob>,
+    children: [Children; 3],
+    /// What goes on at each, as it was told last.
+    told: Mutex<HashMap<Key, Vec<Event>>>,
+    teller: Teller,
+}
+
+/// Reconciles AdvancedCronJobs. Ends never.
+pub(crate) async fn run(context: Context) {
+    let (teller, told) = teller::teller("Reconcile");
+    let controller = Arc::new(Controller {
+        context: context.clone(),
+        cron_jobs: Store::default(),
+        children: ChildKind::ALL.map(Children::new),
+        told: Mutex::default(),
+        teller: teller.clone(),
+    });
+    let caches = &context.metrics.caches;
+    caches.count(NAME, KIND, &controller, |all| all.cron_jobs.len());
+    caches.count("advancedcronjob-children", "Job", &controller, |all| {
+        all.children_of(ChildKind::Job).stored.len()
+    });
+    let (sender, keys) = mpsc::unbounded_channel();
+    let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
+    let work = async {
+        controller.cron_jobs.synced().await;
+        let listed = join_all(controller.children.iter().map(|children| children.stored.synced()));
+        // Those that are missing then are waited for by each that needs them.
+        drop(tokio::time::timeout(PATIENCE, listed).await);
+        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
+    };
+    let all =
+        |kind: Resource<'_>| Api::<WatchedObject>::all_with(context.client.clone(), &kind.api_resource());
+    let children = controller.children.iter().map(|children| {
+        let changes = children.stored.subscribe();
+        let forward = triggers::forward(changes, sender.clone(), |change| {
+            let key = trigger::of_child(change.old.as_deref(), change.new.as_deref());
+            key.map(|key| (key, Duration::ZERO))
+        });
+        async { tokio::join!(follow(all(children.resource()), Config::default(), children), forward) }
+    });
+    tokio::join!(
+        follow(all(CRON_JOBS), Config::default(), &controller.cron_jobs),
+        triggers::forward(controller.cron_jobs.subscribe(), sender.clone(), of_cron_job),
+        join_all(children),
+        work,
+    );
+}
+
+fn of_cron_job(change: &Change<AdvancedCronJob>) -> Option<(Key, Duration)> {
+    let news = trigger::of_cron_job(change.old.as_deref(), change.new.as_deref());
+    news.then(|| change.states().next().map(|cron_job| (cron_job.key(), Duration::ZERO))).flatten()
+}
+
+impl Reconciler for Controller {
+    type Key = Key;
+    type Error = ReconcileError;
+
+    async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
+        let Some(cron_job) = self.cron_jobs.get(key) else {
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            return Ok(Next::Done);
+        };
+        let children = self.children_of(ChildKind::of(&cron_job.spec.template));
+        if !children.stored.is_synced() {
+            return Ok(Next::After(SOON));
+        }
+        let planned = self.plan(&cron_job, children);
+        let again = planned.again.map_or(Next::Done, Next::After);
+        if !self.write_status(&cron_job, planned.status).await? {
+            return Ok(Next::After(SOON));
+        }
+        planned.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
+        self.note(&cron_job, planned.notes);
+        for seen in &planned.history {
+            // What is kept for too long does no harm, and is tried again with the next look.
+            if let Err(error) = self.delete(&cron_job, children, seen).await {
+                warn!(namespace = key.0, name = seen.name, %error, "a finished child was not deleted");
+            }
+        }
+        let Some(run) = planned.run else { return Ok(again) };
+        self.start(&cron_job, children, run).await?;
+        // At once, so that the run is remembered however soon its child goes.
+        let Some(cron_job) = self.cron_jobs.get(key) else { return Ok(Next::Done) };
+        let after = self.plan(&cron_job, children);
+        let written = self.write_status(&cron_job, after.status).await?;
+        Ok(if written { after.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) })
+    }
+
+    fn object(&self, key: &Key) -> Option<ObjectReference> {
+        self.cron_jobs.get(key).map(|cron_job| reference(&cron_job))
+    }
+}
+
+impl Controller {
+    fn client(&self) -> &Client {
+        &self.context.client
+    }
+
+    fn children_of(&self, kind: ChildKind) -> &Children {
+        let [jobs, broadcast_jobs, lists] = &self.children;
+        match kind {
+            ChildKind::Job => jobs,
+            ChildKind::BroadcastJob => broadcast_jobs,
+            ChildKind::ImageListPullJob => lists,
+        }
+    }
+
+    fn plan(&self, cron_job: &AdvancedCronJob, children: &Children) -> Plan {
+        let owned = children.stored.group(&cron_job.uid().into());
+        let owned: Vec<_> = owned.iter().map(|child| &**child).collect();
+        plan(cron_job, &owned, &self.context.settings.time_zone, now().now)
+    }
+
+    /// Brings the status up to date; false if the AdvancedCronJob has changed or is gone.
+    async fn write_status(
+        &self,
+        cron_job: &AdvancedCronJob,
+        patch: Option<String>,
+    ) -> Result<bool, ReconcileError> {
+        let Some(patch) = patch else { return Ok(true) };
+        let path = CRON_JOBS.namespaced(cron_job.namespace()).name(cron_job.name()).subresource("status");
+        match write::patch(self.client(), &path, PatchKind::Merge, patch).await {
+            Ok(text) => {
+                let after = AdvancedCronJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
+                self.cron_jobs.written(after);
+                Ok(true)
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Starts a run: first the children go that it replaces.
+    async fn start(
+        &self,
+        cron_job: &AdvancedCronJob,
+        children: &Children,
+        run: Run,
+    ) -> Result<(), ReconcileError> {
+        for seen in &run.replaced {
+            self.delete(cron_job, children, seen).await?;
+        }
+        let (kind, name) = (children.kind.kind(), &run.name);
+        let path = children.resource().namespaced(cron_job.namespace());
+        let error = match write::create(self.client(), &path, run.json).await {
+            Ok(text) => {
+                children.take_in(&text)?;
+                self.tell(cron_job, normal("SuccessfulCreate", format!("Created job {name}")));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if error.reason() == ErrorReason::AlreadyExists {
+            let existing = write::get(self.client(), &path.name(name)).await?;
+            // An earlier request was carried out whose answer did not come, or another leader was faster.
+            if let Some(text) = existing
+                && children.take_in(&text)?.is_some_and(|child| child.is_of(&cron_job.metadata))
+            {
+                return Ok(());
+            }
+            let message = format!("Error creating job: a {kind} {name} of somebody else exists already");
+            self.tell(cron_job, warning("FailedCreate", message.clone()));
+            return Err(ReconcileError::Action(message));
+        }
+        if error.retry() != Retry::Never {
+            self.tell(cron_job, warning("FailedCreate", format!("Error creating job: {error}")));
+        }
+        Err(error.into())
+    }
+
+    /// Deletes a child, and after it what it owns.
+    async fn delete(
+        &self,
+        cron_job: &AdvancedCronJob,
+        children: &Children,
+        seen: &Seen,
+    ) -> Result<(), ReconcileError> {
+        let path = children.resource().namespaced(cron_job.namespace()).name(&seen.name);
+        match write::delete(self.client(), &path, background_deletion(&seen.uid)).await {
+            Ok(text) => {
+                children.deleted(cron_job.namespace(), seen, &text);
+                self.tell(cron_job, normal("SuccessfulDelete", format!("Deleted job {}", seen.name)));
+                Ok(())
+            }
+            Err(error) if error.retry() == Retry::Now => Ok(()),
+            Err(error) => {
+                if error.retry() != Retry::Never {
+                    self.tell(cron_job, warning("FailedDelete", format!("Deleted job: {error}")));
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Tells what goes on, once as long as it is the same.
+    fn note(&self, cron_job: &AdvancedCronJob, notes: Vec<Event>) {
+        let key = cron_job.key();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = told.remove(&key).unwrap_or_default();
+        notes.iter().filter(|note| !before.contains(note)).for_each(|note| self.tell(cron_job, note.clone()));
+        if !notes.is_empty() {
+            told.insert(key, notes);
+        }
+    }
+
+    fn tell(&self, cron_job: &AdvancedCronJob, event: Event) {
+        self.teller.tell(reference(cron_job), event);
+    }
+}
+
+fn normal(reason: &'static str, message: String) -> Event {
+    Event { warning: false, reason, message }
+}
+
+fn warning(reason: &'static str, message: String) -> Event {
+    Event { warning: true, reason, message }
+}
+
+fn reference(cron_job: &AdvancedCronJob) -> ObjectReference {
+    about_in(cron_job.namespace(), API_VERSION, KIND, cron_job.name(), cron_job.uid())
+}

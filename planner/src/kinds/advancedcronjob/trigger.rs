@@ -1,0 +1,31 @@
+//! Which changes are looked at (docs/behaviour/advancedcronjob.md#what-starts-a-look).
+
+use api::kinds::advancedcronjob::AdvancedCronJob;
+
+use super::children::Child;
+
+/// Whether an AdvancedCronJob that has changed is to be looked at: it is new, is gone, or says something else.
+pub fn of_cron_job(old: Option<&AdvancedCronJob>, new: Option<&AdvancedCronJob>) -> bool {
+    let said = |cron_job: &AdvancedCronJob| {
+        let metadata = &cron_job.metadata;
+        (metadata.uid.clone(), metadata.generation, metadata.deletion_timestamp.is_some())
+    };
+    old.map(said) != new.map(said)
+}
+
+/// Namespace and name of the AdvancedCronJob of a child that has changed; `None` where only numbers of it have.
+pub fn of_child(old: Option<&Child>, new: Option<&Child>) -> Option<(String, String)> {
+    let said = |child: &Child| {
+        (
+            child.uid.clone(),
+            child.owner.clone(),
+            child.scheduled_at,
+            child.progress,
+            child.deleting,
+            child.started,
+        )
+    };
+    let child = new.or(old)?;
+    let news = old.map(said) != new.map(said);
+    news.then(|| (child.namespace.to_string(), child.owner.0.to_string()))
+}

@@ -1,0 +1,196 @@
+//! What runs create, and when.
+
+use super::*;
+use crate::product::run;
+use crate::support::annotation;
+
+/// Scenario 27.
+#[tokio::test]
+async fn a_tick_creates_a_child_that_the_status_tells_of() {
+    let shop = Shop::open("cron-broadcast").await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", broadcast_job())).await;
+    let child = cron_job.children_of(1).await.remove(0);
+    cron_job.pause(true).await;
+    let tick = tick(&child);
+    assert_eq!(child["metadata"]["name"], format!("report-{}", tick.as_second()));
+    assert_eq!(annotation(&child, "note"), "kept");
+    assert_eq!(child["metadata"]["labels"]["made"], "by-hand");
+    let owner = &child["metadata"]["ownerReferences"][0];
+    let uid = &cron_job.stored.object["metadata"]["uid"];
+    assert_eq!(
+        *owner,
+        json!({"apiVersion": BETA, "kind": "AdvancedCronJob", "name": cron_job.name(), "uid": uid,
+            "controller": true, "blockOwnerDeletion": true})
+    );
+    let listed = |status: &Value| status["active"].as_array().map_or(0, Vec::len) > 0;
+    let status = cron_job.status("the child in the status", listed).await;
+    assert_eq!(status["type"], "BroadcastJob");
+    let uid = &child["metadata"]["uid"];
+    assert!(status["active"].as_array().unwrap().iter().any(|active| active["uid"] == *uid));
+    assert!(status["lastScheduleTime"].as_str().unwrap() >= tick.to_string().as_str());
+    cron_job.told("SuccessfulCreate").await;
+    // A pause that came late has let another one start.
+    for child in cron_job.children().await {
+        let mut child = child;
+        child["kind"] = json!("BroadcastJob");
+        cron_job.end(&child, true).await;
+    }
+    cron_job.status("no active child", |status| status["active"].is_null()).await;
+    assert!(cron_job.told("SawCompletedJob").await.ends_with("condition: Complete"));
+}
+
+/// Scenario 28. The next tick is hours away when the Job ends.
+#[tokio::test]
+async fn the_end_of_a_job_is_seen_at_once() {
+    let shop = Shop::open("cron-job").await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", job())).await;
+    cron_job.children_of(1).await;
+    cron_job.stored.patch(&json!({"spec": {"schedule": "@every 5h"}})).await;
+    cron_job.status("the Job in the status", |status| !status["active"].is_null()).await;
+    for child in cron_job.children().await {
+        cron_job.end(&child, true).await;
+    }
+    let status = cron_job.status("no active Job", |status| status["active"].is_null()).await;
+    assert_eq!(status["type"], "Job");
+}
+
+/// Scenario 29.
+#[tokio::test]
+async fn forbid_waits_for_the_child_and_then_runs_the_latest_tick() {
+    let shop = Shop::open("cron-forbid").await;
+    let forbid = manifest(&shop.namespace, "@every 2s", job()).with("/spec/concurrencyPolicy", "Forbid");
+    let cron_job = CronJob::create(&shop, forbid).await;
+    let first = cron_job.children_of(1).await.remove(0);
+    cron_job.told("JobAlreadyActive").await;
+    clock(tick(&first) + seconds(5)).await;
+    assert_eq!(cron_job.children().await.len(), 1);
+    cron_job.end(&first, true).await;
+    let second = cron_job.children_of(2).await.remove(1);
+    assert!(tick(&second) >= tick(&first) + seconds(4), "{second:#}");
+    assert!(created(&second) < tick(&second) + seconds(2), "{second:#}");
+}
+
+/// Scenario 30.
+#[tokio::test]
+async fn replace_deletes_the_child_and_allow_lets_it_run() {
+    let shop = Shop::open("cron-replace").await;
+    let replace = manifest(&shop.namespace, "@every 2s", job()).with("/spec/concurrencyPolicy", "Replace");
+    let replaced = async {
+        let cron_job = CronJob::create(&shop, replace).await;
+        let first = cron_job.children_of(1).await.remove(0);
+        wait_for("another child", async || {
+            let children = cron_job.children().await;
+            let is_alone = children.len() == 1 && children[0]["metadata"]["uid"] != first["metadata"]["uid"];
+            if is_alone { Ok(()) } else { Err(children) }
+        })
+        .await;
+        let name = first["metadata"]["name"].as_str().unwrap();
+        assert_eq!(cron_job.told("SuccessfulDelete").await, format!("Deleted job {name}"));
+    };
+    let beside = Shop::open("cron-allow").await;
+    let allowed = async {
+        let cron_job = CronJob::create(&beside, manifest(&beside.namespace, "@every 2s", job())).await;
+        cron_job.children_of(2).await;
+        let both = |status: &Value| status["active"].as_array().is_some_and(|active| active.len() >= 2);
+        cron_job.status("two active children", both).await;
+    };
+    tokio::join!(replaced, allowed);
+}
+
+/// Scenario 31.
+#[tokio::test]
+async fn finished_children_go_by_the_limits_of_their_end() {
+    for (template, number) in [(job(), 0), (list_of_images(), 1)] {
+        let shop = Shop::open(&format!("cron-history-{number}")).await;
+        let spec = json!({"schedule": "0 0 1 1 *", "template": template, "paused": true,
+            "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1});
+        let cron_job =
+            CronJob::create(&shop, manifest(&shop.namespace, "", json!({})).with("/spec", spec)).await;
+        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+        let mut newest = Vec::new();
+        for (name, succeeded) in [("a", true), ("b", true), ("c", true), ("d", false), ("e", false)] {
+            let age = i64::from(b'e' - name.as_bytes()[0]) * 60;
+            let child = cron_job.add_child(now - seconds(age + 60), name, "v1alpha1").await;
+            cron_job.end(&child, succeeded).await;
+            newest.extend(["c", "e"].contains(&name).then(|| name.to_owned()));
+        }
+        wait_for("the older children to go", async || {
+            let children = cron_job.children().await;
+            let names: Vec<&str> =
+                children.iter().filter_map(|child| child["metadata"]["name"].as_str()).collect();
+            if names == newest { Ok(()) } else { Err(format!("{names:?}")) }
+        })
+        .await;
+        cron_job.told("SuccessfulDelete").await;
+        let last = (now - seconds(60)).to_string();
+        cron_job.status("the last run", |status| status["lastScheduleTime"] == last.as_str()).await;
+    }
+}
+
+/// Scenarios 32 and 37.
+#[tokio::test]
+async fn a_pause_ends_with_one_run_and_runs_keep_their_distance() {
+    let shop = Shop::open("cron-pause").await;
+    let paused = manifest(&shop.namespace, "@every 2s", job()).with("/spec/paused", true);
+    let cron_job = CronJob::create(&shop, paused).await;
+    clock(cron_job.created() + seconds(7)).await;
+    assert_eq!(cron_job.children().await, Vec::<Value>::new());
+    let before = Timestamp::now();
+    cron_job.pause(false).await;
+    let children = cron_job.children_of(3).await;
+    assert!(tick(&children[0]) + seconds(2) >= Timestamp::from_second(before.as_second()).unwrap());
+    for (child, next) in children.iter().zip(&children[1..]) {
+        assert_eq!(tick(next), tick(child) + seconds(2), "{children:#?}");
+    }
+    let distance = tick(&children[0]).as_second() - cron_job.created().as_second();
+    assert_eq!(distance % 2, 0, "they are counted from the creation");
+}
+
+/// Scenarios 36 and 38.
+#[tokio::test]
+async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
+    let shop = Shop::open("cron-explained").await;
+    let server = kit::shared().await.kubeconfig().to_str().unwrap().to_owned();
+    for (name, schedule, zone, expected) in [
+        ("a", "0 10 * * ?", Some("Asia/Shanghai"), "T02:00:00Z"),
+        ("b", "TZ=Asia/Shanghai 0 10 * * ?", None, "T02:00:00Z"),
+        ("c", "0 0 * * 5", None, "T00:00:00Z"),
+    ] {
+        let mut cron_job = manifest(&shop.namespace, schedule, job()).with("/metadata/name", name);
+        if let Some(zone) = zone {
+            cron_job = cron_job.with("/spec/timeZone", zone);
+        }
+        CronJob::create(&shop, cron_job).await;
+        let explain =
+            ["explain", "acj", name, "--namespace", &shop.namespace, "--kubeconfig", &server, "-o", "json"];
+        let told: Value = serde_json::from_str(&run(&explain).await.success()).unwrap();
+        let next = told["next"].as_str().unwrap();
+        assert!(next.ends_with(expected), "{schedule}: {told:#}");
+        assert_eq!(told["complete"], true, "{told:#}");
+        let weekday = next.parse::<Timestamp>().unwrap().to_zoned(jiff::tz::TimeZone::UTC).weekday();
+        assert!(name != "c" || weekday == jiff::civil::Weekday::Friday);
+    }
+    let paused = manifest(&shop.namespace, "@every 1s", job()).with("/spec/paused", true);
+    let cron_job = CronJob::create(&shop, paused.with("/metadata/name", "d")).await;
+    clock(cron_job.created() + seconds(2)).await;
+    let explain =
+        ["explain", "advancedcronjob", "d", "--namespace", &shop.namespace, "--kubeconfig", &server];
+    let told = run(&explain).await;
+    assert_eq!(told.status.code(), Some(2));
+    assert!(told.stdout.contains("unpaused, its run starts at once"), "{}", told.stdout);
+}
+
+#[tokio::test]
+async fn a_name_that_somebody_else_has_taken_costs_one_run() {
+    let shop = Shop::open("cron-taken").await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 4s", job())).await;
+    let name = format!("report-{}", (cron_job.created() + seconds(4)).as_second());
+    let spec = cron_job.stored.object["spec"]["template"]["jobTemplate"]["spec"].clone();
+    let foreign = object("batch/v1", "Job", &name).in_namespace(&shop.namespace).with("/spec", spec);
+    let foreign = Stored::create(&shop.client, foreign).await;
+    let told = cron_job.told("FailedCreate").await;
+    assert!(told.contains(&name) && told.contains("of somebody else exists already"), "{told}");
+    let child = cron_job.children_of(1).await.remove(0);
+    assert!(tick(&child) > cron_job.created() + seconds(4), "{child:#}");
+    assert_eq!(foreign.get().await.1["metadata"]["uid"], foreign.object["metadata"]["uid"]);
+}
