@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::rollout::{self, Change, Step, Subject};
+use crate::rollout::{self, Change, Step, Subject, has_all_replicas, has_update_revision};
 use crate::stand::Stand;
 
 /// A created Pod gets all its conditions in one write; one that is updated in place takes three; one that is
@@ -14,6 +14,8 @@ const CLONE_SET: Subject = Subject {
     kind: "CloneSet",
     plural: "clonesets",
     has_pod_per_node: false,
+    is_known: has_update_revision,
+    is_done: has_all_replicas,
     refine: |set| {
         let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
         set.with("/spec/updateStrategy", json!({"rollingUpdate": rolling}))

@@ -48,7 +48,7 @@ enum Controller {
     Cloneset,
     /// Pods with names of their own are created, one after another and at once, and updated in place
     Statefulset,
-    /// Pods of Nodes are created, updated in place and recreated; kubelets report
+    /// Pods of Nodes are created, updated in place and recreated; a job runs on all; kubelets report
     Daemonset,
     /// Pods of budgets are deleted and evicted; many budgets are counted
     Budget,

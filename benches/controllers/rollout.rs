@@ -33,6 +33,10 @@ pub(crate) struct Subject {
     pub(crate) plural: &'static str,
     /// It has a Pod on each Node, so that there are as many Nodes as Pods.
     pub(crate) has_pod_per_node: bool,
+    /// Its controller has looked at it, by its status.
+    pub(crate) is_known: fn(&Value) -> bool,
+    /// A step is done, by its spec and its status, for so many Pods.
+    pub(crate) is_done: fn(&Value, &Value, usize) -> bool,
     /// Completes its manifest.
     pub(crate) refine: fn(Object) -> Object,
     pub(crate) steps: &'static [Step],
@@ -46,6 +50,18 @@ pub(crate) struct Step {
     pub(crate) writes: f64,
     /// The longest time per Pod, in milliseconds.
     pub(crate) time: Option<f64>,
+}
+
+/// A workload with revisions is known by that of its update.
+pub(crate) fn has_update_revision(status: &Value) -> bool {
+    !status["updateRevision"].is_null()
+}
+
+/// All replicas of a workload are updated and available.
+pub(crate) fn has_all_replicas(spec: &Value, status: &Value, count: usize) -> bool {
+    status["updatedAvailableReplicas"] == count
+        && spec["replicas"] == count
+        && status["currentRevision"] == status["updateRevision"]
 }
 
 /// A change of its spec.
@@ -133,7 +149,7 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
     kit::objects::create(&client, (subject.refine)(set)).await.expect("the workload can be created");
     let resource = format!("{}.apps.kruise.io", subject.plural);
     let object = [resource.as_str(), "web", "--namespace", &namespace];
-    stand.wait_status(&object, |_, status| !status["updateRevision"].is_null()).await;
+    stand.wait_status(&object, |_, status| (subject.is_known)(status)).await;
 
     let mut costs = Vec::new();
     for step in subject.steps {
@@ -143,16 +159,7 @@ async fn run(stand: &Stand, program: &Program, subject: &Subject, count: usize) 
         progress(&format!("{}, {count} Pods: {}", subject.name, step.change.doing()));
         let (cpu, before, start) = (program.cpu(), stand.calls().len(), Instant::now());
         stand.server().kubectl(words).await.success();
-        stand
-            .wait_status(&object, |spec, status| {
-                if subject.has_pod_per_node {
-                    return status["updatedNumberScheduled"] == count && status["numberAvailable"] == count;
-                }
-                status["updatedAvailableReplicas"] == count
-                    && spec["replicas"] == count
-                    && status["currentRevision"] == status["updateRevision"]
-            })
-            .await;
+        stand.wait_status(&object, |spec, status| (subject.is_done)(spec, status, count)).await;
         let took = start.elapsed();
         program.wait_quiet().await;
         let calls = stand.calls().split_off(before);

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::rollout::{self, Change, Step, Subject};
+use crate::rollout::{self, Change, Step, Subject, has_all_replicas, has_update_revision};
 use crate::stand::Stand;
 
 /// Pods of the StatefulSet that creates one after another.
@@ -17,6 +17,8 @@ const ORDERED: Subject = Subject {
     kind: "StatefulSet",
     plural: "statefulsets",
     has_pod_per_node: false,
+    is_known: has_update_revision,
+    is_done: has_all_replicas,
     refine: |set| set.readiness_gate("InPlaceUpdateReady"),
     steps: &[SCALE],
 };
@@ -27,6 +29,8 @@ const PARALLEL: Subject = Subject {
     kind: "StatefulSet",
     plural: "statefulsets",
     has_pod_per_node: false,
+    is_known: has_update_revision,
+    is_done: has_all_replicas,
     refine: |set| {
         let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "10%"});
         set.readiness_gate("InPlaceUpdateReady")

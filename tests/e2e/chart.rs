@@ -26,11 +26,17 @@ const COMBINATIONS: [&[&str]; 8] = [
         "manager.metrics.port=9080",
         "manager.healthProbe.port=9000",
     ],
-    &["networkPolicy.enabled=true", "serviceMonitor.enabled=true", "podDisruptionBudget.enabled=false"],
+    &[
+        "networkPolicy.enabled=true",
+        "serviceMonitor.enabled=true",
+        "prometheusRule.enabled=true",
+        "grafanaDashboard.enabled=true",
+        "podDisruptionBudget.enabled=false",
+    ],
     &["manager.drainSeconds=45", "webhookConfiguration.timeoutSeconds=12"],
 ];
 
-fn render(values: &[&str]) -> Vec<Value> {
+pub(crate) fn render(values: &[&str]) -> Vec<Value> {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
     let mut helm = Command::new(kit::binaries::path("helm"));
     helm.args(["template", "kutter", chart]);
@@ -48,7 +54,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
 }
 
-fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+pub(crate) fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let found = of_kind(objects, kind);
     assert_eq!(found.len(), 1, "{kind}");
     found[0]

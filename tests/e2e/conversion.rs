@@ -28,7 +28,8 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
 }
 
 /// The kinds whose controllers count Pods, nodes and namespaces.
-const COUNTED: [&str; 11] = [
+const COUNTED: [&str; 12] = [
+    "AdvancedCronJob",
     "BroadcastJob",
     "CloneSet",
     "DaemonSet",

@@ -35,6 +35,7 @@ mod images;
 mod injection;
 mod launch_priority;
 mod metrics;
+mod monitoring;
 mod outage;
 mod persistentpodstate;
 mod pod_steps;

@@ -17,7 +17,7 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 18] = [
+const RARE: [(&str, &str, &str); 22] = [
     // An agent asks for a pull Secret only where its node lacks the image.
     ("authentication.k8s.io", "tokenreviews", "create"),
     // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
@@ -33,6 +33,11 @@ const RARE: [(&str, &str, &str); 18] = [
     ("apps", "statefulsets", "get"),
     // A Pod that is adopted.
     ("apps.kruise.io", "daemonsets", "get"),
+    // A child of an AdvancedCronJob whose creation was not answered.
+    ("batch", "jobs", "get"),
+    ("apps.kruise.io", "broadcastjobs", "get"),
+    ("apps.kruise.io", "imagelistpulljobs", "get"),
+    ("apps.kruise.io", "advancedcronjobs/finalizers", "update"),
     ("apps.kruise.io", "broadcastjobs/finalizers", "update"),
     ("apps.kruise.io", "daemonsets/finalizers", "update"),
     ("apps.kruise.io", "statefulsets/finalizers", "update"),
@@ -316,6 +321,37 @@ async fn remember_and_broadcast(site: &Site, namespace: &str) {
     kubectl(site, namespace, "wait broadcastjob/once --for=delete --timeout=90s", &Value::Null).await;
 }
 
+/// Children of each kind, each of which replaces the one before.
+async fn repeat(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    let containers = json!([{"name": "main", "image": "busybox:1.36", "command": ["sleep", "60"]}]);
+    let pod = json!({"template": {"spec": {"restartPolicy": "Never", "containers": containers}}});
+    let images = json!({"images": ["busybox:1.36"], "completionPolicy": {"type": "Never"}});
+    for (template, spec) in
+        [("jobTemplate", pod.clone()), ("broadcastJobTemplate", pod), ("imageListPullJobTemplate", images)]
+    {
+        let mut cron_job = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob",
+            "metadata": {"name": template.to_lowercase(), "namespace": namespace},
+            "spec": {"schedule": "@every 4s", "concurrencyPolicy": "Replace", "template": {}},
+        });
+        cron_job["spec"]["template"][template] = json!({"spec": spec});
+        objects::create(&client, cron_job).await.unwrap();
+    }
+    wait_within(Duration::from_secs(60), "children of each kind to be replaced", async || {
+        let deleted: BTreeSet<Right> = site.audit().iter().map(right).collect();
+        let missing =
+            [("batch", "jobs"), ("apps.kruise.io", "broadcastjobs"), ("apps.kruise.io", "imagelistpulljobs")];
+        let is_missing = |(group, resource): &(&str, &str)| {
+            !deleted.contains(&((*group).to_owned(), (*resource).to_owned(), "delete".to_owned()))
+        };
+        let missing: Vec<_> = missing.into_iter().filter(is_missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
+    })
+    .await;
+    kubectl(site, namespace, "delete advancedcronjobs --all", &Value::Null).await;
+}
+
 /// Budgets over workloads of each kind that is watched, and one that refuses.
 async fn protect(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -390,6 +426,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     roll_a_clone_set(&site, &sets).await;
     claim_and_spread(&site, &sets).await;
     remember_and_broadcast(&site, &sets).await;
+    repeat(&site, &sets).await;
     protect(&site, &sets).await;
     pull(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;

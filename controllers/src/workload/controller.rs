@@ -293,7 +293,7 @@ impl<W: Workload> Controller<W> {
             self.courses.wake(&course(&key_of(new)));
             self.memory(new, |memory| {
                 memory.pauses.clear();
-                if W::HAS_ORDINALS {
+                if W::HAS_PLACES {
                     memory.refused.clear();
                 }
             });
@@ -379,7 +379,7 @@ impl<W: Workload> Controller<W> {
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
         revisions.extend(stored.group(&Group::Orphans(namespace.into())));
         let (refused, held, failures, collision_count) = self.memory(workload, |memory| {
-            if !W::HAS_ORDINALS {
+            if !W::HAS_PLACES {
                 memory.keep_refused(&claims);
             }
             let held = memory.pauses.held_updates();

@@ -179,7 +179,7 @@ impl<W: Workload> Controller<W> {
         match action {
             Action::CreatePod { instance_id, json, claims, .. } => {
                 let attempt = self.create(work, action, instance_id, json, claims).await;
-                if W::HAS_ORDINALS {
+                if W::HAS_PLACES {
                     self.memory(work.workload, |memory| match &attempt {
                         Attempt::Failed { .. } => memory.refused.insert(instance_id.clone()),
                         _ => memory.refused.remove(instance_id),
@@ -274,7 +274,7 @@ impl<W: Workload> Controller<W> {
         json: &str,
         claims: &[NewClaim],
     ) -> Attempt {
-        if !claims.is_empty() && !W::HAS_ORDINALS {
+        if !claims.is_empty() && !W::HAS_PLACES {
             // Until the Pod is there, whatever happens: the claims are for its next try.
             self.memory(work.workload, |memory| memory.refused.insert(instance_id.to_owned()));
         }

@@ -246,7 +246,10 @@ fn create(
         events.push(warning("TooManyActivePods", message.to_owned()));
     }
     let mut random = moment.random();
-    let nodes = working.lacking().take(limit.saturating_sub(active));
+    // Where a Pod was refused, it is tried again after all others: after a failure no others are tried.
+    let mut nodes: Vec<&str> = working.lacking().collect();
+    nodes.sort_by_key(|node| working.snapshot.refused.contains(*node));
+    nodes.truncate(limit.saturating_sub(active));
     let mut created = Vec::new();
     for node in nodes {
         match pod::create(working, node, &mut random) {

@@ -84,7 +84,7 @@ pub enum Action {
     CreatePod {
         /// The Pod's name.
         name: String,
-        /// The id that it shares with its claims.
+        /// The id that it shares with its claims; for kinds with a Pod on each Node, the Node.
         instance_id: String,
         /// The revision that it is made from.
         revision: String,

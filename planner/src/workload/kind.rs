@@ -33,6 +33,8 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     const HAS_ORDINALS: bool = false;
     /// It has a Pod on each Node that suits it.
     const HAS_POD_PER_NODE: bool = false;
+    /// Its Pods have places of their own, ordinals or Nodes: where one is refused, others are still tried.
+    const HAS_PLACES: bool = Self::HAS_ORDINALS || Self::HAS_POD_PER_NODE;
     /// The gate with which the images of an update are pulled ahead of it.
     const PRE_DOWNLOAD: Feature = Feature::PreDownloadImageForInPlaceUpdate;
     /// Its `status`.
@@ -70,7 +72,7 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
 
     /// The Pod belongs to nobody, and could belong to a workload of this kind.
     fn could_adopt(pod: &ObservedPod) -> bool {
-        (Self::HAS_ORDINALS || Self::HAS_POD_PER_NODE) && pod.controller().is_none()
+        Self::HAS_PLACES && pod.controller().is_none()
     }
 
     /// The Event to record once this part of an action is done.

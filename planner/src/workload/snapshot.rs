@@ -45,8 +45,9 @@ pub struct Snapshot<'a, W> {
     /// The Nodes, where the workload [reads](super::kind::Workload::reads_nodes) them; empty otherwise.
     pub nodes: &'a Nodes,
     /// Instance ids of Pods that this controller tried to create and the API server refused: their claims
-    /// are kept for the next try. For kinds whose Pods have names of their own, these names: others are tried
-    /// first. May be forgotten at a restart.
+    /// are kept for the next try. For kinds whose Pods have [places](super::kind::Workload::HAS_PLACES) of their
+    /// own, these places, by the name of the Pod or of its Node: others are tried first. May be forgotten at a
+    /// restart.
     pub refused: &'a BTreeSet<String>,
     /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
     /// others are updated in their place. May be forgotten at a restart.

@@ -105,6 +105,17 @@ fn parallelism_limits_the_pods_that_run() {
 }
 
 #[test]
+fn a_node_where_a_pod_was_refused_keeps_no_other_from_its_pod() {
+    let mut fleet = Fleet::job(3, json!({"parallelism": 2}));
+    fleet.refused.insert("n1".to_owned());
+    fleet.step();
+    assert_eq!(fleet.places(), ["n2", "n3"]);
+    fleet.phase("n2", "Succeeded");
+    fleet.step();
+    assert_eq!(fleet.places(), ["n2", "n3", "n1"]);
+}
+
+#[test]
 fn a_failed_pod_ends_pauses_or_is_passed_over() {
     let mut fleet = Fleet::job(3, json!({}));
     fleet.step();

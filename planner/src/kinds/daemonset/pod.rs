@@ -46,7 +46,7 @@ pub(super) fn create(working: &Working<'_>, node: &str, random: &mut Random) -> 
         json: new_pod::pod(template.get(), &metadata, &additions).map_err(|error| error.to_string())?,
         revision: working.update.name().to_owned(),
         claims: Vec::new(),
-        instance_id: name.clone(),
+        instance_id: node.to_owned(),
         name,
     })
 }

@@ -53,6 +53,8 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
         scale.unpopulated = wanted.nodes.len().saturating_sub(limit);
         wanted.nodes.truncate(limit);
     }
+    // Where a Pod was refused, it is tried again after all others: after a failure no others are tried.
+    wanted.nodes.sort_by_key(|node| working.snapshot.refused.contains(*node));
     let burst = working.settings.burst;
     scale.actions = create(working, wanted.nodes.into_iter().take(burst), &mut scale.problem);
     let hooks = &working.set().spec.lifecycle;

@@ -88,6 +88,15 @@ fn failed_pods_give_way_at_once_and_then_after_pauses() {
 }
 
 #[test]
+fn a_node_where_a_pod_was_refused_keeps_no_other_from_its_pod() {
+    let mut fleet = Fleet::unsettled(3, json!({"burstReplicas": 2}));
+    fleet.refused.insert("n1".to_owned());
+    fleet.step();
+    let nodes: Vec<&str> = fleet.pods.iter().filter_map(|pod| pod.spec.node()).collect();
+    assert_eq!(nodes, ["n2", "n3"]);
+}
+
+#[test]
 fn a_burst_limits_what_one_plan_does() {
     let mut fleet = Fleet::unsettled(5, json!({"burstReplicas": 2}));
     fleet.step();
