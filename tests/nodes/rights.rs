@@ -321,19 +321,19 @@ async fn remember_and_broadcast(site: &Site, namespace: &str) {
     kubectl(site, namespace, "wait broadcastjob/once --for=delete --timeout=90s", &Value::Null).await;
 }
 
-/// Children of each kind, each of which replaces the one before.
+/// Children of each kind, each of which replaces the one before, and none of which is kept.
 async fn repeat(site: &Site, namespace: &str) {
     let client = site.server().client();
     let containers = json!([{"name": "main", "image": "busybox:1.36", "command": ["sleep", "60"]}]);
     let pod = json!({"template": {"spec": {"restartPolicy": "Never", "containers": containers}}});
-    let images = json!({"images": ["busybox:1.36"], "completionPolicy": {"type": "Never"}});
+    let images = json!({"images": ["busybox:1.36"], "completionPolicy": {"type": "Always"}});
     for (template, spec) in
         [("jobTemplate", pod.clone()), ("broadcastJobTemplate", pod), ("imageListPullJobTemplate", images)]
     {
         let mut cron_job = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob",
             "metadata": {"name": template.to_lowercase(), "namespace": namespace},
-            "spec": {"schedule": "@every 4s", "concurrencyPolicy": "Replace", "template": {}},
+            "spec": {"schedule": "@every 4s", "concurrencyPolicy": "Replace", "successfulJobsHistoryLimit": 0, "template": {}},
         });
         cron_job["spec"]["template"][template] = json!({"spec": spec});
         objects::create(&client, cron_job).await.unwrap();
