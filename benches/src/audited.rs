@@ -40,7 +40,9 @@ impl Audited {
         fs::write(&policy, AUDIT_POLICY).expect("the policy can be written");
         let options = Options::default()
             .argument(&format!("--audit-policy-file={}", policy.display()))
-            .argument(&format!("--audit-log-path={}", log.display()));
+            .argument(&format!("--audit-log-path={}", log.display()))
+            // Megabytes, after which a log is begun anew.
+            .argument("--audit-log-maxsize=10000");
         let server = ApiServer::start(options).await;
         let crds = Command::new(kutter).arg("crds").output().expect("kutter runs");
         assert!(crds.status.success(), "kutter crds failed");

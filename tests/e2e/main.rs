@@ -31,6 +31,7 @@ mod docs_statefulset;
 mod docs_workloadspread;
 mod election;
 mod exit_priority;
+mod gitops;
 mod images;
 mod injection;
 mod launch_priority;
