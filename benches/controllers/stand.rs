@@ -82,7 +82,7 @@ impl Stand {
             .await;
     }
 
-    /// Waits until the newest spec of an object was looked at, and `holds` accepts its spec and status.
+    /// Waits until the newest spec of an object was looked at, where its status tells that, and `holds` accepts its spec and status.
     pub(crate) async fn wait_status(&self, object: &[&str], holds: impl Fn(&Value, &Value) -> bool) {
         let words: Vec<&str> = ["get", "--output=json"].iter().chain(object).copied().collect();
         wait_within(PATIENCE, "the object to come that far", async || {
@@ -90,7 +90,8 @@ impl Stand {
             let text = self.server().kubectl(&words).await.success();
             let object: Value = serde_json::from_str(&text).expect("JSON");
             let (spec, status) = (&object["spec"], &object["status"]);
-            let observed = status["observedGeneration"] == object["metadata"]["generation"];
+            let observed = status.get("observedGeneration");
+            let observed = observed.is_none_or(|observed| *observed == object["metadata"]["generation"]);
             if observed && holds(spec, status) { Ok(()) } else { Err(status.clone()) }
         })
         .await;
