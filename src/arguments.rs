@@ -125,6 +125,9 @@ pub(crate) struct ServeArguments {
     /// AdvancedCronJobs that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub advancedcronjob_workers: u16,
+    /// UnitedDeployments that are reconciled at a time
+    #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub uniteddeployment_workers: u16,
     /// WorkloadSpreads that are reconciled at a time
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     pub workloadspread_workers: u16,
@@ -199,7 +202,6 @@ macro_rules! accepted {
 accepted! {
     leader_election_resource_lock sync_period
     controller_cache_sync_timeout rest_config_qps rest_config_burst
-    uniteddeployment_workers
     expectation_timeout rate_limiter_base_delay
     rate_limiter_max_delay rate_limiter_qps rate_limiter_bucket_size disable_no_deepcopy vmodule
     log_flush_frequency logtostderr alsologtostderr stderrthreshold log_dir log_file log_file_max_size

@@ -1,7 +1,7 @@
 //! `kutter explain`: why a workload is as it is, what would change that, and what its controller would do
 //! next; which SidecarSets are in which Pods, and why; which Pods a PodUnavailableBudget counts; which
-//! namespaces have the copy of a ResourceDistribution; which nodes an ImagePullJob waits for; and when an
-//! AdvancedCronJob runs next. It reads the objects from the API server, decides
+//! namespaces have the copy of a ResourceDistribution; which nodes an ImagePullJob waits for; when an
+//! AdvancedCronJob runs next; and how the Pods of a UnitedDeployment are divided. It reads the objects from the API server, decides
 //! as the controllers and admission do, and writes nothing.
 
 mod budget;
@@ -10,6 +10,7 @@ mod distribution;
 mod pull;
 mod sidecars;
 mod spread;
+mod united;
 mod workload;
 
 use std::ffi::OsString;
@@ -79,6 +80,9 @@ enum Kind {
     /// Explain when an AdvancedCronJob runs next, and why the last tick was not run
     #[command(name = "advancedcronjob", visible_alias = "acj")]
     AdvancedCronJob(cron_job::CronJobArguments),
+    /// Explain how the Pods of a UnitedDeployment are divided, and which subsets have no room
+    #[command(name = "uniteddeployment", visible_alias = "ud")]
+    UnitedDeployment(Target),
     /// KIND/NAME in one word, as kubectl prints it
     #[command(external_subcommand)]
     Word(Vec<OsString>),
@@ -171,6 +175,8 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Kind::AdvancedCronJob(arguments) => arguments.target.with_cluster(async |client, namespace| {
             cron_job::of_cron_job(client, namespace, arguments).await
         })?,
+        Kind::UnitedDeployment(target) => target
+            .with_cluster(async |client, namespace| united::of_united(client, namespace, target).await)?,
         Kind::Word(words) => return run(&taken_apart(words)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

@@ -194,3 +194,6 @@ pub const INJECTED_PERSISTENT_POD_STATE: &str = "kruise.io/injected-persistent-p
 
 /// On a child of an AdvancedCronJob: the tick of the schedule that it was created for, RFC 3339.
 pub const SCHEDULED_AT: &str = "apps.kruise.io/scheduled-at";
+
+/// On a workload of a UnitedDeployment: the patch of its subset, as it is written; empty without one.
+pub const SUBSET_PATCH: &str = "apps.kruise.io/subset-patch";

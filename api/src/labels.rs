@@ -42,6 +42,15 @@ pub const BROADCAST_JOB_NAME: &str = "broadcastjob-name";
 /// On a Pod of a BroadcastJob: the job's UID.
 pub const BROADCAST_JOB_CONTROLLER_UID: &str = "broadcastjob-controller-uid";
 
+/// On a workload of a UnitedDeployment and on its Pods: the subset.
+pub const SUBSET_NAME: &str = "apps.kruise.io/subset-name";
+
+/// On a workload of a UnitedDeployment and on its Pods: the name of the revision of the UnitedDeployment.
+pub const UNITED_REVISION: &str = "apps.kruise.io/controller-revision-hash";
+
+/// On a Pod of a UnitedDeployment that reserves room: `true` while it waits for room or is not trusted yet.
+pub const RESERVED_POD: &str = "apps.kruise.io/united-deployment-reserved-pod";
+
 /// On a ControllerRevision and an ImagePullJob: the short hash of the revision.
 pub const CONTROLLER_HASH: &str = "controller.kubernetes.io/hash";
 

@@ -42,6 +42,14 @@ pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -
     send(client, Method::PATCH, path, kind.content_type(), body).await
 }
 
+/// Replaces the object at `path` by `body`, in the version that this names.
+///
+/// # Errors
+/// The API server refuses (409 where it has changed) or can't be reached.
+pub async fn replace(client: &Client, path: &str, body: String) -> Result<String, ApiError> {
+    send(client, Method::PUT, path, "application/json", body).await
+}
+
 /// Creates an object in the collection at `path`.
 ///
 /// # Errors

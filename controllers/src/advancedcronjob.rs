@@ -4,10 +4,11 @@
 //! ```text
 //!   AdvancedCronJobs ------------------------------------.
 //!   Jobs, BroadcastJobs, ImageListPullJobs (children) ---+--(old, new)--> triggers --keys--> queue <-- the next tick
-//!   reconcile: plan --> status --> history --> replaced children --> new child --> status again
+//!   reconcile: plan --> status --> replaced children --> new child --> status again --> history
 //! ```
 //!
-//! The status is written before finished children are deleted, for they tell too which run was the last.
+//! The status is written before finished children are deleted, for they tell too which run was the last. A run starts
+//! before that: deletions may take long.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +22,14 @@ use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind, background_deletion};
 use cluster::{ErrorReason, Retry};
 use futures::future::join_all;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use planner::kinds::advancedcronjob::children::ChildKind;
-use planner::kinds::advancedcronjob::plan::{Plan, Run, plan};
+use planner::kinds::advancedcronjob::plan::{Plan, Run, plan_after};
 use planner::kinds::advancedcronjob::trigger;
-use planner::workload::event::Event;
+use planner::workload::event::{Event, normal, warning};
 use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -71,6 +73,8 @@ struct Controller {
     children: [Children; 3],
     /// What goes on at each, as it was told last.
     told: Mutex<HashMap<Key, Vec<Event>>>,
+    /// The ticks that were run last, with the UIDs of their AdvancedCronJobs: statuses may not tell of them yet.
+    started: Mutex<HashMap<Key, (String, Timestamp)>>,
     teller: Teller,
 }
 
@@ -82,6 +86,7 @@ pub(crate) async fn run(context: Context) {
         cron_jobs: Store::default(),
         children: ChildKind::ALL.map(Children::new),
         told: Mutex::default(),
+        started: Mutex::default(),
         teller: teller.clone(),
     });
     let caches = &context.metrics.caches;
@@ -103,8 +108,8 @@ pub(crate) async fn run(context: Context) {
     let children = controller.children.iter().map(|children| {
         let changes = children.stored.subscribe();
         let forward = triggers::forward(changes, sender.clone(), |change| {
-            let key = trigger::of_child(change.old.as_deref(), change.new.as_deref());
-            key.map(|key| (key, Duration::ZERO))
+            let keys = trigger::of_child(change.old.as_deref(), change.new.as_deref());
+            keys.into_iter().map(|key| (key, Duration::ZERO))
         });
         async { tokio::join!(follow(all(children.resource()), Config::default(), children), forward) }
     });
@@ -128,11 +133,12 @@ impl Reconciler for Controller {
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(cron_job) = self.cron_jobs.get(key) else {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.started.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
         let children = self.children_of(ChildKind::of(&cron_job.spec.template));
         if !children.stored.is_synced() {
-            return Ok(Next::After(SOON));
+            return Err(ReconcileError::NotListed(children.kind.kind()));
         }
         let planned = self.plan(&cron_job, children);
         let again = planned.again.map_or(Next::Done, Next::After);
@@ -141,19 +147,30 @@ impl Reconciler for Controller {
         }
         planned.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
         self.note(&cron_job, planned.notes);
+        let mut next = again;
+        if let Some(run) = planned.run {
+            let tick = run.tick;
+            if let Err(error) = self.start(&cron_job, children, run).await {
+                return Err(match planned.again {
+                    Some(within) => ReconcileError::Due { problem: error.to_string(), within },
+                    None => error,
+                });
+            }
+            let started = (cron_job.uid().to_owned(), tick);
+            self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), started);
+            // At once, so that the run is remembered however soon its child goes.
+            let Some(cron_job) = self.cron_jobs.get(key) else { return Ok(Next::Done) };
+            let after = self.plan(&cron_job, children);
+            let written = self.write_status(&cron_job, after.status).await?;
+            next = if written { after.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) };
+        }
         for seen in &planned.history {
             // What is kept for too long does no harm, and is tried again with the next look.
             if let Err(error) = self.delete(&cron_job, children, seen).await {
                 warn!(namespace = key.0, name = seen.name, %error, "a finished child was not deleted");
             }
         }
-        let Some(run) = planned.run else { return Ok(again) };
-        self.start(&cron_job, children, run).await?;
-        // At once, so that the run is remembered however soon its child goes.
-        let Some(cron_job) = self.cron_jobs.get(key) else { return Ok(Next::Done) };
-        let after = self.plan(&cron_job, children);
-        let written = self.write_status(&cron_job, after.status).await?;
-        Ok(if written { after.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) })
+        Ok(next)
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
@@ -178,7 +195,10 @@ impl Controller {
     fn plan(&self, cron_job: &AdvancedCronJob, children: &Children) -> Plan {
         let owned = children.stored.group(&cron_job.uid().into());
         let owned: Vec<_> = owned.iter().map(|child| &**child).collect();
-        plan(cron_job, &owned, &self.context.settings.time_zone, now().now)
+        let started =
+            self.started.lock().unwrap_or_else(PoisonError::into_inner).get(&cron_job.key()).cloned();
+        let started = started.filter(|(uid, _)| uid == cron_job.uid()).map(|(_, tick)| tick);
+        plan_after(started, cron_job, &owned, &self.context.settings.time_zone, now().now)
     }
 
     /// Brings the status up to date; false if the AdvancedCronJob has changed or is gone.
@@ -276,14 +296,6 @@ impl Controller {
     fn tell(&self, cron_job: &AdvancedCronJob, event: Event) {
         self.teller.tell(reference(cron_job), event);
     }
-}
-
-fn normal(reason: &'static str, message: String) -> Event {
-    Event { warning: false, reason, message }
-}
-
-fn warning(reason: &'static str, message: String) -> Event {
-    Event { warning: true, reason, message }
 }
 
 fn reference(cron_job: &AdvancedCronJob) -> ObjectReference {

@@ -1,9 +1,13 @@
 //! Why a reconcile failed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::queue::Failure;
 use cluster::{ApiError, ErrorReason, Retry};
+
+/// The longest pause while a kind can't be listed.
+const NOT_LISTED: Duration = Duration::from_secs(30);
 
 /// Why a reconcile failed, and at which object; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +43,14 @@ pub enum ReconcileError {
     /// What was planned could not be carried out.
     #[error("{0}")]
     Action(String),
+    /// What was planned could not be carried out, and something else is due soon.
+    #[error("{problem}")]
+    Due {
+        /// What happened.
+        problem: String,
+        /// When to look again at the latest.
+        within: Duration,
+    },
     /// Some namespaces could not be brought on; the others were.
     #[error("{failed} namespaces failed, the first: {first}")]
     Namespaces {
@@ -114,5 +126,15 @@ impl ReconcileError {
 impl Failure for ReconcileError {
     fn retry(&self) -> Retry {
         self.retry()
+    }
+
+    fn pauses(&self) -> (Duration, Duration) {
+        const FIRST: Duration = Duration::from_millis(5);
+        const LONGEST: Duration = Duration::from_secs(600);
+        match self {
+            Self::Due { within, .. } => (FIRST, (*within).clamp(FIRST, LONGEST)),
+            Self::NotListed(_) => (FIRST, NOT_LISTED),
+            _ => (FIRST, LONGEST),
+        }
     }
 }

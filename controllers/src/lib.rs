@@ -34,6 +34,7 @@ pub mod sidecar_terminator;
 pub mod sidecarset;
 pub mod statefulset;
 pub mod storage_version;
+pub mod uniteddeployment;
 pub mod workloadspread;
 
 pub mod created_pods;
@@ -114,6 +115,8 @@ pub struct Settings {
     pub sidecarterminator_workers: usize,
     /// ResourceDistributions that are reconciled at a time.
     pub resourcedistribution_workers: usize,
+    /// UnitedDeployments that are reconciled at a time.
+    pub uniteddeployment_workers: usize,
     /// WorkloadSpreads that are reconciled at a time.
     pub workloadspread_workers: usize,
     /// PersistentPodStates that are reconciled at a time.
@@ -171,6 +174,7 @@ impl Settings {
             time_zone: TimeZone::UTC,
             sidecarterminator_workers: 1,
             resourcedistribution_workers: 1,
+            uniteddeployment_workers: 1,
             workloadspread_workers: 1,
             persistentpodstate_workers: 1,
             versioned: VersionedKinds::default(),
@@ -275,6 +279,7 @@ fn start(context: &Context) -> JoinSet<()> {
     tasks.spawn(broadcastjob::run(context.clone(), stores.clone()));
     tasks.spawn(ephemeraljob::run(context.clone(), pods.clone()));
     tasks.spawn(advancedcronjob::run(context.clone()));
+    tasks.spawn(uniteddeployment::run(context.clone(), stores.clone()));
     if containerrecreaterequest::is_on(context) {
         tasks.spawn(containerrecreaterequest::run(context.clone(), pods.clone()));
     }

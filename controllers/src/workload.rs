@@ -10,6 +10,7 @@
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     '- memory       what was refused, and for how long; course  how long to rest
+//!   owned           children of several kinds, such as the workloads of subsets
 //!   paces           how often a status is written
 //!   recreate        creates ContainerRecreateRequests
 //! ```
@@ -24,6 +25,7 @@ mod executor;
 pub(crate) mod finder;
 pub(crate) mod memory;
 pub(crate) mod nodes;
+pub(crate) mod owned;
 pub(crate) mod paces;
 pub mod pods;
 pub mod queue;

@@ -14,6 +14,8 @@
 //!
 //! A floor calls only those below it; `tests/check-arrows.sh` checks it.
 
+#[cfg(test)]
+mod histories;
 pub mod kinds;
 pub mod node;
 pub mod pod;

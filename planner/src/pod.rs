@@ -27,6 +27,7 @@ pub mod lifecycle;
 mod lifecycle_state;
 pub mod node_fit;
 pub mod observed;
+pub(crate) mod placement;
 pub mod readiness_gate;
 mod ready_condition;
 pub mod review;

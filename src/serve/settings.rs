@@ -103,6 +103,7 @@ impl Settings {
             crr_workers: arguments.crr_workers.into(),
             advancedcronjob_workers: arguments.advancedcronjob_workers.into(),
             time_zone: time_zone(&environment("TZ", "")),
+            uniteddeployment_workers: arguments.uniteddeployment_workers.into(),
             sidecarset_workers: arguments.sidecarset_workers.into(),
             sidecarterminator_workers: arguments.sidecarterminator_workers.into(),
             resourcedistribution_workers: arguments.resourcedistribution_workers.into(),

@@ -28,7 +28,7 @@ async fn every_kind_survives_an_edit_in_its_other_version() {
 }
 
 /// The kinds whose controllers count Pods, nodes and namespaces.
-const COUNTED: [&str; 12] = [
+const COUNTED: [&str; 13] = [
     "AdvancedCronJob",
     "BroadcastJob",
     "CloneSet",
@@ -40,6 +40,7 @@ const COUNTED: [&str; 12] = [
     "ResourceDistribution",
     "SidecarSet",
     "StatefulSet",
+    "UnitedDeployment",
     "WorkloadSpread",
 ];
 /// The label that the controller of ImageListPullJobs writes.

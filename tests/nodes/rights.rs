@@ -17,7 +17,7 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 22] = [
+const RARE: [(&str, &str, &str); 23] = [
     // An agent asks for a pull Secret only where its node lacks the image.
     ("authentication.k8s.io", "tokenreviews", "create"),
     // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
@@ -39,6 +39,7 @@ const RARE: [(&str, &str, &str); 22] = [
     ("apps.kruise.io", "imagelistpulljobs", "get"),
     ("apps.kruise.io", "advancedcronjobs/finalizers", "update"),
     ("apps.kruise.io", "broadcastjobs/finalizers", "update"),
+    ("apps.kruise.io", "uniteddeployments/finalizers", "update"),
     ("apps.kruise.io", "daemonsets/finalizers", "update"),
     ("apps.kruise.io", "statefulsets/finalizers", "update"),
     ("apps.kruise.io", "clonesets/finalizers", "update"),
@@ -352,6 +353,67 @@ async fn repeat(site: &Site, namespace: &str) {
     kubectl(site, namespace, "delete advancedcronjobs --all", &Value::Null).await;
 }
 
+/// UnitedDeployments with workloads of each kind, which are created, adopted, updated and deleted.
+async fn divide(site: &Site, namespace: &str) {
+    let client = site.server().client();
+    let resources = [
+        ("statefulSetTemplate", "statefulsets.apps"),
+        ("advancedStatefulSetTemplate", "statefulsets.apps.kruise.io"),
+        ("cloneSetTemplate", "clonesets.apps.kruise.io"),
+        ("deploymentTemplate", "deployments.apps"),
+    ];
+    for (template, resource) in resources {
+        let app = template.to_lowercase();
+        let united = format!("uniteddeployment {app}");
+        let labels = json!({"app": app});
+        let containers = json!([{"name": "main", "image": "nginx:1.25"}]);
+        let spec = json!({"serviceName": "web", "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}});
+        let mut object = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment",
+            "metadata": {"name": app, "namespace": namespace},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {}, "topology": {"subsets": [{"name": "a"}]}},
+        });
+        object["spec"]["template"][template] = json!({"metadata": {"labels": labels}, "spec": spec});
+        objects::create(&client, object).await.unwrap();
+        let child = wait_within(Duration::from_secs(60), "the workload of a subset", async || {
+            let list = site.get(&format!("{resource} -l app={app} -n {namespace}")).await;
+            list["items"][0]["metadata"]["name"].as_str().map(str::to_owned).ok_or(list)
+        })
+        .await;
+        // It is left behind, and adopted.
+        let nobody = json!({"metadata": {"ownerReferences": null}});
+        kubectl(site, namespace, &format!("patch {resource} {child} --type=merge"), &nobody).await;
+        let owner = "jsonpath={.metadata.ownerReferences[0].kind}=UnitedDeployment";
+        kubectl(
+            site,
+            namespace,
+            &format!("wait {resource} {child} --for={owner} --timeout=60s"),
+            &Value::Null,
+        )
+        .await;
+        kubectl(site, namespace, &format!("patch {united} --type=merge"), &json!({"spec": {"replicas": 1}}))
+            .await;
+        kubectl(
+            site,
+            namespace,
+            &format!("wait {resource} {child} --for=jsonpath={{.spec.replicas}}=1 --timeout=60s"),
+            &Value::Null,
+        )
+        .await;
+        let nothing = json!({"spec": {"topology": {"subsets": []}}});
+        kubectl(site, namespace, &format!("patch {united} --type=merge"), &nothing).await;
+        kubectl(
+            site,
+            namespace,
+            &format!("wait {resource} {child} --for=delete --timeout=60s"),
+            &Value::Null,
+        )
+        .await;
+        kubectl(site, namespace, &format!("delete {united}"), &Value::Null).await;
+    }
+}
+
 /// Budgets over workloads of each kind that is watched, and one that refuses.
 async fn protect(site: &Site, namespace: &str) {
     let client = site.server().client();
@@ -427,6 +489,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     claim_and_spread(&site, &sets).await;
     remember_and_broadcast(&site, &sets).await;
     repeat(&site, &sets).await;
+    divide(&site, &sets).await;
     protect(&site, &sets).await;
     pull(&site, &sets).await;
     kubectl(&site, &sets, "delete clonesets --all", &Value::Null).await;

@@ -8,7 +8,7 @@ use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{
     advancedcronjob, broadcastjob, cloneset, containerrecreaterequest, daemonset, ephemeraljob,
     imagelistpulljob, imagepulljob, nodeimage, persistentpodstate, podprobemarker, podunavailablebudget,
-    resourcedistribution, sidecarset, statefulset, workloadspread,
+    resourcedistribution, sidecarset, statefulset, uniteddeployment, workloadspread,
 };
 
 /// An admission webhook.
@@ -32,7 +32,8 @@ pub enum Endpoint {
 }
 
 /// The custom resources that are validated by the webhook of their deletion protection.
-const PROTECTED: &[&Validation] = &[&cloneset::VALIDATION, &statefulset::VALIDATION];
+const PROTECTED: &[&Validation] =
+    &[&cloneset::VALIDATION, &statefulset::VALIDATION, &uniteddeployment::VALIDATION];
 
 impl Endpoint {
     /// Every webhook.
@@ -45,6 +46,7 @@ impl Endpoint {
         Self::Validate(&sidecarset::VALIDATION),
         Self::Mutate(&cloneset::DEFAULTING),
         Self::Mutate(&statefulset::DEFAULTING),
+        Self::Mutate(&uniteddeployment::DEFAULTING),
         Self::Mutate(&broadcastjob::DEFAULTING),
         Self::Validate(&broadcastjob::VALIDATION),
         Self::Mutate(&daemonset::DEFAULTING),
@@ -111,6 +113,9 @@ impl Endpoint {
         match self {
             Self::Validate(Validation { at: ValidatedAt::Path { legacy, .. }, .. }) => *legacy,
             Self::Protect(Kind::CloneSet) => Some("/validate-apps-kruise-io-v1alpha1-cloneset"),
+            Self::Mutate(defaulting) if defaulting.path == uniteddeployment::DEFAULTING.path => {
+                Some("/mutate-apps-kruise-io-v1alpha1-uniteddeployment")
+            }
             Self::Protect(Kind::UnitedDeployment) => {
                 Some("/validate-apps-kruise-io-v1alpha1-uniteddeployment")
             }

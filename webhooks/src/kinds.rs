@@ -21,4 +21,5 @@ pub(crate) mod resource;
 pub(crate) mod resourcedistribution;
 pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
+pub(crate) mod uniteddeployment;
 pub(crate) mod workloadspread;

@@ -5,6 +5,7 @@
 //! - with sidecars of SidecarSets, which their controller updates ([`Pods::injected_by`]);
 //! - with an owner of our own group, whose controller manages them ([`Pods::owned_by`]);
 //! - that nobody manages and whose name ends with an ordinal, which a StatefulSet could adopt ([`Pods::orphans`]);
+//! - that name a subset of a UnitedDeployment ([`Pods::of_subset`]);
 //! - that nobody manages and that name a revision, which a DaemonSet could adopt ([`Pods::orphans_of_revisions`]);
 //! - in a namespace all of whose Pods some object asks for, such as a budget ([`Pods::want`]);
 //! - that some object asks for by name, such as a ContainerRecreateRequest ([`Pods::single`]);
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::conditions::KRUISE_POD_READY;
 use api::environment::CONTAINER_BARRIER;
 use api::kinds::{cloneset, daemonset, statefulset};
-use api::labels::CONTROLLER_REVISION_HASH;
+use api::labels::{CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use kube::runtime::watcher::Config;
@@ -74,6 +75,8 @@ pub enum Group {
     Orphan(Box<str>),
     /// The namespace of a Pod that nobody manages, and that names a revision.
     LostOwner(Arc<str>),
+    /// The namespace and the subset of a UnitedDeployment.
+    Subset(Box<str>),
 }
 
 impl Kept for ObservedPod {
@@ -92,7 +95,9 @@ impl Kept for ObservedPod {
         let namespace = Group::Namespace(self.metadata.namespace.clone());
         let orphan = orphan(self).map(|stem| Group::Orphan(named(&self.metadata.namespace, stem)));
         let revised = has_lost_owner(self).then(|| Group::LostOwner(self.metadata.namespace.clone()));
-        owners.chain(sets).chain([namespace]).chain(node).chain(orphan).chain(revised).collect()
+        let subset = self.label(SUBSET_NAME);
+        let subset = subset.map(|subset| Group::Subset(named(&self.metadata.namespace, subset)));
+        owners.chain(sets).chain([namespace]).chain(node).chain(orphan).chain(revised).chain(subset).collect()
     }
 }
 
@@ -152,6 +157,11 @@ impl Pods {
     /// The Pods of this namespace that nobody manages and that name a revision.
     pub(crate) fn orphans_of_revisions(&self, namespace: &str) -> Vec<Arc<ObservedPod>> {
         self.kept.group(&Group::LostOwner(namespace.into()))
+    }
+
+    /// The Pods of this namespace that name this subset of a UnitedDeployment, in no particular order.
+    pub(crate) fn of_subset(&self, namespace: &str, subset: &str) -> Vec<Arc<ObservedPod>> {
+        self.kept.group(&Group::Subset(named(namespace, subset)))
     }
 
     /// The Pods that have sidecars of this SidecarSet, in no particular order.
@@ -226,6 +236,7 @@ impl Pods {
             || injected(pod).next().is_some()
             || orphan(pod).is_some()
             || has_lost_owner(pod)
+            || pod.label(SUBSET_NAME).is_some()
             || owners.any(|owner| owner.group() == api::APPS_GROUP)
             || (self.terminator && sidecar_terminator::is_due(pod))
     }

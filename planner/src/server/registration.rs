@@ -589,7 +589,7 @@ fn desired(kind: ConfigurationKind, foreign: &[(Lens, Raw)], wanted: &Wanted<'_>
 
 /// The full list for the annotation, without bundles of ours.
 fn template(kind: ConfigurationKind, foreign: &[(Lens, Raw)], settings: &Settings) -> String {
-    let own = entries(kind).iter().map(|entry| json(&Webhook::remembered(kind, entry, settings)));
+    let own = entries(kind).iter().map(|entry| json(&Webhook::new(kind, entry, settings, None)));
     let texts: Vec<String> = own.chain(foreign.iter().map(|(_, raw)| raw.get().to_owned())).collect();
     format!("[{}]", texts.join(","))
 }

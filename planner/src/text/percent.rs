@@ -18,6 +18,8 @@ pub enum Rounding {
     Up,
     /// To the next smaller number.
     Down,
+    /// To the nearest number, and up from the middle.
+    HalfUp,
 }
 
 /// `value` as a number of Pods, of `total`; a plain number stays as it is, even a negative one. `None`
@@ -31,6 +33,7 @@ pub fn scaled(value: &IntOrString, total: i32, rounding: Rounding) -> Option<i32
             let scaled = match rounding {
                 Rounding::Up => scaled.div_ceil(share.denominator),
                 Rounding::Down => scaled / share.denominator,
+                Rounding::HalfUp => scaled.checked_add(share.denominator / 2)? / share.denominator,
             };
             Some(i32::try_from(scaled).unwrap_or(i32::MAX))
         }

@@ -12,11 +12,11 @@ pub struct Event {
 }
 
 /// An Event that tells of something ordinary.
-pub(crate) fn normal(reason: &'static str, message: String) -> Event {
+pub fn normal(reason: &'static str, message: String) -> Event {
     Event { warning: false, reason, message }
 }
 
 /// An Event that tells of trouble.
-pub(crate) fn warning(reason: &'static str, message: String) -> Event {
+pub fn warning(reason: &'static str, message: String) -> Event {
     Event { warning: true, reason, message }
 }

@@ -144,7 +144,7 @@ fn alpha(make: &Maker<'_>) -> Vec<Sample> {
     let statuses = r#"[{"name":"c","ready":true,"restartCount":2,"containerID":"x"}]"#;
     let mut all = jobs_and_images(make);
     all.extend([
-        make.plain("AdvancedCronJob", json!({"schedule": "*/5 * * * *", "concurrencyPolicy": "Forbid",
+        make.plain("AdvancedCronJob", json!({"schedule": "0 0 30 2 *", "concurrencyPolicy": "Forbid",
             "template": {"jobTemplate": {"spec": {"template": job_template()}}}})),
         make.sample("NodeImage", json!({"labels": {"apps.kruise.io/fake-nodeimage": "true"}}),
             json!({"images": {"nginx": {"tags": [{"tag": "1.25", "pullPolicy": {"ttlSecondsAfterFinished": 9}}],
@@ -207,7 +207,7 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
         "lastTransitionTime": "2024-05-06T07:08:09Z"});
     let mut all = jobs_and_images(make);
     all.extend([
-        make.plain("AdvancedCronJob", json!({"schedule": "*/5 * * * *", "template": {"imageListPullJobTemplate": {
+        make.plain("AdvancedCronJob", json!({"schedule": "0 0 30 2 *", "template": {"imageListPullJobTemplate": {
             "spec": {"images": ["nginx:1.25"], "completionPolicy": {"type": "Always"}}}}})),
         make.sample("NodeImage", json!({"labels": {"apps.kruise.io/fake-nodeimage": "true"}}),
             json!({"images": {"nginx": {"tags": [{"tag": "1.25", "pullPolicy": {"ttlSecondsAfterFinished": 9}}],

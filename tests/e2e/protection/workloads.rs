@@ -51,7 +51,7 @@ fn united_deployment(api_version: &str) -> Object {
                 "metadata": {"labels": {"app": "front"}},
                 "spec": {"selector": {"matchLabels": {"app": "front"}}, "template": template},
             }},
-            "topology": {"subsets": [{"name": "a", "replicas": 1}]},
+            "topology": {"subsets": [{"name": "a"}]},
         }),
     )
 }

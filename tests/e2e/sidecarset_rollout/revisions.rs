@@ -59,7 +59,9 @@ async fn the_chart_grants_what_owner_references_need() {
     }
     let user = format!("system:serviceaccount:{NAMESPACE}:kruise-manager");
     let manager = server.client_as(&user, &["system:serviceaccounts", "system:authenticated"]);
-    for (kind, code) in [("SidecarSet", 201), ("CloneSet", 201), ("UnitedDeployment", 403)] {
+    for (kind, code) in
+        [("SidecarSet", 201), ("CloneSet", 201), ("UnitedDeployment", 201), ("WorkloadSpread", 403)]
+    {
         let revision = object("apps/v1", "ControllerRevision", &kind.to_lowercase()).in_namespace(NAMESPACE);
         let owner = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "owner", "uid": "u",

@@ -40,7 +40,7 @@ pub fn explain(
 ) -> Explanation {
     let children = sorted(cron_job, children);
     let told = |moment: Timestamp| local(moment, process);
-    let last = last_run(cron_job, &children);
+    let last = last_run(cron_job, &children, now);
     let active = children.iter().filter(|child| child.is_active()).map(|child| child.name.to_string());
     let mut explanation =
         Explanation { last_run: last.map(told), active: active.collect(), ..Explanation::default() };
@@ -54,7 +54,7 @@ pub fn explain(
             return explanation;
         }
     };
-    let asked = asked(cron_job, &children, &schedule, now);
+    let asked = asked(cron_job, &children, (&schedule, last), now);
     let spec = &cron_job.spec;
     explanation.next = asked.next.map(told);
     explanation.skipped = asked.due.map(|(tick, fate)| {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::kinds::Time;
 use api::kinds::advancedcronjob::{AdvancedCronJob, ConcurrencyPolicy, Status};
 use api::kinds::shared::ObjectReference;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::children::{Child, ChildKind, Progress};
 use super::new_child::{name, new_child};
@@ -25,6 +25,8 @@ mod histories;
 #[cfg(test)]
 mod tests;
 
+/// How far ahead a clock may be: runs of later ticks are not believed.
+const SKEW: SignedDuration = SignedDuration::from_mins(10);
 /// The longest time without a look at the clock, which may have been set meanwhile.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -48,6 +50,8 @@ pub struct Plan {
 /// A run to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// The tick.
+    pub tick: Timestamp,
     /// The name of the child.
     pub name: String,
     /// Its JSON.
@@ -59,9 +63,21 @@ pub struct Run {
 /// Plans for an AdvancedCronJob. `children` are those of its kind that name its UID; others are passed over. `process`
 /// is the zone of schedules that name none.
 pub fn plan(cron_job: &AdvancedCronJob, children: &[&Child], process: &TimeZone, now: Timestamp) -> Plan {
+    plan_after(None, cron_job, children, process, now)
+}
+
+/// Plans after the run of tick `started`, of which neither the status nor a child needs to tell yet.
+pub fn plan_after(
+    started: Option<Timestamp>,
+    cron_job: &AdvancedCronJob,
+    children: &[&Child],
+    process: &TimeZone,
+    now: Timestamp,
+) -> Plan {
     let kind = ChildKind::of(&cron_job.spec.template);
     let children = sorted(cron_job, children);
-    let status = status(cron_job, &children, kind);
+    let last = last_run(cron_job, &children, now).max(started);
+    let status = status(cron_job, &children, kind, last);
     let mut plan = Plan::default();
     if differs(&status, &cron_job.status) {
         let metadata = &cron_job.metadata;
@@ -91,7 +107,11 @@ pub fn plan(cron_job: &AdvancedCronJob, children: &[&Child], process: &TimeZone,
         plan.notes.clear();
         return plan;
     }
-    start(cron_job, &children, &schedule, &mut plan, (process, now));
+    if let Some(last) = last.filter(|last| *last > now.saturating_add(SKEW).unwrap_or(Timestamp::MAX)) {
+        let message = format!("status.lastScheduleTime is {}: no run starts before that", rfc3339(last));
+        plan.notes.push(warning("LastScheduleInFuture", message));
+    }
+    start(cron_job, &children, (&schedule, last), &mut plan, (process, now));
     plan
 }
 
@@ -99,13 +119,13 @@ pub fn plan(cron_job: &AdvancedCronJob, children: &[&Child], process: &TimeZone,
 pub(super) fn asked(
     cron_job: &AdvancedCronJob,
     children: &[&Child],
-    schedule: &Schedule,
+    (schedule, last): (&Schedule, Option<Timestamp>),
     now: Timestamp,
 ) -> Runs {
     let (spec, metadata) = (&cron_job.spec, &cron_job.metadata);
     let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
     let state = State {
-        since: last_run(cron_job, children).or(created).unwrap_or(now),
+        since: last.or(created).unwrap_or(now),
         deadline: spec.starting_deadline_seconds,
         policy: policy(spec),
         paused: spec.paused,
@@ -117,7 +137,7 @@ pub(super) fn asked(
 fn start(
     cron_job: &AdvancedCronJob,
     children: &[&Child],
-    schedule: &Schedule,
+    schedule: (&Schedule, Option<Timestamp>),
     plan: &mut Plan,
     (process, now): (&TimeZone, Timestamp),
 ) {
@@ -150,7 +170,7 @@ fn start(
                 let replaced = children.iter().filter(|child| child.is_active() && !child.deleting);
                 let replaces = policy(&cron_job.spec) == ConcurrencyPolicy::Replace;
                 let replaced = replaced.filter(|_| replaces).map(|child| child.seen()).collect();
-                plan.run = Some(Run { name: name(cron_job, tick), json, replaced });
+                plan.run = Some(Run { tick, name: name(cron_job, tick), json, replaced });
             }
             Err(problem) => {
                 let message = format!("Error creating job: the template can't be read: {problem}");
@@ -168,15 +188,22 @@ pub(super) fn sorted<'c>(cron_job: &AdvancedCronJob, children: &[&'c Child]) -> 
     own
 }
 
-/// The tick of the last run. What the status says holds, whether its child is there still or not.
-pub(super) fn last_run(cron_job: &AdvancedCronJob, children: &[&Child]) -> Option<Timestamp> {
+/// The tick of the last run. What the status says holds, whether its child is there still or not; a child that claims to be
+/// of a time far ahead tells nothing.
+pub(super) fn last_run(cron_job: &AdvancedCronJob, children: &[&Child], now: Timestamp) -> Option<Timestamp> {
     let stored = cron_job.status.last_schedule_time.as_ref().and_then(Time::timestamp);
-    children.iter().filter_map(|child| child.scheduled_at).max().max(stored)
+    let latest = now.saturating_add(SKEW).unwrap_or(Timestamp::MAX);
+    let ticks = children.iter().filter_map(|child| child.scheduled_at).filter(|tick| *tick <= latest);
+    ticks.max().max(stored)
 }
 
-fn status(cron_job: &AdvancedCronJob, children: &[&Child], kind: ChildKind) -> Status {
+fn status(
+    cron_job: &AdvancedCronJob,
+    children: &[&Child],
+    kind: ChildKind,
+    last: Option<Timestamp>,
+) -> Status {
     let stored = cron_job.status.last_schedule_time.as_ref();
-    let last = last_run(cron_job, children);
     let is_stored = stored.and_then(Time::timestamp) == last;
     let last_schedule_time = if is_stored { stored.cloned() } else { last.map(Time::from) };
     let active = children.iter().filter(|child| child.is_active()).map(|child| child.reference(kind));

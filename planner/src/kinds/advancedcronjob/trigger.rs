@@ -13,8 +13,8 @@ pub fn of_cron_job(old: Option<&AdvancedCronJob>, new: Option<&AdvancedCronJob>)
     old.map(said) != new.map(said)
 }
 
-/// Namespace and name of the AdvancedCronJob of a child that has changed; `None` where only numbers of it have.
-pub fn of_child(old: Option<&Child>, new: Option<&Child>) -> Option<(String, String)> {
+/// Namespace and name of the AdvancedCronJobs of a child that has changed; none where only numbers of it have.
+pub fn of_child(old: Option<&Child>, new: Option<&Child>) -> Vec<(String, String)> {
     let said = |child: &Child| {
         (
             child.uid.clone(),
@@ -25,7 +25,9 @@ pub fn of_child(old: Option<&Child>, new: Option<&Child>) -> Option<(String, Str
             child.started,
         )
     };
-    let child = new.or(old)?;
-    let news = old.map(said) != new.map(said);
-    news.then(|| (child.namespace.to_string(), child.owner.0.to_string()))
+    if old.map(said) == new.map(said) {
+        return Vec::new();
+    }
+    let states = old.into_iter().chain(new);
+    states.map(|child| (child.namespace.to_string(), child.owner.0.to_string())).collect()
 }

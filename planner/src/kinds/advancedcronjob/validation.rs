@@ -233,19 +233,25 @@ fn fixed(submitted: &Submitted, images: bool, gates: &FeatureGates) -> (Value, V
             pods.push(pod.map(|pod| comparison::normal(&with_defaults(&pod, gates))));
         }
     }
-    prune(&mut spec);
+    // Go clients leave out what is zero in a BroadcastJob.
+    if let Some(job) = spec.pointer_mut("/template/broadcastJobTemplate/spec") {
+        prune(job, true);
+    }
+    prune(&mut spec, false);
     (spec, pods)
 }
 
-/// Removes what says nothing.
-fn prune(value: &mut Value) {
+/// Removes what says nothing; `zeros` among it.
+fn prune(value: &mut Value, zeros: bool) {
     if let Value::Object(members) = value {
-        members.values_mut().for_each(prune);
+        members.values_mut().for_each(|member| prune(member, zeros));
         members.retain(|_, member| match member {
             Value::Null => false,
             Value::Object(members) => !members.is_empty(),
             Value::Array(elements) => !elements.is_empty(),
-            _ => true,
+            Value::Bool(flag) => !zeros || *flag,
+            Value::Number(number) => !zeros || number.as_i64() != Some(0),
+            Value::String(text) => !zeros || !text.is_empty(),
         });
     }
 }

@@ -6,12 +6,11 @@ use api::raw_object::{RawNode, RawObject};
 use thiserror::Error;
 
 use super::record::Matched;
-use crate::pod::node_fit::Term;
+use crate::pod::placement::{add_required_term, append, taken};
 use crate::text::canonical::table;
 use crate::text::json_patch::{Patch, edits};
 use crate::text::strategic_merge::{self, MergeError};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Why a Pod can't be put into a subset.
@@ -72,48 +71,11 @@ fn add_placement<'a>(spec: &mut RawObject<'a>, subset: &'a Subset) -> Result<(),
     let preferred = subset.preferred_node_selector.iter().map(|raw| RawNode::from_raw(raw.as_raw_value()));
     append(&mut nodes, PREFERRED, preferred);
     if let Some(raw) = &subset.required_node_selector {
-        let term = RawNode::from_raw(raw.as_raw_value());
-        let parts = term.clone().into_object().ok_or("requiredNodeSelector")?;
-        let read: Term = serde_json::from_str(raw.get()).map_err(|_| "requiredNodeSelector")?;
-        // A term without requirements matches no Node at all, and is not meant so.
-        if !read.is_empty() {
-            let mut required = taken(&mut nodes, REQUIRED);
-            let mut terms =
-                required.remove("nodeSelectorTerms").and_then(RawNode::into_array).unwrap_or_default();
-            for known in terms.iter_mut().filter_map(RawNode::as_object_mut) {
-                for name in ["matchExpressions", "matchFields"] {
-                    let more = parts.get(name).cloned().and_then(RawNode::into_array).unwrap_or_default();
-                    append(known, name, more);
-                }
-            }
-            if terms.is_empty() {
-                terms.push(term);
-            }
-            required.insert("nodeSelectorTerms", RawNode::array(terms));
-            nodes.insert(REQUIRED, required.into());
-        }
+        add_required_term(&mut nodes, raw).ok_or("requiredNodeSelector")?;
     }
     affinity.insert("nodeAffinity", nodes.into());
     spec.insert("affinity", affinity.into());
     Ok(())
-}
-
-/// The object at `key`, to be put back; an empty one where there is none.
-fn taken<'a>(parent: &mut RawObject<'a>, key: &str) -> RawObject<'a> {
-    let present = parent.get_mut(key).and_then(RawNode::as_object_mut);
-    present.map(std::mem::take).unwrap_or_default()
-}
-
-/// Appends to the list at `key`.
-fn append<'a>(parent: &mut RawObject<'a>, key: &str, more: impl IntoIterator<Item = RawNode<'a>>) {
-    let mut more = more.into_iter().peekable();
-    if more.peek().is_none() {
-        return;
-    }
-    match parent.array_mut(key) {
-        Some(present) => present.extend(more),
-        None => parent.insert(key, RawNode::array(more.collect())),
-    }
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl Webhook {
         let policy = match entry.purpose {
             Purpose::Pods | Purpose::ExitPriority => settings.pod_failure_policy,
             Purpose::Protection => settings.protection_failure_policy,
-            Purpose::WorkloadProtection | Purpose::OwnKind => super::FailurePolicy::Fail,
+            Purpose::OwnKind => super::FailurePolicy::Fail,
         };
         let choice = settings.choices.of(entry.name);
         let (mut namespaces, mut objects) =
@@ -186,19 +186,6 @@ impl Webhook {
             side_effects: "None".to_owned(),
             timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(settings.timeout_seconds.get())),
         }
-    }
-
-    /// The entry as the `template` annotation keeps it: OpenKruise registers from there after a
-    /// rollback, and reviews every operation on its workloads.
-    pub(super) fn remembered(kind: ConfigurationKind, entry: &Entry, settings: &Settings) -> Self {
-        let mut webhook = Self::new(kind, entry, settings, None);
-        if entry.purpose == Purpose::WorkloadProtection {
-            webhook.object_selector = LabelSelector::default();
-            for rule in &mut webhook.rules {
-                rule.operations = ["CREATE", "UPDATE", "DELETE"].map(str::to_owned).to_vec();
-            }
-        }
-        webhook
     }
 
     /// The namespaces of which every Pod comes here, those of our own installation aside; `None` where more
@@ -274,7 +261,7 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
             vec!["kube-system".to_owned(), settings.namespace.clone()]
         }
         Purpose::Protection => vec!["kube-system".to_owned()],
-        Purpose::WorkloadProtection | Purpose::OwnKind => return LabelSelector::default(),
+        Purpose::OwnKind => return LabelSelector::default(),
     };
     for namespace in &settings.excluded_namespaces {
         if !excluded.contains(namespace) {
@@ -297,7 +284,7 @@ fn namespace_selector(purpose: Purpose, settings: &Settings) -> LabelSelector {
 fn object_selector(purpose: Purpose) -> LabelSelector {
     selector(match purpose {
         Purpose::Pods | Purpose::ExitPriority => vec![requirement(COMPONENT, "DoesNotExist")],
-        Purpose::Protection | Purpose::WorkloadProtection => vec![requirement(DELETE_PROTECTION, "Exists")],
+        Purpose::Protection => vec![requirement(DELETE_PROTECTION, "Exists")],
         Purpose::OwnKind => Vec::new(),
     })
 }

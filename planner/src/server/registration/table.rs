@@ -13,8 +13,6 @@ pub enum Purpose {
     ExitPriority,
     /// Deletion protection of Kubernetes' own kinds and of definitions.
     Protection,
-    /// Deletion protection of our own workload kinds.
-    WorkloadProtection,
     /// Defaulting and validation of our own kinds.
     OwnKind,
 }
@@ -82,12 +80,6 @@ const fn protection(
     versions: &'static [&'static str],
 ) -> Entry {
     Entry { name, path, group, resource, versions, operations: DELETE, purpose: Purpose::Protection }
-}
-
-/// Create and update of these kinds have no rules of ours yet, so that only deletes are reviewed, and of
-/// those only the ones that the label marks (docs/behaviour/deletion-protection.md#protection-webhooks).
-const fn workload(name: &'static str, path: &'static str, resource: &'static str) -> Entry {
-    Entry { operations: DELETE, purpose: Purpose::WorkloadProtection, ..own(name, path, resource) }
 }
 
 const MUTATING: &[Entry] = &[
@@ -167,7 +159,10 @@ const VALIDATING: &[Entry] = &[
         operations: CREATE_UPDATE_DELETE,
         ..own("vstatefulset.kb.io", "/validate-apps-kruise-io-statefulset", "statefulsets")
     },
-    workload("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment", "uniteddeployments"),
+    Entry {
+        operations: CREATE_UPDATE_DELETE,
+        ..own("vuniteddeployment.kb.io", "/validate-apps-kruise-io-uniteddeployment", "uniteddeployments")
+    },
 ];
 
 impl Purpose {

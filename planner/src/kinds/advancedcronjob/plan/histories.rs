@@ -9,6 +9,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::histories::histories;
 use crate::text::moment::{Moment, Random};
 
 const HISTORIES: u64 = 2_000;
@@ -16,12 +17,6 @@ const HISTORIES: u64 = 2_000;
 const STEPS: usize = 60;
 const SCHEDULES: [&str; 7] =
     ["* * * * *", "*/5 * * * *", "7,8,30 * * * *", "@every 90s", "@every 17s", "30 2 * * *", "0 0 30 2 *"];
-
-#[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
-fn histories() -> u64 {
-    let chosen = std::env::var("KUTTER_SIMULATION_HISTORIES").ok();
-    chosen.map_or(HISTORIES, |text| text.parse().expect("a number"))
-}
 
 /// What decides in a history.
 type Planner = fn(&AdvancedCronJob, &[&Child], &TimeZone, Timestamp) -> Plan;
@@ -280,7 +275,8 @@ fn course(seed: u64, planner: Planner) -> Result<usize, String> {
 
 #[test]
 fn whatever_happens_no_tick_is_run_twice_and_none_is_forgotten() {
-    let runs = (0..histories()).map(|seed| course(seed, plan).unwrap_or_else(|problem| panic!("{problem}")));
+    let runs = (0..histories(HISTORIES))
+        .map(|seed| course(seed, plan).unwrap_or_else(|problem| panic!("{problem}")));
     let runs: usize = runs.sum();
     assert!(runs > 2_000, "too little happens: {runs} runs");
 }

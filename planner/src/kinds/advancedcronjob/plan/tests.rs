@@ -138,6 +138,24 @@ fn the_last_run_holds_when_its_child_is_gone() {
 }
 
 #[test]
+fn a_run_is_remembered_whose_child_is_gone_already() {
+    let started = Some(at("2026-03-02T10:15:00Z"));
+    let plan = plan_after(started, &cron_job(&json!({}), &value(REPORTED)), &[], &TimeZone::UTC, at(NOW));
+    assert_eq!(plan.run, None);
+    assert_eq!(value(&plan.status.unwrap())["status"], json!({"lastScheduleTime": "2026-03-02T10:15:00Z"}));
+}
+
+#[test]
+fn times_far_ahead_are_told_and_not_taken_from_children() {
+    let odd = Child { scheduled_at: Some(at("9999-01-01T00:00:00Z")), ..child("10:10", Progress::Active) };
+    let plan = planned(json!({}), value(REPORTED), &[odd], NOW);
+    assert!(plan.run.is_some() && plan.notes.is_empty());
+    let ahead = json!({"type": "Job", "lastScheduleTime": "2027-03-02T10:10:00Z"});
+    let plan = planned(json!({}), ahead, &[], NOW);
+    assert_eq!((plan.run, reasons(&plan.notes)), (None, vec!["LastScheduleInFuture"]));
+}
+
+#[test]
 fn children_of_an_earlier_object_of_this_name_do_not_count() {
     let stranger = Child { owner: ("report".into(), "0".into()), ..child("10:15", Progress::Active) };
     let plan = planned(json!({"concurrencyPolicy": "Forbid"}), value(REPORTED), &[stranger], NOW);

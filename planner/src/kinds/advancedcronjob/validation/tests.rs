@@ -206,6 +206,15 @@ fn only_some_fields_may_change() {
     ] {
         assert_eq!(message(&set(stored.clone(), pointer, value), Some(&stored)), "allowed", "{pointer}");
     }
+    // Go clients leave out what is zero.
+    let mut job = stored.clone();
+    let job_spec = job["spec"]["template"]["jobTemplate"].take();
+    job["spec"]["template"] = json!({"broadcastJobTemplate": job_spec});
+    let mut sparse = job.clone();
+    job["spec"]["template"]["broadcastJobTemplate"]["spec"]["paused"] = false.into();
+    job["spec"]["template"]["broadcastJobTemplate"]["spec"]["failurePolicy"] = json!({"restartLimit": 0});
+    sparse["spec"]["schedule"] = "@daily".into();
+    assert_eq!(message(&sparse, Some(&job)), "allowed");
     // Nor are defaults that are left out.
     assert_eq!(message(&with_job(), Some(&stored)), "allowed");
     for (pointer, value) in [

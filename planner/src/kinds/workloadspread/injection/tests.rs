@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pod::placement::REQUIRED;
 use crate::text::json_patch;
 
 fn matched(uid: &str) -> Matched {

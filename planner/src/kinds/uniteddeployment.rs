@@ -1,0 +1,61 @@
+//! Decides what to do about a UnitedDeployment: which workload each of its subsets has, and how many Pods each gets
+//! (docs/behaviour/uniteddeployment.md).
+//!
+//! ```text
+//!   children    the workloads of subsets, as they are     template    the workloads as they are to be
+//!   allocation  how many Pods each subset gets            adaptive    which subsets have no room for theirs
+//!   revision    what a ControllerRevision records         plan        what to do
+//!   status      what is told                              explanation why it is so, for people
+//!   defaulting, validation      of the object             trigger     whom a change concerns
+//! ```
+
+pub mod children;
+pub mod defaulting;
+pub mod explanation;
+pub mod plan;
+pub mod template;
+pub mod trigger;
+pub mod validation;
+
+mod adaptive;
+mod allocation;
+mod revision;
+mod status;
+
+use api::kinds::shared::ScheduleStrategyType;
+use api::kinds::uniteddeployment::{AdaptiveStrategy, Spec};
+
+pub use status::Failure;
+
+/// Pods wanted where the UnitedDeployment does not say.
+const REPLICAS: i32 = 1;
+/// Revisions that are kept where the UnitedDeployment does not say.
+const HISTORY_LIMIT: i32 = 10;
+
+/// How Pods without room are dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strategy {
+    /// They wait.
+    Fixed,
+    /// Later subsets get them for good.
+    Adaptive,
+    /// They wait, and later subsets have temporary ones meanwhile.
+    Reserving,
+}
+
+fn strategy(spec: &Spec) -> Strategy {
+    let strategy = &spec.topology.schedule_strategy;
+    if strategy.kind != Some(ScheduleStrategyType::Adaptive) {
+        return Strategy::Fixed;
+    }
+    let reserves = strategy.adaptive.as_ref().is_some_and(|adaptive| adaptive.reserve_unschedulable_pods);
+    if reserves { Strategy::Reserving } else { Strategy::Adaptive }
+}
+
+/// Seconds that a Pod may wait for room, and seconds that a subset is not trusted after that.
+fn patience(spec: &Spec) -> (i32, i32) {
+    let adaptive: Option<&AdaptiveStrategy> = spec.topology.schedule_strategy.adaptive.as_ref();
+    let critical = adaptive.and_then(|adaptive| adaptive.reschedule_critical_seconds);
+    let duration = adaptive.and_then(|adaptive| adaptive.unschedulable_duration);
+    (critical.unwrap_or(30), duration.unwrap_or(300))
+}

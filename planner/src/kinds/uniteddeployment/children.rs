@@ -1,0 +1,247 @@
+//! The workloads of subsets, as much of them as rules read (docs/behaviour/uniteddeployment.md#workloads).
+
+use std::collections::BTreeMap;
+
+use api::annotations::SUBSET_PATCH;
+use api::kinds::shared::{IntOrString, WorkloadTemplate};
+use api::kinds::uniteddeployment::{KIND, Template};
+use api::kinds::{ObjectMeta, Time};
+use api::labels::{SUBSET_NAME, UNITED_REVISION};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::workload::seen::Seen;
+
+/// What runs the Pods of subsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildKind {
+    /// StatefulSets of our own group.
+    AdvancedStatefulSet,
+    /// CloneSets.
+    CloneSet,
+    /// Deployments.
+    Deployment,
+    /// StatefulSets of Kubernetes.
+    StatefulSet,
+}
+
+impl ChildKind {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::AdvancedStatefulSet, Self::CloneSet, Self::Deployment, Self::StatefulSet];
+
+    /// What this template asks for; the first where there are several, which validation refuses.
+    pub fn of(template: &Template) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.template(template).is_some())
+    }
+
+    /// The template of this kind.
+    pub fn template(self, template: &Template) -> Option<&WorkloadTemplate> {
+        match self {
+            Self::AdvancedStatefulSet => template.advanced_stateful_set_template.as_ref(),
+            Self::CloneSet => template.clone_set_template.as_ref(),
+            Self::Deployment => template.deployment_template.as_ref(),
+            Self::StatefulSet => template.stateful_set_template.as_ref(),
+        }
+    }
+
+    /// The name of its template in `spec.template`.
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::AdvancedStatefulSet => "advancedStatefulSetTemplate",
+            Self::CloneSet => "cloneSetTemplate",
+            Self::Deployment => "deploymentTemplate",
+            Self::StatefulSet => "statefulSetTemplate",
+        }
+    }
+
+    /// Its group and version.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::AdvancedStatefulSet | Self::CloneSet => "apps.kruise.io/v1beta1",
+            Self::Deployment | Self::StatefulSet => "apps/v1",
+        }
+    }
+
+    /// Its name in objects.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::AdvancedStatefulSet | Self::StatefulSet => "StatefulSet",
+            Self::CloneSet => "CloneSet",
+            Self::Deployment => "Deployment",
+        }
+    }
+
+    /// Its name in paths.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::AdvancedStatefulSet | Self::StatefulSet => "statefulsets",
+            Self::CloneSet => "clonesets",
+            Self::Deployment => "deployments",
+        }
+    }
+
+    /// Its name in Events, which tells it from all others.
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::AdvancedStatefulSet => "AdvancedStatefulSet",
+            _ => self.kind(),
+        }
+    }
+
+    /// Its Pods have no names and volumes of their own.
+    pub fn is_stateless(self) -> bool {
+        matches!(self, Self::CloneSet | Self::Deployment)
+    }
+
+    /// It keeps Pods at the old revision by a partition.
+    pub(super) fn has_partition(self) -> bool {
+        self != Self::Deployment
+    }
+
+    /// The member of its spec that says how Pods are replaced.
+    pub(super) fn strategy(self) -> &'static str {
+        if self == Self::Deployment { "strategy" } else { "updateStrategy" }
+    }
+}
+
+/// A workload that a UnitedDeployment owns, or that nobody does and that names a subset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// What it is.
+    pub kind: ChildKind,
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its identity.
+    pub uid: Box<str>,
+    /// The version of this state.
+    pub resource_version: Box<str>,
+    /// Name and UID of its UnitedDeployment; `None` where nobody manages it.
+    pub owner: Option<(Box<str>, Box<str>)>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The patch of its subset, as it was when it was written last.
+    pub patch: Box<str>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Pods that it is to have.
+    pub replicas: i32,
+    /// Pods that it keeps at the old revision.
+    pub partition: Option<IntOrString>,
+    /// How many Pods may be unavailable while they are replaced.
+    pub max_unavailable: Option<IntOrString>,
+    /// Its Pods are replaced when somebody deletes them.
+    pub on_delete: bool,
+    /// Pods that it has.
+    pub status_replicas: i32,
+    /// Of these, those that are ready.
+    pub ready_replicas: i32,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: ObjectMeta,
+    spec: Spec,
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    replicas: Option<i32>,
+    update_strategy: Option<Strategy>,
+    strategy: Option<Strategy>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Strategy {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    rolling_update: Option<Rolling>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rolling {
+    partition: Option<IntOrString>,
+    max_unavailable: Option<IntOrString>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    replicas: Option<i32>,
+    ready_replicas: Option<i32>,
+}
+
+impl Child {
+    /// Reads a workload; `None` for one that is neither of a UnitedDeployment nor could be.
+    ///
+    /// # Errors
+    /// The text is no such object.
+    pub fn read(kind: ChildKind, json: &str) -> Result<Option<Self>, serde_json::Error> {
+        let Object { metadata, spec, status } = serde_json::from_str(json)?;
+        let owner = match metadata.controller() {
+            Some(owner) if owner.kind == KIND && owner.group() == api::APPS_GROUP => {
+                Some((owner.name.as_str().into(), owner.uid.as_str().into()))
+            }
+            None if metadata.labels.contains_key(SUBSET_NAME) => None,
+            _ => return Ok(None),
+        };
+        let strategy = spec.update_strategy.or(spec.strategy).unwrap_or_default();
+        let rolling = strategy.rolling_update.unwrap_or_default();
+        let status = status.unwrap_or_default();
+        Ok(Some(Self {
+            kind,
+            owner,
+            patch: metadata
+                .annotations
+                .get(SUBSET_PATCH)
+                .map(|patch| patch.as_str().into())
+                .unwrap_or_default(),
+            created: metadata.creation_timestamp.as_ref().and_then(Time::timestamp),
+            deleting: metadata.deletion_timestamp.is_some(),
+            replicas: spec.replicas.unwrap_or(1),
+            partition: rolling.partition,
+            max_unavailable: rolling.max_unavailable,
+            on_delete: strategy.kind.as_deref() == Some("OnDelete"),
+            status_replicas: status.replicas.unwrap_or(0),
+            ready_replicas: status.ready_replicas.unwrap_or(0),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            resource_version: metadata.resource_version.into(),
+            labels: metadata.labels,
+        }))
+    }
+
+    /// The subset that it names; empty for none.
+    pub fn subset(&self) -> &str {
+        self.labels.get(SUBSET_NAME).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The revision of the UnitedDeployment that it was written at.
+    pub fn revision(&self) -> &str {
+        self.labels.get(UNITED_REVISION).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether the UnitedDeployment with this UID manages it.
+    pub fn is_of(&self, uid: &str) -> bool {
+        self.owner.as_ref().is_some_and(|owner| *owner.1 == *uid)
+    }
+
+    /// The state that was looked at.
+    pub fn seen(&self) -> Seen {
+        Seen {
+            name: self.name.to_string(),
+            uid: self.uid.to_string(),
+            resource_version: self.resource_version.to_string(),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+use serde_json::json;
+
+use super::world::{World, template};
+use super::*;
+use crate::kinds::uniteddeployment::Failure;
+
+fn conditions(world: &World) -> Vec<String> {
+    let all = world.united.status.conditions.iter();
+    all.map(|one| format!("{}={}", one.kind, serde_json::to_value(&one.status).unwrap().as_str().unwrap()))
+        .collect()
+}
+
+fn reserving() -> Value {
+    json!({"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": true}})
+}
+
+#[test]
+fn each_subset_gets_a_workload_of_each_kind() {
+    for kind in ChildKind::ALL {
+        let mut world = World::new(kind, json!({}));
+        let first = world.look();
+        assert_eq!(first.creations.len(), 2, "{kind:?}");
+        world.settle(100);
+        assert_eq!(world.shares(), [3, 3]);
+        let status = &world.united.status;
+        assert_eq!(
+            (status.replicas, status.ready_replicas, status.updated_ready_replicas),
+            (6, Some(6), Some(6))
+        );
+        assert_eq!(status.label_selector, "app=web");
+        assert_eq!(status.current_revision, status.updated_revision);
+        assert_eq!(
+            conditions(&world),
+            ["UnitedDeploymentUpdated=True", "SubsetProvisioned=True", "SubsetUpdated=True"]
+        );
+        let last = world.plan();
+        assert!(
+            last.creations.is_empty()
+                && last.updates.is_empty()
+                && last.status.unwrap().patch(&world.united, None).is_none()
+        );
+    }
+}
+
+#[test]
+fn a_new_template_reaches_all_subsets_but_for_their_partitions() {
+    let mut world = World::new(
+        ChildKind::CloneSet,
+        json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 2}}}}),
+    );
+    world.settle(100);
+    let first = world.united.status.updated_revision.clone();
+    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
+    world.settle(200);
+    let status = &world.united.status;
+    assert_eq!((status.updated_replicas, status.subset_statuses[0].partition), (4, Some(2)));
+    assert_eq!(status.current_revision, first);
+    assert_eq!(conditions(&world)[0], "SubsetProvisioned=True", "what changed goes to the end");
+    world.edit(json!({"updateStrategy": {}}));
+    world.settle(200);
+    let status = &world.united.status;
+    assert_eq!((status.updated_replicas, &status.current_revision), (6, &status.updated_revision));
+    // Back to the first template: its revision is used again.
+    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
+    world.settle(200);
+    assert_eq!(world.united.status.updated_revision, first);
+    assert_eq!(world.revisions.iter().map(|revision| revision.revision).collect::<Vec<_>>(), [3, 2]);
+}
+
+#[test]
+fn a_partition_never_exceeds_its_subset() {
+    let mut world = World::new(
+        ChildKind::StatefulSet,
+        json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 5}}}}),
+    );
+    world.settle(100);
+    let partition =
+        |world: &World| world.child("a")["spec"]["updateStrategy"]["rollingUpdate"]["partition"].clone();
+    assert_eq!(partition(&world), 3);
+    world.edit(json!({"replicas": 12}));
+    world.settle(100);
+    assert_eq!(partition(&world), 5);
+}
+
+#[test]
+fn history_has_a_limit() {
+    let mut world = World::new(ChildKind::Deployment, json!({"revisionHistoryLimit": 2}));
+    for image in 1..=6 {
+        world.edit(json!({"template": template(ChildKind::Deployment, &format!("nginx:{image}"))}));
+        world.settle(200);
+    }
+    let names: Vec<&str> = world.revisions.iter().map(|revision| revision.name()).collect();
+    assert!(names.len() <= 3 && names.contains(&world.united.status.updated_revision.as_str()), "{names:?}");
+}
+
+#[test]
+fn only_what_is_wanted_stays() {
+    let mut world = World::new(ChildKind::StatefulSet, json!({}));
+    world.settle(100);
+    world.edit(json!({"topology": {"subsets": [{"name": "a"}, {"name": "c"}]}}));
+    let plan = world.look();
+    assert_eq!((plan.creations.len(), plan.deletions.len(), plan.updates.len()), (1, 1, 0));
+    world.settle(100);
+    let told: Vec<&str> =
+        world.united.status.subset_statuses.iter().map(|subset| subset.name.as_str()).collect();
+    assert_eq!((told, world.shares()), (vec!["a", "c"], vec![3, 3]));
+    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
+    let plan = world.look();
+    assert_eq!((plan.creations.len(), plan.deletions.len()), (2, 2));
+    assert!(world.children.iter().all(|(kind, _)| *kind == ChildKind::CloneSet));
+    world.edit(json!({"topology": {}}));
+    world.settle(100);
+    assert!(world.children.is_empty() && world.united.status.subset_statuses.is_empty());
+}
+
+#[test]
+fn a_second_workload_goes_and_a_lost_one_is_adopted() {
+    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    world.settle(100);
+    let (kind, mut second) = world.children[0].clone();
+    (second["metadata"]["uid"], second["metadata"]["name"]) = ("second".into(), "web-a-second".into());
+    second["metadata"]["creationTimestamp"] = world.now.to_string().into();
+    world.children.push((kind, second.clone()));
+    assert_eq!(world.look().deletions[0].1.uid, "second");
+    // Without an owner, a stranger without a subset, of another kind, or of one that is there, is left alone.
+    second["metadata"]["ownerReferences"] = json!([]);
+    world.children.push((kind, second.clone()));
+    world.children.push((ChildKind::Deployment, second.clone()));
+    let plan = world.look();
+    assert!(plan.deletions.is_empty() && plan.adoptions.is_empty());
+    world.children.retain(|(kind, child)| {
+        *kind == ChildKind::CloneSet && child["metadata"]["labels"]["apps.kruise.io/subset-name"] != "a"
+    });
+    world.children.push((kind, second));
+    let plan = world.look();
+    assert_eq!((plan.adoptions.len(), plan.creations.len()), (1, 0));
+    assert!(world.look().adoptions.is_empty());
+}
+
+#[test]
+fn a_patch_changes_its_workload_and_no_revision() {
+    let mut world = World::new(ChildKind::Deployment, json!({}));
+    world.settle(100);
+    let revision = world.united.status.updated_revision.clone();
+    let patch = json!({"metadata": {"annotations": {"zone": "a"}}});
+    world.edit(json!({"topology": {"subsets": [{"name": "a", "patch": patch}, {"name": "b"}]}}));
+    let plan = world.look();
+    assert_eq!(plan.updates.len(), 1);
+    assert_eq!(world.child("a")["spec"]["template"]["metadata"]["annotations"]["zone"], "a");
+    assert_eq!(world.united.status.updated_revision, revision);
+}
+
+#[test]
+fn shares_that_can_not_be_change_nothing() {
+    let subsets = json!([{"name": "a", "replicas": 3}, {"name": "b", "replicas": 3}]);
+    let mut world = World::new(ChildKind::CloneSet, json!({"topology": {"subsets": subsets}}));
+    world.settle(100);
+    world.edit(json!({"replicas": 4}));
+    let plan = world.look();
+    assert_eq!(plan.events[0].reason, "Failed SpecifySubsetReplicas");
+    assert!(
+        plan.events[0]
+            .message
+            .starts_with("Specified subset replicas is ineffective: specified subsets' replica (6)")
+    );
+    assert!(plan.updates.is_empty() && world.shares() == [3, 3]);
+    assert_eq!(world.united.status.observed_generation, world.united.metadata.generation);
+    assert!(conditions(&world).contains(&"SubsetProvisioned=False".to_owned()));
+}
+
+#[test]
+fn failures_are_told_and_forgotten() {
+    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    world.refuses = true;
+    world.look();
+    assert!(conditions(&world).contains(&"SubsetProvisioned=False".to_owned()));
+    world.refuses = false;
+    world.settle(100);
+    assert!(conditions(&world).contains(&"SubsetProvisioned=True".to_owned()));
+    let draft = world.plan().status.unwrap();
+    let patch = draft.patch(&world.united, Some(&Failure::Update("no".to_owned()))).unwrap();
+    assert!(
+        patch.contains(r#""message":"no","reason":"Error","status":"False","type":"SubsetUpdated""#),
+        "{patch}"
+    );
+}
+
+#[test]
+fn hand_made_changes_of_numbers_are_put_back() {
+    let mut world = World::new(ChildKind::Deployment, json!({}));
+    world.settle(100);
+    world.children[0].1["spec"]["replicas"] = json!(9);
+    world.children[1].1["spec"]["paused"] = json!(true);
+    assert_eq!(world.look().updates.len(), 1);
+    assert_eq!(world.shares(), [3, 3]);
+    assert_eq!(world.children[1].1["spec"]["paused"], true, "others stay");
+}
+
+#[test]
+fn a_broken_pod_does_not_stop_a_stateful_set() {
+    let mut world = World::new(ChildKind::StatefulSet, json!({}));
+    world.settle(100);
+    world.pods[0]["status"] = json!({"phase": "Pending"});
+    assert!(world.plan().stuck.is_empty(), "it is at the newest revision");
+    world.edit(json!({"template": template(ChildKind::StatefulSet, "nginx:2")}));
+    assert!(world.look().stuck.is_empty(), "its workload does not know of the revision yet");
+    let stuck: Vec<String> = world.plan().stuck.into_iter().map(|pod| pod.uid).collect();
+    assert_eq!(stuck, [world.pods[0]["metadata"]["uid"].as_str().unwrap()]);
+}
+
+#[test]
+fn pods_without_room_move_and_stay_where_they_run() {
+    let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
+    let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
+    let mut world = World::new(ChildKind::CloneSet, json!({"replicas": 3, "topology": topology}));
+    world.room.insert("a".to_owned(), 1);
+    world.settle(30);
+    assert_eq!(world.shares(), [3, 0]);
+    world.settle(60);
+    assert_eq!((world.shares(), world.running()["b"]), (vec![1, 2], 2));
+    let condition = |world: &World| {
+        let condition = &world.united.status.subset_statuses[0].conditions[0];
+        (condition.status.clone(), condition.reason.clone())
+    };
+    assert_eq!(condition(&world), (api::kinds::shared::ConditionStatus::False, "reschedule".to_owned()));
+    world.room.clear();
+    world.settle(320);
+    assert_eq!(condition(&world), (api::kinds::shared::ConditionStatus::True, "recover".to_owned()));
+    assert_eq!(world.shares(), [1, 2], "running Pods do not move");
+    world.edit(json!({"replicas": 5}));
+    world.settle(50);
+    assert_eq!(world.shares(), [3, 2]);
+}
+
+#[test]
+fn reserved_pods_wait_beside_temporary_ones() {
+    for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
+        let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
+        let mut world = World::new(kind, json!({"replicas": 3, "topology": topology}));
+        world.room.insert("a".to_owned(), 1);
+        world.settle(100);
+        let status = &world.united.status;
+        assert_eq!((world.shares(), status.replicas, status.reserved_pods), (vec![3, 2], 3, Some(2)));
+        assert_eq!(status.label_selector, "app=web,apps.kruise.io/united-deployment-reserved-pod=false");
+        world.room.clear();
+        world.settle(250);
+        assert_eq!(world.shares(), [3, 2], "they are not trusted yet");
+        world.settle(150);
+        assert_eq!((world.shares(), world.united.status.reserved_pods), (vec![3, 0], Some(0)));
+        assert!(world.pods.iter().all(|pod| pod["metadata"]["labels"][RESERVED_POD] == "false"));
+    }
+}
+
+#[test]
+fn revisions_and_workloads_of_openkruise_are_taken_over() {
+    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    world.settle(100);
+    // As OpenKruise leaves it: a name of its own making, no label on the revision, empty members in its data.
+    let old = world.united.status.updated_revision.clone();
+    let mut data = template(ChildKind::CloneSet, "nginx:1");
+    data["$patch"] = "replace".into();
+    data["cloneSetTemplate"]["metadata"]["creationTimestamp"] = Value::Null;
+    data["cloneSetTemplate"]["spec"]["updateStrategy"] = json!({});
+    let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "UnitedDeployment", "name": "web", "uid": "u", "controller": true}]);
+    let revision = json!({"metadata": {"name": "web-theirs", "namespace": "shop", "uid": "r", "ownerReferences": owner},
+        "data": {"spec": {"template": data}}, "revision": 1});
+    world.revisions = vec![Arc::new(StoredRevision::read(&revision.to_string()).unwrap())];
+    for object in world.children.iter_mut().map(|(_, child)| child).chain(&mut world.pods) {
+        *object = serde_json::from_str(&object.to_string().replace(&old, "web-theirs")).unwrap();
+    }
+    (world.united.status.updated_revision, world.united.status.current_revision) =
+        ("web-theirs".into(), "web-theirs".into());
+    let plan = world.plan();
+    assert!(
+        plan.revision.is_none()
+            && plan.updates.is_empty()
+            && plan.creations.is_empty()
+            && plan.deletions.is_empty()
+    );
+    assert!(plan.status.unwrap().patch(&world.united, None).is_none());
+}
