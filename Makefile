@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-budget bench-node fuzz
+.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -39,7 +39,7 @@ image: ## The container image as an OCI layout in target/image
 	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter \
 		--exit-hook $(target)/release/kruise-exit-hook
 
-bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-budget bench-node ## All benches
+bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node ## All benches
 	cargo bench -p kutter-planner
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
@@ -56,6 +56,9 @@ bench-statefulset: ## Cost of creating the Pods of a StatefulSet, in order and i
 
 bench-daemonset: ## Cost of creating and updating the Pods of a DaemonSet on many fake nodes, and of their heartbeats
 	./benches/controllers.sh daemonset
+
+bench-uniteddeployment: ## Cost of a UnitedDeployment beside that of its workloads
+	./benches/controllers.sh uniteddeployment
 
 bench-budget: ## Cost of budgets and WorkloadSpreads in reviews and on fake nodes; prints figures in the same form
 	./benches/admission.sh --only unbudgeted

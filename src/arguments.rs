@@ -232,7 +232,7 @@ pub(crate) fn environment(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     api::duration::parse(text)
         .ok_or_else(|| format!("write for example 300ms, 15s, 2m or 1h30m, not {text:?}"))
 }

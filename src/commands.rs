@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::ServeArguments;
 use crate::review::ReviewArguments;
-use crate::{crds, explain, finalizer, manifests, node, review, serve, simulate};
+use crate::{crds, explain, finalizer, manifests, node, plugin, review, serve, simulate};
 
 /// Admission and workload system for Kubernetes, compatible with OpenKruise.
 #[derive(Debug, Parser)]
@@ -40,13 +40,24 @@ enum Command {
     Crds,
     /// Print what the chart installs, for kubectl apply --server-side -f -
     Manifests(manifests::ManifestsArguments),
+    /// Read a ResourceList and append the ResourceDistribution of its functionConfig, for Kustomize
+    GenerateResourcedistribution,
     /// Exit with 1 while workloads exist that an uninstall would take along
     Finalizer(finalizer::FinalizerArguments),
 }
 
 /// Runs the program with these arguments, the first of which is its name.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let arguments = expand(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match called_as(&arguments) {
+        Some("kubectl-kruise") => return plugin::run(arguments),
+        Some("kubectl_complete-kruise") => {
+            return Ok(plugin::complete::candidates(arguments.get(1..).unwrap_or_default()));
+        }
+        Some("resourcedistributiongenerator") => return plugin::generate::run(),
+        _ => {}
+    }
+    let arguments = expand(arguments);
     match CommandLine::parse_from(arguments).command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Node(arguments) => node::run(&arguments),
@@ -55,15 +66,20 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Crds => crds::print(),
         Command::Manifests(arguments) => manifests::print(&arguments),
+        Command::GenerateResourcedistribution => plugin::generate::run(),
         Command::Finalizer(arguments) => finalizer::run(&arguments),
     }
+}
+
+/// The name of the program.
+fn called_as(arguments: &[OsString]) -> Option<&str> {
+    arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str)
 }
 
 /// `/manager --flag` becomes `kutter serve --flag`, and `/kruise-daemon` becomes `kutter node`. Go's `-v=5` becomes
 /// `--v=5`, and klog's `--log_dir` becomes `--log-dir`.
 fn expand(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
-    match name {
+    match called_as(&arguments) {
         Some("manager") => arguments.insert(1, "serve".into()),
         Some("kruise-daemon") => arguments.insert(1, "node".into()),
         _ => {}

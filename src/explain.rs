@@ -241,7 +241,7 @@ fn labelled(selector: &str) -> String {
 }
 
 /// All pages of a list; `path` may have a query.
-async fn list_all<T: for<'de> Deserialize<'de>>(
+pub(crate) async fn list_all<T: for<'de> Deserialize<'de>>(
     client: &Client,
     path: &str,
     mut take: impl FnMut(T),

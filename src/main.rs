@@ -1,5 +1,5 @@
 //! The `kutter` program. It also answers to the names under which OpenKruise's images start it:
-//! `/manager` is `kutter serve`, `/kruise-daemon` is `kutter node`.
+//! `/manager` is `kutter serve`, `/kruise-daemon` is `kutter node`; and under that of its kubectl plugin, `kubectl-kruise`.
 
 mod arguments;
 mod commands;
@@ -9,6 +9,7 @@ mod finalizer;
 mod manifests;
 mod node;
 mod offline;
+mod plugin;
 mod review;
 mod serve;
 mod simulate;

@@ -16,10 +16,15 @@ use tokio::process::Command;
 const PATIENCE: Duration = Duration::from_secs(240);
 const RECORD: &str = "apps.kruise.io/inplace-update-state";
 
+/// A shell in a namespace, with kubectl, the program, and the plugin under its names.
+pub struct Terminal {
+    /// The kubeconfig, which names the namespace, and the names of the plugin.
+    folder: TempDir,
+}
+
 /// Somebody who goes through a page in a namespace of their own.
 pub struct Reader {
-    /// The kubeconfig, which names the namespace.
-    folder: TempDir,
+    terminal: Terminal,
     /// Headings with what is under them, as far as there is something to do.
     sections: VecDeque<(String, Vec<Block>)>,
 }
@@ -47,64 +52,18 @@ struct Container {
     started: String,
 }
 
-impl Reader {
-    /// Opens a page for a namespace.
-    pub async fn open(server: &ApiServer, namespace: &str, page: &str) -> Self {
-        let text = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-        let sections = text.split("\n## ").skip(1).map(|section| {
-            let (heading, body) = section.split_once('\n').unwrap();
-            (heading.to_owned(), blocks(body))
-        });
-        let reader = Self {
-            folder: tempfile::tempdir().unwrap(),
-            sections: sections.filter(|(_, blocks)| !blocks.is_empty()).collect(),
-        };
-        let kubeconfig = server.kubectl(["config", "view", "--raw", "--flatten"]).await.success();
-        std::fs::write(reader.folder.path().join("kubeconfig"), kubeconfig).unwrap();
-        let context = format!("kubectl config set-context --current --namespace={namespace}");
-        reader.shell(&context).await.success();
-        reader
-    }
-
-    /// [`Reader::open`], for a page that begins with a workload.
-    async fn open_with_defaults(server: &ApiServer, namespace: &str, page: &str) -> Self {
-        let reader = Self::open(server, namespace, page).await;
-        reader.defaults().await;
-        reader
-    }
-
-    /// Waits until the program gives them their defaults.
-    async fn defaults(&self) {
-        let manifest = self.sections.iter().flat_map(|(_, blocks)| blocks).find_map(|block| match block {
-            Block::Manifest(manifest) => Some(manifest),
-            Block::Commands(_) => None,
-        });
-        wait_for("defaults to be filled in", async || {
-            let words = "kubectl apply --dry-run=server --output=json --filename=-";
-            let output = self.shell_with_input(words, manifest.unwrap()).await;
-            let set: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
-            let is_filled = set["spec"]["revisionHistoryLimit"] == 10
-                || set["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst";
-            if is_filled { Ok(()) } else { Err(output.stderr) }
-        })
-        .await;
-    }
-
-    /// Does what the next section says, which has this heading. Gives what the commands printed.
-    pub async fn read(&mut self, heading: &str) -> String {
-        let (found, blocks) = self.sections.pop_front().expect("the page goes on");
-        assert_eq!(found, heading);
-        let mut printed = String::new();
-        for block in blocks {
-            let output = match block {
-                Block::Manifest(manifest) => {
-                    self.shell_with_input("kubectl apply --filename=-", &manifest).await
-                }
-                Block::Commands(commands) => self.shell(&commands).await,
-            };
-            printed.push_str(&output.success());
+impl Terminal {
+    pub async fn open(server: &ApiServer, namespace: &str) -> Self {
+        let terminal = Self { folder: tempfile::tempdir().unwrap() };
+        for name in ["kubectl-kruise", "kubectl_complete-kruise", "resourcedistributiongenerator"] {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kutter"), terminal.folder.path().join(name))
+                .unwrap();
         }
-        printed
+        let kubeconfig = server.kubectl(["config", "view", "--raw", "--flatten"]).await.success();
+        std::fs::write(terminal.folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        let context = format!("kubectl config set-context --current --namespace={namespace}");
+        terminal.shell(&context).await.success();
+        terminal
     }
 
     /// Runs commands as a user's shell does; one that fails ends them.
@@ -112,10 +71,12 @@ impl Reader {
         self.shell_with_input(commands, "").await
     }
 
-    async fn shell_with_input(&self, commands: &str, input: &str) -> Output {
+    /// [`shell`](Self::shell), with a standard input.
+    pub async fn shell_with_input(&self, commands: &str, input: &str) -> Output {
         let kubectl = kit::binaries::path("kubectl");
         let folder = |program: &Path| program.parent().unwrap().display().to_string();
         let path = [
+            self.folder.path().display().to_string(),
             folder(env!("CARGO_BIN_EXE_kutter").as_ref()),
             folder(&kubectl),
             std::env::var("PATH").unwrap_or_default(),
@@ -144,6 +105,67 @@ impl Reader {
         let output = output.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Output { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl Reader {
+    /// Opens a page for a namespace.
+    pub async fn open(server: &ApiServer, namespace: &str, page: &str) -> Self {
+        let text = std::fs::read_to_string(format!("{}/docs/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let sections = text.split("\n## ").skip(1).map(|section| {
+            let (heading, body) = section.split_once('\n').unwrap();
+            (heading.to_owned(), blocks(body))
+        });
+        Self {
+            terminal: Terminal::open(server, namespace).await,
+            sections: sections.filter(|(_, blocks)| !blocks.is_empty()).collect(),
+        }
+    }
+
+    /// [`Reader::open`], for a page that begins with a workload.
+    async fn open_with_defaults(server: &ApiServer, namespace: &str, page: &str) -> Self {
+        let reader = Self::open(server, namespace, page).await;
+        reader.defaults().await;
+        reader
+    }
+
+    /// Waits until the program gives them their defaults.
+    async fn defaults(&self) {
+        let manifest = self.sections.iter().flat_map(|(_, blocks)| blocks).find_map(|block| match block {
+            Block::Manifest(manifest) => Some(manifest),
+            Block::Commands(_) => None,
+        });
+        wait_for("defaults to be filled in", async || {
+            let words = "kubectl apply --dry-run=server --output=json --filename=-";
+            let output = self.terminal.shell_with_input(words, manifest.unwrap()).await;
+            let set: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+            let is_filled = set["spec"]["revisionHistoryLimit"] == 10
+                || set["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst";
+            if is_filled { Ok(()) } else { Err(output.stderr) }
+        })
+        .await;
+    }
+
+    /// Does what the next section says, which has this heading. Gives what the commands printed.
+    pub async fn read(&mut self, heading: &str) -> String {
+        let (found, blocks) = self.sections.pop_front().expect("the page goes on");
+        assert_eq!(found, heading);
+        let mut printed = String::new();
+        for block in blocks {
+            let output = match block {
+                Block::Manifest(manifest) => {
+                    self.terminal.shell_with_input("kubectl apply --filename=-", &manifest).await
+                }
+                Block::Commands(commands) => self.shell(&commands).await,
+            };
+            printed.push_str(&output.success());
+        }
+        printed
+    }
+
+    /// [`Terminal::shell`].
+    pub async fn shell(&self, commands: &str) -> Output {
+        self.terminal.shell(commands).await
     }
 
     /// The Pods with this label `app` that are not being deleted, by name.

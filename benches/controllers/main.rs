@@ -20,6 +20,7 @@ mod sidecarset;
 mod spread;
 mod stand;
 mod statefulset;
+mod united;
 
 use std::path::PathBuf;
 
@@ -52,6 +53,8 @@ enum Controller {
     Daemonset,
     /// Pods of budgets are deleted and evicted; many budgets are counted
     Budget,
+    /// Pods of three CloneSets of a UnitedDeployment are created and updated in place
+    Uniteddeployment,
     /// Pods are placed by a WorkloadSpread
     Spread,
     /// The agent of a node rests beside Pods, and images are handed out
@@ -71,6 +74,7 @@ fn main() {
             Controller::Statefulset => statefulset::measure(&stand, &sizes(&[1_000, 5_000])).await,
             Controller::Daemonset => daemonset::measure(&stand, &sizes(&[1_000, 5_000])).await,
             Controller::Budget => budget::measure(&stand, &sizes(&[10_000])).await,
+            Controller::Uniteddeployment => united::measure(&stand, &sizes(&[3_000])).await,
             Controller::Spread => spread::measure(&stand, &sizes(&[500, 2_000])).await,
             Controller::Node => node::measure(&stand, &sizes(&[100, 250])).await,
         }

@@ -34,6 +34,14 @@ impl Stand {
         stand
     }
 
+    /// Another name of the program, by which it does something else.
+    pub(crate) fn named(&self, name: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        // A name that is there already is the same.
+        drop(std::os::unix::fs::symlink(&self.kutter, &path));
+        path
+    }
+
     /// The program, leading and with its caches filled.
     pub(crate) async fn program(&self, name: &str) -> Program {
         self.program_with(name, &[]).await

@@ -225,12 +225,14 @@ impl Controller {
         subsets.sort_unstable();
         subsets.dedup();
         let pods = subsets.into_iter().flat_map(|subset| self.stores.pods.of_subset(namespace, subset));
-        let revisions = &self.stores.revisions.stored;
+        let stored = &self.stores.revisions.stored;
+        let mut revisions = stored.group(&RevisionGroup::Owner(metadata.uid.as_str().into()));
+        revisions.extend(stored.group(&RevisionGroup::Orphans(namespace.into())));
         plan(&Snapshot {
             united,
             children: &children,
             pods: &pods.collect::<Vec<_>>(),
-            revisions: &revisions.group(&RevisionGroup::Owner(metadata.uid.as_str().into())),
+            revisions: &revisions,
             now: now().now,
         })
     }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!   simulation   workloads in a simulated cluster
+//!   plugin       what the kubectl plugin does to workloads, and how far their rollouts are
 //!   server       admission and this replica: Pod reviews, the cluster's objects, registration, election
 //!   kinds        one folder per kind or feature: CloneSet, SidecarSet, deletion protection, ...
 //!   node         what the agent of one node decides: pulls, credentials
@@ -18,6 +19,7 @@
 mod histories;
 pub mod kinds;
 pub mod node;
+pub mod plugin;
 pub mod pod;
 pub mod server;
 pub mod simulation;

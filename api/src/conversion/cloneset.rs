@@ -9,7 +9,7 @@ use crate::labels::CLONESET_SCALING_EXCLUDE_PREPARING_DELETE;
 use crate::raw_object::{RawNode, RawObject};
 
 /// Fields of v1alpha1 `updateStrategy` that v1beta1 has below `rollingUpdate`.
-const ROLLING_FIELDS: [&str; 7] = [
+pub(super) const ROLLING_FIELDS: [&str; 7] = [
     "partition",
     "maxUnavailable",
     "maxSurge",

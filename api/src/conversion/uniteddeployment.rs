@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use super::cloneset;
 use crate::raw_object::{RawNode, RawObject};
 
+/// The spec of the CloneSets of subsets.
+fn clone_set_spec<'o, 'a>(object: &'o mut RawObject<'a>) -> Option<&'o mut RawObject<'a>> {
+    let template = object.object_mut("spec")?.object_mut("template")?;
+    template.object_mut("cloneSetTemplate")?.object_mut("spec")
+}
+
 pub(super) fn to_beta(object: &mut RawObject<'_>) {
-    let template = object
-        .object_mut("spec")
-        .and_then(|spec| spec.object_mut("template"))
-        .and_then(|template| template.object_mut("cloneSetTemplate"))
-        .and_then(|template| template.object_mut("spec"));
-    if let Some(spec) = template {
+    if let Some(spec) = clone_set_spec(object) {
         clone_set_template_to_beta(spec);
     }
     let Some(status) = object.object_mut("status") else {
@@ -34,6 +35,9 @@ pub(super) fn to_beta(object: &mut RawObject<'_>) {
 }
 
 pub(super) fn to_alpha(object: &mut RawObject<'_>) {
+    if let Some(spec) = clone_set_spec(object) {
+        clone_set_template_to_alpha(spec);
+    }
     let Some(status) = object.object_mut("status") else {
         return;
     };
@@ -88,15 +92,50 @@ fn merge<'a>(subsets: &mut Vec<RawNode<'a>>, field: &str, mut values: RawObject<
 }
 
 /// Published releases have the flat CloneSet strategies in the template of v1alpha1, the newest code has
-/// the nested ones in both versions. The flat shape is converted as in CloneSet itself.
+/// the nested ones in both versions. The flat shape is converted as in CloneSet itself. Claims are reused there
+/// unless it says otherwise; a template that has neither shape is taken for one of a published release.
 fn clone_set_template_to_beta(spec: &mut RawObject<'_>) {
-    let kind = spec.object_mut("updateStrategy").and_then(|strategy| strategy.string("type"));
-    if matches!(kind.as_deref(), Some("ReCreate" | "InPlaceIfPossible" | "InPlaceOnly")) {
+    let shape = shape(spec);
+    if shape == Shape::Flat {
         cloneset::update_strategy_to_beta(spec, [const { None }; 3]);
     }
-    if let Some(scale) = spec.object_mut("scaleStrategy")
-        && let Some(disabled) = scale.remove("disablePVCReuse")
-    {
-        scale.insert("enablePVCReuse", RawNode::boolean(!disabled.is_true()));
+    let scale = spec.object_mut("scaleStrategy");
+    let disabled = scale.and_then(|scale| scale.remove("disablePVCReuse")).map(|disabled| disabled.is_true());
+    let says = spec.object_mut("scaleStrategy").is_some_and(|scale| scale.get("enablePVCReuse").is_some());
+    let enables = disabled.map_or(shape != Shape::Nested && !says, |disabled| !disabled);
+    if enables || (disabled.is_some() && shape == Shape::Flat) {
+        spec.edit_object("scaleStrategy", |scale| scale.insert("enablePVCReuse", RawNode::boolean(enables)));
+    } else if disabled.is_some() {
+        spec.remove_empty_object("scaleStrategy");
     }
+}
+
+/// The nested shape stays as it is in v1alpha1. What is in neither says whether claims are reused, as it would not
+/// without in v1alpha1.
+fn clone_set_template_to_alpha(spec: &mut RawObject<'_>) {
+    let says = spec.object_mut("scaleStrategy").is_some_and(|scale| scale.get("enablePVCReuse").is_some());
+    if shape(spec) != Shape::Nested && !says {
+        spec.edit_object("scaleStrategy", |scale| scale.insert("disablePVCReuse", RawNode::boolean(true)));
+    }
+}
+
+/// The shape in which the update strategy of a CloneSet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Flat,
+    Nested,
+    Neither,
+}
+
+fn shape(spec: &mut RawObject<'_>) -> Shape {
+    let Some(strategy) = spec.object_mut("updateStrategy") else { return Shape::Neither };
+    if strategy.get("rollingUpdate").is_some() {
+        return Shape::Nested;
+    }
+    let is_flat = match strategy.string("type").as_deref() {
+        Some("ReCreate" | "InPlaceIfPossible" | "InPlaceOnly") => true,
+        Some("OnDelete" | "RollingUpdate") => return Shape::Nested,
+        _ => cloneset::ROLLING_FIELDS.iter().any(|field| strategy.get(field).is_some()),
+    };
+    if is_flat { Shape::Flat } else { Shape::Neither }
 }

@@ -178,11 +178,9 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
     let turn = phase::turn(&working);
     let mut plan = Plan { events: turn.events, ..Plan::default() };
     let mut problem = None;
-    if turn.ends {
-        // A Pod that restarts for ever goes once the status says what the job came to: nothing else tells of it then.
-        plan.scale = end(&working, &[Class::Active]);
-    } else if turn.has_failed {
-        plan.scale = end(&working, &UNFINISHED);
+    // Pods go once the status says what the job came to: nothing else tells of them then.
+    if turn.has_failed {
+        plan.scale = end(&working);
     } else if turn.goes_on {
         plan.scale = working.misplaced().map(|pod| delete(pod, DeleteReason::Misplaced)).collect();
         plan.scale.extend(create(&working, moment, &mut plan.events, &mut problem));
@@ -197,7 +195,7 @@ pub fn plan(snapshot: &Snapshot<'_, BroadcastJob>, moment: Moment) -> Plan<Statu
 /// What is left to do about a job that is over: no Pod goes on, and in the end it deletes itself.
 fn clean_up(working: &Working<'_>) -> Plan<Status> {
     let job = working.job();
-    let mut plan = Plan { scale: end(working, &UNFINISHED), ..Plan::default() };
+    let mut plan = Plan { scale: end(working), ..Plan::default() };
     plan.explanation = explanation::explain(working, &job.status, !plan.scale.is_empty());
     let completed = job.status.completion_time.as_ref().and_then(Time::timestamp);
     let ttl = job.spec.completion_policy.ttl_seconds_after_finished;
@@ -213,12 +211,9 @@ fn clean_up(working: &Working<'_>) -> Plan<Status> {
     plan
 }
 
-/// Pods that have not ended and are not asked to.
-const UNFINISHED: [Class; 2] = [Class::Active, Class::Broken];
-
-/// Deletes the Pods of these classes.
-fn end(working: &Working<'_>, classes: &[Class]) -> Vec<Action> {
-    let pods = working.pods().filter(|pod| classes.contains(&pod.class));
+/// Deletes the Pods that have not ended and are not asked to.
+fn end(working: &Working<'_>) -> Vec<Action> {
+    let pods = working.pods().filter(|pod| matches!(pod.class, Class::Active | Class::Broken));
     pods.map(|pod| delete(pod, DeleteReason::ScaleIn)).collect()
 }
 

@@ -4,7 +4,8 @@
 //! ```text
 //!   children    the workloads of subsets, as they are     template    the workloads as they are to be
 //!   allocation  how many Pods each subset gets            adaptive    which subsets have no room for theirs
-//!   revision    what a ControllerRevision records         plan        what to do
+//!   revision    what a ControllerRevision records         normal      specs without what says nothing
+//!   plan        what to do
 //!   status      what is told                              explanation why it is so, for people
 //!   defaulting, validation      of the object             trigger     whom a change concerns
 //! ```
@@ -19,6 +20,7 @@ pub mod validation;
 
 mod adaptive;
 mod allocation;
+mod normal;
 mod revision;
 mod status;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::modules::{Crate, Use};
 
 /// The floors of the planner: each uses only those before it.
-const FLOORS: [&str; 7] = ["text", "pod", "workload", "kinds", "node", "server", "simulation"];
+const FLOORS: [&str; 8] = ["text", "pod", "workload", "kinds", "node", "server", "plugin", "simulation"];
 /// The floor on which no module uses another.
 const KINDS: &str = "kinds";
 /// The module of a folder that declares the trait of its kinds.

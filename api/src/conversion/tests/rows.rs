@@ -256,6 +256,19 @@ fn uniteddeployment_flat_clone_set_templates_are_nested() {
     let nested = template(json!({"updateStrategy": {"type": "RollingUpdate",
         "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": 1}}, "scaleStrategy": {"enablePVCReuse": false}}));
     assert_flips(&set(ALPHA, "UnitedDeployment", flat), &set(BETA, "UnitedDeployment", nested.clone()));
+    // A type is not needed, and claims are reused where nothing is said of it.
+    let flat = template(json!({"updateStrategy": {"maxUnavailable": 1, "paused": true}}));
+    let reusing = template(json!({"updateStrategy": {"type": "RollingUpdate",
+        "rollingUpdate": {"podUpdatePolicy": "ReCreate", "maxUnavailable": 1, "paused": true}}, "scaleStrategy": {"enablePVCReuse": true}}));
+    assert_flips(&set(ALPHA, "UnitedDeployment", flat), &set(BETA, "UnitedDeployment", reusing));
+    let silent = set(ALPHA, "UnitedDeployment", template(json!({"replicas": 1})));
+    let beta = visible(flip(&silent));
+    assert_eq!(
+        beta["spec"]["template"]["cloneSetTemplate"]["spec"]["scaleStrategy"],
+        json!({"enablePVCReuse": true})
+    );
+    let silent = set(BETA, "UnitedDeployment", template(json!({"replicas": 1})));
+    assert_eq!(flip(&flip(&silent)), silent);
     assert_flips(&set(ALPHA, "UnitedDeployment", nested.clone()), &set(BETA, "UnitedDeployment", nested));
 }
 

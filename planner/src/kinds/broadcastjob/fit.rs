@@ -116,9 +116,11 @@ fn raise(total: &mut BTreeMap<String, Quantity>, other: BTreeMap<String, Quantit
     }
 }
 
+const HUGE_PAGES: &str = "hugepages-";
+
 /// A Pod as a whole can request this resource.
 fn is_of_pods(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+    matches!(resource, "cpu" | "memory") || resource.starts_with(HUGE_PAGES)
 }
 
 impl Spec {
@@ -141,9 +143,16 @@ impl Spec {
             add(&mut total, container.requests());
         }
         raise(&mut total, peak);
-        // What the Pod as a whole requests takes the place of what its containers do.
-        let whole = self.resources.as_ref().map(Resources::requests).unwrap_or_default();
-        total.extend(whole.into_iter().filter(|(name, _)| is_of_pods(name)));
+        // What the Pod as a whole requests takes the place of what its containers do. What only limits it counts where no
+        // container requests any; of huge pages always.
+        if let Some(whole) = &self.resources {
+            for (name, limit) in given(whole.limits.as_ref()).filter(|(name, _)| is_of_pods(name)) {
+                if name.starts_with(HUGE_PAGES) || !total.contains_key(&name) {
+                    total.insert(name, limit);
+                }
+            }
+            total.extend(given(whole.requests.as_ref()).filter(|(name, _)| is_of_pods(name)));
+        }
         add(&mut total, given(self.overhead.as_ref()).collect());
         total
     }

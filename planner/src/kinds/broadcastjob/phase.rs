@@ -15,8 +15,6 @@ pub(super) struct Turn {
     pub(super) events: Vec<Event>,
     /// Pods are created, and misplaced ones deleted.
     pub(super) goes_on: bool,
-    /// The job ends now: no Pod goes on.
-    pub(super) ends: bool,
     /// It has failed before.
     pub(super) has_failed: bool,
     /// When to look again.
@@ -45,12 +43,13 @@ pub(super) fn turn(working: &Working<'_>) -> Turn {
     // A job that was complete and is to stay now goes on.
     if matches!(status.phase.as_str(), "" | "completed") {
         "running".clone_into(&mut status.phase);
+        status.completion_time = None;
+        status.conditions.retain(|known| known.kind != "Complete");
     }
     let mut turn = Turn {
         status,
         events: duplicates(working).collect(),
         goes_on: false,
-        ends: false,
         has_failed: false,
         again: None,
     };
@@ -125,7 +124,6 @@ fn fail(working: &Working<'_>, Failure { reason, message }: Failure, turn: &mut 
     let counts = counts(status);
     finish(working, ("Failed", message.clone()), turn);
     turn.events.push(warning(reason, format!("{message}: {counts}")));
-    turn.ends = true;
 }
 
 fn complete(working: &Working<'_>, turn: &mut Turn) {
@@ -138,7 +136,6 @@ fn complete(working: &Working<'_>, turn: &mut Turn) {
     let message = format!("Job {}/{} is completed, {counts}", metadata.namespace, metadata.name);
     turn.events.push(normal("JobComplete", message));
     turn.goes_on = false;
-    turn.ends = true;
 }
 
 /// Notes what the job came to, and when.

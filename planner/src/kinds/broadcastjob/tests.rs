@@ -127,7 +127,9 @@ fn a_failed_pod_ends_pauses_or_is_passed_over() {
         status.conditions[0].message,
         "failure policy is FailurePolicyTypeFailFast and failed pod is found"
     );
-    assert_eq!(fleet.places(), ["n2"]);
+    assert_eq!(fleet.places(), ["n1", "n2", "n3"], "what it came to is written first");
+    fleet.step();
+    assert_eq!((fleet.places(), fleet.status().failed), (vec!["n2"], Some(3)));
 
     let mut fleet = Fleet::job(2, json!({"failurePolicy": {"type": "Continue"}}));
     fleet.step();
@@ -171,6 +173,7 @@ fn a_deadline_ends_a_job_and_its_pods() {
     assert!(fleet.plan().requeue_after.unwrap().as_secs_f64() > 9.9);
     fleet.later(11);
     fleet.step();
+    fleet.step();
     let status = fleet.status();
     assert_eq!((status.phase.as_str(), status.failed, fleet.pods.len()), ("failed", Some(2), 0));
     assert_eq!(status.conditions[0].message, "Job shop/web was active longer than specified deadline");
@@ -183,6 +186,7 @@ fn a_pod_that_could_not_be_deleted_is_deleted_later() {
     fleet.step();
     let kept = fleet.pods[0].clone();
     fleet.phase("n2", "Failed");
+    fleet.step();
     fleet.step();
     fleet.pods.push(kept);
     assert_eq!(fleet.plan().scale.len(), 1);
@@ -202,6 +206,39 @@ fn a_job_deletes_itself_when_its_time_is_over() {
         matches!(plan.scale.as_slice(), [Action::DeleteChild { child, .. }] if child.name == "web"),
         "{plan}"
     );
+}
+
+/// The kubelet writes how a Pod ended before it is gone.
+#[test]
+fn a_pod_that_ended_because_it_was_deleted_has_not_come_to_its_end() {
+    let mut fleet = Fleet::job(2, json!({}));
+    fleet.step();
+    fleet.kubelet();
+    fleet.phase("n2", "Succeeded");
+    fleet.phase("n1", "Failed");
+    let name = fleet.name(0);
+    fleet.pod_mut(&name).metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("running", Some(0)));
+    fleet.remove(&name);
+    fleet.step();
+    assert_eq!(fleet.places(), ["n2", "n1"]);
+}
+
+#[test]
+fn a_complete_job_that_is_to_stay_runs_again() {
+    let mut fleet = Fleet::job(1, json!({}));
+    fleet.step();
+    fleet.phase("n1", "Succeeded");
+    fleet.step();
+    assert_eq!(fleet.status().phase, "completed");
+    fleet.edit(json!({"spec": {"completionPolicy": {"type": "Never"}}}));
+    fleet.node("n2", json!({}));
+    fleet.step();
+    assert!(fleet.status().conditions.is_empty() && fleet.status().completion_time.is_none());
+    fleet.edit(json!({"spec": {"completionPolicy": {"type": "Always"}}}));
+    fleet.step();
+    assert_eq!((fleet.status().phase.as_str(), fleet.pods.len()), ("running", 2), "nothing is killed");
 }
 
 #[test]
@@ -230,7 +267,7 @@ fn pods_that_restart_too_often_count_as_failed_and_do_not_go_on() {
     fleet.pod_mut(&name).status.container_statuses[0].restart_count = 3;
     fleet.step();
     assert_eq!((fleet.status().phase.as_str(), fleet.status().failed), ("failed", Some(2)));
-    assert_eq!(fleet.places(), ["n1"], "it tells why until the status does");
+    assert_eq!(fleet.places(), ["n1", "n2"], "they tell why until the status does");
     fleet.step();
     assert_eq!((fleet.pods.len(), fleet.status().failed), (0, Some(2)));
 }
@@ -261,6 +298,7 @@ fn a_pod_on_a_node_that_has_left_keeps_no_job_from_its_end() {
     fleet.step();
     let status = fleet.status();
     assert_eq!((status.phase.as_str(), status.active, status.failed), ("completed", Some(0), Some(0)));
+    fleet.step();
     assert_eq!(fleet.places(), ["n1"]);
 }
 

@@ -156,10 +156,13 @@ impl<'a> Working<'a> {
 }
 
 fn classify(pod: &ObservedPod, restart_limit: i32) -> Class {
+    // The kubelet writes how a Pod ended that it was told to stop, and only then is it gone: that is no end of its own.
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Class::Ending;
+    }
     match &*pod.status.phase {
         "Succeeded" => return Class::Succeeded,
         "Failed" => return Class::Failed,
-        _ if pod.metadata.deletion_timestamp.is_some() => return Class::Ending,
         _ => {}
     }
     let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);

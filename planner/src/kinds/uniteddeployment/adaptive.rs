@@ -44,7 +44,9 @@ pub(super) struct Judgement {
     pub(super) condition: Option<Condition>,
     /// Pods that wait for room, or are not trusted yet.
     pub(super) reserved: i32,
-    /// Of these, such as are at an older revision.
+    /// Pods of a subset that got room again and do not exist yet: whether they find room is not known.
+    pub(super) awaited: i32,
+    /// Of the reserved ones, such as are at an older revision.
     pub(super) reserved_old: i32,
     /// Pods whose label is to say whether they are reserved.
     pub(super) labels: Vec<(Seen, bool)>,
@@ -174,10 +176,12 @@ fn by_pods(
         }
     }
     let known = judgement.condition.as_ref();
-    let is_new = judgement.was_marked && known.is_some_and(|known| known.reason == CREATED);
-    let lacks_pods = i32::try_from(living.len()).unwrap_or(i32::MAX) < child.replicas;
+    let is_new = known.is_some_and(|known| known.reason == CREATED);
+    let lacking = child.replicas.saturating_sub(i32::try_from(living.len()).unwrap_or(i32::MAX)).max(0);
     judgement.is_unschedulable = judgement.reserved > 0;
-    if is_new && lacks_pods {
+    if judgement.was_marked && lacking > 0 {
+        // Whether these find room is not known before they are there.
+        judgement.awaited = if is_new { 0 } else { lacking };
         return judgement;
     }
     let (status, message) = match judgement.reserved {

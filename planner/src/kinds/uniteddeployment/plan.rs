@@ -44,7 +44,7 @@ pub struct Snapshot<'a> {
     pub children: &'a [Arc<Child>],
     /// The Pods of its namespace that name a subset.
     pub pods: &'a [Arc<ObservedPod>],
-    /// The ControllerRevisions that it owns.
+    /// The ControllerRevisions that it owns, and those of its namespace that nobody owns.
     pub revisions: &'a [Arc<StoredRevision>],
     /// The time.
     pub now: Timestamp,
@@ -121,7 +121,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     if united.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let history = revision::sorted(snapshot.revisions.iter().map(|stored| &**stored), &united.metadata.uid);
+    let history = history(snapshot);
     let (kind, choice) = match wanted(united, &history) {
         Ok(wanted) => wanted,
         Err(problem) => {
@@ -151,7 +151,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         let present = Present {
             replicas: place.child.replicas,
             ready: place.child.ready_replicas,
-            reserved: judgement.map_or(0, |judgement| judgement.reserved),
+            reserved: judgement.map_or(0, |judgement| judgement.reserved.saturating_add(judgement.awaited)),
             is_unschedulable: judgement.is_some_and(|judgement| judgement.is_unschedulable),
             was_marked: judgement.is_some_and(|judgement| judgement.was_marked),
         };
@@ -189,10 +189,25 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let again = judgements.values().filter_map(|judgement| judgement.again).min();
     plan.again = again.map(|again| just_after(again, snapshot.now));
     sum_up(&mut status, united, &found, &plan.shares, &judgements, &conditions, (&current, &updated));
+    if status.current_revision != current {
+        tell_revision(&mut status, &updated, &updated, snapshot.now);
+    }
     let provisions = !plan.creations.is_empty() || !plan.deletions.is_empty();
     plan.status = Some(Draft { status, provisions, now: snapshot.now });
     plan.judgements = judgements;
     plan
+}
+
+/// Its revisions, oldest first, and those that it left behind under its name when it was deleted without them.
+fn history<'a>(snapshot: &Snapshot<'a>) -> Vec<&'a StoredRevision> {
+    let united = snapshot.united;
+    let is_named_so = |stored: &StoredRevision| {
+        let hash = stored.name().strip_prefix(united.metadata.name.as_str());
+        hash.and_then(|hash| hash.strip_prefix('-')).is_some_and(|hash| !hash.contains('-'))
+    };
+    let all = snapshot.revisions.iter().map(|stored| &**stored);
+    let own = all.filter(|stored| stored.metadata.controller().is_some() || is_named_so(stored));
+    revision::sorted(own, &united.metadata.uid)
 }
 
 /// A plan that says why nothing can be done.
@@ -244,8 +259,10 @@ fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
         .collect();
     children.sort_by_key(|child| (child.created, &child.name));
     let mut found = Found::default();
+    // What the selector no longer selects is neither used nor released.
+    let matches = |child: &&Child| selector.as_ref().is_some_and(|selector| selector.matches(&child.labels));
     let (own, others): (Vec<&Child>, Vec<&Child>) =
-        children.into_iter().partition(|child| child.is_of(&united.metadata.uid));
+        children.into_iter().filter(matches).partition(|child| child.is_of(&united.metadata.uid));
     for child in own {
         if child.kind != kind || found.places.contains_key(child.subset()) {
             found.surplus.push(child);
@@ -253,8 +270,7 @@ fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
             found.places.insert(child.subset(), Place { child, pods: Vec::new() });
         }
     }
-    let matches = |child: &&Child| selector.as_ref().is_some_and(|selector| selector.matches(&child.labels));
-    for child in others.into_iter().filter(matches) {
+    for child in others {
         let is_free = subsets.contains(child.subset()) && !found.places.contains_key(child.subset());
         if child.owner.is_none() && child.kind == kind && is_free {
             found.orphans.push(child);

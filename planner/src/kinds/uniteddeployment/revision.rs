@@ -2,9 +2,10 @@
 //! (docs/behaviour/uniteddeployment.md#revisions).
 
 use api::kinds::uniteddeployment::Template;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::children::ChildKind;
+use super::normal::{normal_claims, prune, without_zeros};
 use crate::pod::template::comparison::{DIRECTIVE, canonical};
 use crate::text::canonical::{CanonicalError, Numbers, Unknown, sorted_json};
 use crate::workload::revision::{RevisionData, restored_template};
@@ -18,8 +19,9 @@ pub(super) fn data_of(template: &Template) -> Result<RevisionData, CanonicalErro
 }
 
 fn of_template(template: &str) -> Result<RevisionData, CanonicalError> {
-    let data = sorted_json(&format!(r#"{{"spec":{{"template":{}}}}}"#, replacing(template)), Numbers::Exact)?;
-    let projection = projection(template)?;
+    let recorded = replacing(&normal(template, Unknown::Keep)?.to_string());
+    let data = sorted_json(&format!(r#"{{"spec":{{"template":{recorded}}}}}"#), Numbers::Exact)?;
+    let projection = sorted_json(&normal(template, Unknown::Drop)?.to_string(), Numbers::Double)?;
     Ok(RevisionData::new(data, projection, of_data))
 }
 
@@ -33,25 +35,35 @@ fn replacing(template: &str) -> String {
     format!(r#"{{"{DIRECTIVE}":"replace"{comma}{members}"#)
 }
 
-/// What OpenKruise's types know, and no more: Pod templates in their canonical form, all else without what says nothing.
-/// The older shape of CloneSets is brought to the newer one.
-fn projection(template: &str) -> Result<String, CanonicalError> {
+/// The template without what says nothing, Pod templates and claims in their canonical form. Without what OpenKruise's types
+/// don't know it serves to recognise its revisions: those may have CloneSets in their older shape, of which the reuse of
+/// claims can't be told.
+fn normal(template: &str, unknown: Unknown) -> Result<Value, CanonicalError> {
     let mut template: Value = serde_json::from_str(template)?;
     for kind in ChildKind::ALL {
         let Some(child) = template.get_mut(kind.member()).filter(|child| !child.is_null()) else { continue };
-        if kind == ChildKind::CloneSet {
-            *child = in_hub_shape(child.take())?;
+        if kind == ChildKind::CloneSet && unknown == Unknown::Drop {
+            *child = in_hub_shape(child)?;
+            let scale = child.pointer_mut("/spec/scaleStrategy").and_then(Value::as_object_mut);
+            scale.map(|scale| scale.remove("enablePVCReuse"));
         }
-        if let Some(pods) = child.pointer_mut("/spec/template").filter(|pods| !pods.is_null()) {
-            *pods = serde_json::from_str(&canonical(&pods.to_string(), Unknown::Drop)?)?;
+        let pods = child.pointer_mut("/spec/template").filter(|pods| !pods.is_null()).map(Value::take);
+        if let Some(spec) = child.get_mut("spec") {
+            without_zeros(spec);
+            normal_claims(spec, unknown)?;
+        }
+        prune(child);
+        if let (Some(pods), Some(child)) = (pods, child.as_object_mut()) {
+            let pods = serde_json::from_str(&canonical(&pods.to_string(), unknown)?)?;
+            let spec = child.entry("spec").or_insert_with(|| json!({}));
+            spec.as_object_mut().map(|spec| spec.insert("template".to_owned(), pods));
         }
     }
-    prune(&mut template);
-    sorted_json(&template.to_string(), Numbers::Double)
+    Ok(template)
 }
 
 /// The template of a CloneSet as v1beta1 has it.
-fn in_hub_shape(template: Value) -> Result<Value, CanonicalError> {
+fn in_hub_shape(template: &Value) -> Result<Value, CanonicalError> {
     let spec = json!({"template": {"cloneSetTemplate": template}});
     let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "UnitedDeployment", "spec": spec});
     let converted = api::conversion::convert(&object.to_string(), "apps.kruise.io/v1beta1");
@@ -61,27 +73,6 @@ fn in_hub_shape(template: Value) -> Result<Value, CanonicalError> {
 
 fn template_of(mut object: Value) -> Value {
     object.pointer_mut("/spec/template/cloneSetTemplate").map(Value::take).unwrap_or_default()
-}
-
-/// Removes what says nothing.
-fn prune(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.values_mut().for_each(prune);
-            members.retain(|_, member| !says_nothing(member));
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(prune),
-        _ => {}
-    }
-}
-
-fn says_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(members) => Map::is_empty(members),
-        Value::Array(elements) => elements.is_empty(),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -108,6 +99,29 @@ mod tests {
         template["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
         template["spec"]["scaleStrategy"] = json!({});
         assert_eq!(ours.projection(), data(theirs).projection());
+    }
+
+    #[test]
+    fn what_defaults_and_typed_clients_add_means_nothing() {
+        let ours = data(clone_set(json!({"rollingUpdate": {"maxUnavailable": 1}})));
+        let mut theirs =
+            clone_set(json!({"rollingUpdate": {"maxUnavailable": 1, "paused": false}, "type": ""}));
+        let template = &mut theirs["cloneSetTemplate"];
+        template["metadata"]["creationTimestamp"] = Value::Null;
+        template["spec"]["scaleStrategy"] = json!({"enablePVCReuse": false});
+        template["spec"]["minReadySeconds"] = json!(0);
+        template["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
+        assert_eq!(ours, data(theirs.clone()));
+        theirs["cloneSetTemplate"]["spec"]["scaleStrategy"]["enablePVCReuse"] = json!(true);
+        assert_ne!(ours, data(theirs.clone()), "it is an edit");
+        assert_eq!(ours.projection(), data(theirs).projection(), "a revision of OpenKruise may not tell it");
+        let claims = |storage: &str| {
+            let claim = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": storage}}}});
+            data(json!({"statefulSetTemplate": {"spec": {"volumeClaimTemplates": [claim]}}}))
+        };
+        assert_eq!(claims("1024Mi"), claims("1Gi"));
+        let empty = json!({"deploymentTemplate": {"spec": {"template": {"spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}}}});
+        assert!(data(empty).data().contains(r#""emptyDir":{}"#));
     }
 
     #[test]

@@ -90,6 +90,10 @@ pub(crate) fn default_templates(
     patch: &mut Patch,
 ) {
     let template = spec.get("template");
+    // The plugin of OpenKruise merges data of revisions into templates, with a directive that is no part of them.
+    if template.is_some_and(|template| template.get(comparison::DIRECTIVE).is_some()) {
+        patch.remove(spec.pointer("template").key(comparison::DIRECTIVE));
+    }
     let is_same = old.zip(template).is_some_and(|(old, new)| comparison::is_same(old, new));
     if is_same || gates.enabled(Feature::TemplateNoDefaults) {
         return;

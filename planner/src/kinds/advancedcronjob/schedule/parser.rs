@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str, default: &TimeZone, process: &TimeZone) -> Resul
         }
     };
     if text.starts_with('@') {
-        return word(text, zone);
+        return word(text, &zone);
     }
     let fields: Vec<&str> = text.split_whitespace().collect();
     let [minutes, hours, days, months, weekdays] = fields[..] else {
@@ -54,7 +54,7 @@ fn named(name: &str, process: &TimeZone) -> Result<TimeZone, String> {
 }
 
 /// Reads a word that stands for a schedule.
-fn word(text: &str, zone: TimeZone) -> Result<Schedule, String> {
+fn word(text: &str, zone: &TimeZone) -> Result<Schedule, String> {
     let fields = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",
@@ -70,7 +70,7 @@ fn word(text: &str, zone: TimeZone) -> Result<Schedule, String> {
             });
         }
     };
-    parse(fields, &zone, &zone)
+    parse(fields, zone, zone)
 }
 
 /// A constant delay, in whole seconds, of one second at least.

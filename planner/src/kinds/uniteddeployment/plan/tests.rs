@@ -279,3 +279,35 @@ fn revisions_and_workloads_of_openkruise_are_taken_over() {
     );
     assert!(plan.status.unwrap().patch(&world.united, None).is_none());
 }
+
+/// What OpenKruise selected once and no longer does is neither used nor released.
+#[test]
+fn workloads_that_are_not_selected_are_left_alone() {
+    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    world.settle(100);
+    let (kind, mut stranded) = world.children[0].clone();
+    stranded["metadata"]["name"] = "web-old".into();
+    stranded["metadata"]["uid"] = "old".into();
+    stranded["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
+    stranded["metadata"]["labels"]["app"] = "before".into();
+    world.children.push((kind, stranded));
+    let plan = world.plan();
+    assert!(plan.deletions.is_empty() && plan.updates.is_empty() && plan.adoptions.is_empty(), "{plan:?}");
+}
+
+/// The revision of one that was deleted without it is used again.
+#[test]
+fn an_orphaned_revision_is_used_again() {
+    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    world.settle(100);
+    let revision = &world.revisions[0];
+    let name = revision.name().to_owned();
+    let json = json!({"metadata": {"name": name, "namespace": "shop", "uid": "r", "annotations": revision.metadata.annotations},
+        "data": serde_json::from_str::<Value>(revision.data.get()).unwrap(), "revision": 1});
+    let stranger = json!({"metadata": {"name": "web-zone-a-x-1", "namespace": "shop", "uid": "s"}, "data": {}, "revision": 1});
+    world.revisions =
+        [json, stranger].map(|object| Arc::new(StoredRevision::read(&object.to_string()).unwrap())).to_vec();
+    let plan = world.plan();
+    assert!(plan.revision.is_none() && plan.obsolete.is_empty(), "{plan:?}");
+    assert!(plan.updates.is_empty());
+}

@@ -8,10 +8,11 @@ use api::kinds::uniteddeployment::{Spec, Subset};
 use serde_json::{Value, json};
 
 use crate::kinds::uniteddeployment::allocation::{count, is_elastic};
+use crate::kinds::uniteddeployment::normal::canonical_value;
 use crate::pod::template::names;
 use crate::pod::template::node::{Node, check_types};
 use crate::pod::template::scheduling::{validate_node_term, validate_tolerations};
-use crate::text::canonical::{Kind, table};
+use crate::text::canonical::{Kind, Unknown, table};
 use crate::text::field::{FieldError, FieldPath};
 
 /// What a most number counts as where it is not said.
@@ -177,10 +178,19 @@ fn validate_sums(spec: &Spec, errors: &mut Vec<FieldError>) {
 
 /// Where the Pods of a subset go is settled when it is created.
 pub(super) fn validate_update(new: &Spec, old: &Spec, errors: &mut Vec<FieldError>) {
-    let read = |raw: &Raw| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
-    let term =
-        |subset: &Subset| subset.node_selector_term.as_ref().map(read).filter(|term| *term != json!({}));
-    let tolerations = |subset: &Subset| subset.tolerations.iter().map(read).collect::<Vec<_>>();
+    // What has no canonical form is compared as it is written.
+    let read = |raw: &Raw, kind: &Kind| {
+        let value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        canonical_value(&value, kind, Unknown::Keep).unwrap_or(value)
+    };
+    let term = |subset: &Subset| {
+        let term = subset.node_selector_term.as_ref();
+        term.map(|raw| read(raw, &Kind::Struct(&table::NODE_SELECTOR_TERM))).filter(|term| *term != json!({}))
+    };
+    let tolerations = |subset: &Subset| {
+        let all = subset.tolerations.iter();
+        all.map(|raw| read(raw, &Kind::Struct(&table::TOLERATION))).collect::<Vec<_>>()
+    };
     for (index, subset) in new.topology.subsets.iter().enumerate() {
         let known = old.topology.subsets.iter().find(|known| known.name == subset.name);
         let Some(known) = known else { continue };

@@ -4,8 +4,10 @@ use serde_json::{Map, Value};
 
 use super::{Context, Submitted};
 use crate::kinds::uniteddeployment::children::ChildKind;
+use crate::kinds::uniteddeployment::normal::{normal_claims, prune, without_zeros};
 use crate::pod::template::complete::with_defaults;
 use crate::pod::template::{Depth, RestartPolicy, TemplateRules, validate_template};
+use crate::text::canonical::Unknown;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::Selector;
 use crate::workload::validation::negative;
@@ -134,8 +136,13 @@ pub(super) fn validate_update(new: &Submitted, old: &Submitted, errors: &mut Vec
         let fixed = |submitted: &Submitted| {
             let spec = submitted.template(kind)?.get("spec").cloned().unwrap_or_default();
             let Value::Object(mut spec) = spec else { return Some(spec) };
-            spec.retain(|name, value| !changeable.contains(&name.as_str()) && !value.is_null());
-            Some(Value::Object(spec))
+            spec.retain(|name, _| !changeable.contains(&name.as_str()));
+            let mut spec = Value::Object(spec);
+            without_zeros(&mut spec);
+            // What has no canonical form is compared as it is written.
+            let _ = normal_claims(&mut spec, Unknown::Keep);
+            prune(&mut spec);
+            Some(spec)
         };
         let (Some(now), Some(before)) = (fixed(new), fixed(old)) else { continue };
         if now != before {

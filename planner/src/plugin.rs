@@ -1,0 +1,20 @@
+//! What the kubectl plugin decides (docs/behaviour/kubectl-kruise.md), on objects in their JSON form, of any version.
+//!
+//! ```text
+//!   kinds       the kinds that it knows, and how people name them     progress     how far a rollout is
+//!   history     the revisions of a workload, and which one is meant   edit         flags and templates of workloads
+//!   containers  images, environment, resources, accounts              removal      scaling down by chosen Pods
+//!   migration   from a Deployment to a CloneSet, step by step         staged       Rollouts, and their steps
+//!   creation    jobs, restarts and pulls from a few words             generator    a ResourceDistribution from files
+//! ```
+
+pub mod containers;
+pub mod creation;
+pub mod edit;
+pub mod generator;
+pub mod history;
+pub mod kinds;
+pub mod migration;
+pub mod progress;
+pub mod removal;
+pub mod staged;

@@ -1,0 +1,60 @@
+//! `version`: of the plugin, of the API server, and of the manager that runs.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use cluster::resource::Resource;
+use cluster::write;
+use serde_json::{Value, json};
+
+use super::connection::{Connection, Session};
+use super::target::Output;
+
+const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deployment");
+/// The Deployment of the manager, which has the name of OpenKruise's.
+const MANAGER: &str = "kruise-controller-manager";
+
+/// Arguments of `version`.
+#[derive(Debug, Args)]
+pub(super) struct VersionArguments {
+    /// Only that of the plugin
+    #[arg(long)]
+    client: bool,
+    /// The namespace that the manager is installed in
+    #[arg(long, default_value = api::DEFAULT_NAMESPACE)]
+    install_namespace: String,
+    /// How to print it
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+}
+
+/// Prints the versions.
+pub(super) fn run(arguments: &VersionArguments, connection: &Connection) -> anyhow::Result<ExitCode> {
+    let mut versions = json!({"clientVersion": env!("CARGO_PKG_VERSION")});
+    if !arguments.client {
+        let (server, manager) = connection.with(async |session| of_cluster(session, arguments).await)?;
+        versions["serverVersion"] = server;
+        versions["managerImage"] = manager;
+    }
+    if let Some(output) = arguments.output {
+        output.print(&versions)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = |name: &str| versions.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    println!("Client Version: {}", text("clientVersion"));
+    if !arguments.client {
+        println!("Server Version: {}\nManager Image: {}", text("serverVersion"), text("managerImage"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn of_cluster(session: &Session, arguments: &VersionArguments) -> anyhow::Result<(Value, Value)> {
+    let server = write::get(&session.client, "/version").await?.unwrap_or_default();
+    let server: Value = serde_json::from_str(&server)?;
+    let path = DEPLOYMENTS.namespaced(&arguments.install_namespace).name(MANAGER);
+    // Not everybody may see the manager.
+    let manager = session.find(&path).await.ok().flatten();
+    let image =
+        manager.as_ref().and_then(|manager| manager.pointer("/spec/template/spec/containers/0/image"));
+    Ok((server.get("gitVersion").cloned().unwrap_or_default(), image.cloned().unwrap_or_default()))
+}

@@ -1,0 +1,62 @@
+//! `kubectl kruise`, through the real kubectl (docs/behaviour/kubectl-kruise.md).
+
+use kit::builders::{Object, workload};
+use kit::{Output, fake_nodes};
+use serde_json::{Value, json};
+
+use crate::docs::Terminal;
+use crate::support::fleet::{Fleet, OLD};
+use crate::support::{Shop, shared};
+
+mod created;
+mod rollouts;
+mod written;
+
+/// A workload, and somebody in front of a terminal.
+struct Desk {
+    fleet: Fleet,
+    terminal: Terminal,
+}
+
+impl Desk {
+    /// A CloneSet that is updated in place, complete.
+    async fn open(replicas: u32, settings: Value) -> Self {
+        let (server, _) = shared().await;
+        let options = fake_nodes::Options::nodes(2).binding_pods();
+        let fleet =
+            Fleet::found(server, "plugin", options, |shop| clone_set(shop, "web", replicas, settings)).await;
+        fleet.complete().await;
+        let terminal = Terminal::open(server, &fleet.shop.namespace).await;
+        Self { fleet, terminal }
+    }
+
+    /// What a command prints that succeeds.
+    async fn prints(&self, command: &str) -> String {
+        let printed = self.terminal.shell(command).await.success();
+        assert!(!printed.contains('\u{1b}'), "{printed}");
+        printed
+    }
+
+    /// A command that fails with 1.
+    async fn fails(&self, command: &str) -> Output {
+        let output = self.terminal.shell(command).await;
+        assert_eq!(output.status.code(), Some(1), "{} {}", output.stdout, output.stderr);
+        output
+    }
+
+    /// Each change of the spec makes a new one.
+    async fn generation(&self) -> Value {
+        self.fleet.set.get().await.1["metadata"]["generation"].clone()
+    }
+}
+
+fn clone_set(shop: &Shop, name: &str, replicas: u32, mut settings: Value) -> Object {
+    settings["podUpdatePolicy"] = "InPlaceIfPossible".into();
+    workload("apps.kruise.io/v1beta1", "CloneSet", name)
+        .in_namespace(&shop.namespace)
+        .matching("app", name)
+        .replicas(replicas)
+        .container("main", OLD)
+        .with("/spec/template/spec/containers/0/fieldOfTomorrow", json!({"n": 1}))
+        .with("/spec/updateStrategy", json!({"type": "RollingUpdate", "rollingUpdate": settings}))
+}

@@ -1,0 +1,199 @@
+//! `kubectl kruise rollout`.
+
+use kit::ApiServer;
+use serde_json::json;
+
+use super::{Desk, clone_set};
+use crate::docs::Terminal;
+use crate::support::fleet::{NEW, OLD, image};
+use crate::support::{Stored, reached};
+
+/// Scenario 1.
+#[tokio::test]
+async fn a_rollout_is_followed_to_its_end() {
+    let desk = Desk::open(4, json!({"maxUnavailable": 1})).await;
+    desk.prints("kubectl kruise rollout pause clone/web").await;
+    let printed = desk.prints("kubectl kruise set image clone/web main=nginx:1.26").await;
+    assert_eq!(printed, "cloneset.apps.kruise.io/web image updated\n");
+    let waiting = desk.fails("kubectl kruise rollout status clone/web --timeout 3s").await;
+    let line = "Waiting for partitioned roll out to finish: 0 out of 4 new pods have been updated...\n";
+    assert!(waiting.stdout.ends_with(line), "{}", waiting.stdout);
+    assert!(waiting.stderr.starts_with("clonesets.apps.kruise.io \"web\" is paused\n"), "{}", waiting.stderr);
+    desk.prints("kubectl kruise rollout resume clone/web").await;
+    let printed = desk.prints("kubectl kruise rollout status clone/web").await;
+    assert!(
+        printed.ends_with("partitioned roll out complete: 4 new pods have been updated...\n"),
+        "{printed}"
+    );
+    let set = desk.fleet.set.get().await.1;
+    assert_eq!(set["status"]["updatedReadyReplicas"], 4);
+    assert!(desk.fleet.pods().await.iter().all(|pod| image(pod) == NEW));
+    let detail = desk.prints("kubectl kruise rollout status clone/web --detail").await;
+    let names = desk.fleet.names().await;
+    assert!(detail.contains(&format!("Updated ready pods: [{}]", names.join(" "))), "{detail}");
+}
+
+/// Scenario 2.
+#[tokio::test]
+async fn a_partition_is_the_end() {
+    let desk = Desk::open(5, json!({"partition": "50%", "maxUnavailable": "100%"})).await;
+    let printed = desk.prints("kubectl kruise set image clone/web main=nginx:1.26 --wait").await;
+    assert!(
+        printed.ends_with("partitioned roll out complete: 2 new pods have been updated...\n"),
+        "{printed}"
+    );
+}
+
+/// Scenarios 3 and 4.
+#[tokio::test]
+async fn a_rollout_that_hangs_fails_or_runs_out_of_time() {
+    let desk = Desk::open(2, json!({"maxUnavailable": 1})).await;
+    desk.fleet.change(json!({"progressDeadlineSeconds": 6})).await;
+    desk.prints("kubectl kruise set image clone/web main=nginx:missing").await;
+    let output = desk.fails("kubectl kruise rollout status clone/web --timeout 1s").await;
+    assert_eq!(output.stderr, "error: timed out waiting for the condition\n");
+    let output =
+        desk.terminal.shell("kubectl kruise rollout status clone/web --timeout 1s --exit-codes").await;
+    assert_eq!(output.status.code(), Some(2));
+    let output = desk.fails("kubectl kruise rollout status clone/web").await;
+    assert!(output.stderr.contains(r#"cloneset "web" exceeded its progress deadline"#), "{}", output.stderr);
+    let once = desk.prints("kubectl kruise rollout status clone/web --watch=false || true").await;
+    assert_eq!(once.lines().count(), 1, "{once}");
+}
+
+/// Scenarios 5 to 9.
+#[tokio::test]
+async fn a_template_goes_back_to_an_earlier_revision() {
+    let desk = Desk::open(2, json!({"maxUnavailable": "100%"})).await;
+    desk.prints("kubectl annotate cloneset web kubernetes.io/change-cause=second").await;
+    let first = desk.fleet.set.get().await.1["spec"]["template"].clone();
+    let containers = json!([{"name": "main", "image": NEW}]);
+    let bad = json!({"template": {"metadata": {"labels": {"bad": "1"}}, "spec": {"containers": containers}}});
+    desk.fleet.change(bad).await;
+    desk.fleet.complete().await;
+
+    let printed = desk.prints("kubectl kruise rollout history clone/web").await;
+    let expected =
+        "cloneset.apps.kruise.io/web \nREVISION  CHANGE-CAUSE\n1         <none>\n2         second\n\n";
+    assert_eq!(printed, expected);
+    let printed = desk.prints("kubectl kruise rollout history clone/web --revision 1").await;
+    assert!(printed.contains("with revision #1") && printed.contains(OLD), "{printed}");
+    let listed = desk.prints("kubectl kruise rollout history clone/web -o json").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[1]["images"], json!([NEW]));
+    assert_eq!(listed[1]["update"], true);
+
+    let generation = desk.generation().await;
+    let printed = desk.prints("kubectl kruise rollout undo clone/web --dry-run=client").await;
+    assert!(printed.contains("will roll back to") && printed.contains(OLD), "{printed}");
+    assert!(printed.ends_with("(dry run)\n"), "{printed}");
+    assert_eq!(desk.generation().await, generation);
+    let output = desk.fails("kubectl kruise rollout undo clone/web --to-revision 99").await;
+    assert_eq!(output.stderr, "error: unable to find specified revision 99 in history\n");
+    let printed = desk.prints("kubectl kruise rollout undo clone/web --to-revision 2").await;
+    assert_eq!(
+        printed,
+        "cloneset.apps.kruise.io/web skipped rollback (current template already matches revision 2)\n"
+    );
+    let printed = desk.prints("kubectl kruise rollout undo clone/web").await;
+    assert_eq!(printed, "cloneset.apps.kruise.io/web rolled back\n");
+    let mut now = desk.fleet.set.get().await.1["spec"]["template"].clone();
+    // What Go's types write of a field without a value.
+    assert_eq!(now["spec"]["containers"][0].as_object_mut().unwrap().remove("resources"), Some(json!({})));
+    assert_eq!(now, first);
+}
+
+/// Scenarios 10 to 12.
+#[tokio::test]
+async fn rollouts_are_paused_resumed_and_restarted() {
+    let desk = Desk::open(1, json!({})).await;
+    let shop = &desk.fleet.shop;
+    let other = Stored::create(&shop.client, clone_set(shop, "other", 1, json!({}))).await;
+    assert_eq!(
+        desk.prints("kubectl kruise rollout pause clone/web").await,
+        "cloneset.apps.kruise.io/web paused\n"
+    );
+    let output = desk.fails("kubectl kruise rollout pause clone/web").await;
+    assert_eq!(output.stderr, "error: clonesets.apps.kruise.io \"web\" is already paused\n");
+    desk.prints("kubectl kruise rollout resume clone/web").await;
+    assert_eq!(desk.fleet.set.get().await.1["spec"]["updateStrategy"]["rollingUpdate"]["paused"], false);
+
+    let before = desk.fleet.set.get().await.1["spec"]["template"].clone();
+    let printed = desk.prints("kubectl kruise rollout restart clone/web clone/other").await;
+    assert_eq!(printed, "cloneset.apps.kruise.io/web restarted\ncloneset.apps.kruise.io/other restarted\n");
+    for set in [&desk.fleet.set, &other] {
+        let mut after = set.get().await.1["spec"]["template"].clone();
+        let env = after["spec"]["containers"][0].as_object_mut().unwrap().remove("env").unwrap();
+        assert_eq!(env[0]["name"], "RESTARTED_AT");
+        assert_eq!(after["spec"]["containers"], before["spec"]["containers"], "{after:#}");
+    }
+    let output = desk.fails("kubectl kruise rollout restart clone/absent").await;
+    assert!(
+        output.stderr.starts_with(
+            r#"error: Error from server (NotFound): clonesets.apps.kruise.io "absent" not found"#
+        ),
+        "{}",
+        output.stderr
+    );
+    let output = desk.fails("kubectl kruise rollout restart clone/wbe").await;
+    assert!(output.stderr.contains(r#"did you mean "web"?"#), "{}", output.stderr);
+    // Kinds of Kubernetes are for kubectl, which says so in its own words.
+    let output = desk.fails("kubectl kruise rollout restart deployment/absent").await;
+    assert!(output.stderr.contains(r#"deployments.apps "absent" not found"#), "{}", output.stderr);
+}
+
+/// Scenarios 23 and 24: Rollouts are of another project, of which only the kind is here.
+#[tokio::test]
+async fn steps_of_rollouts_are_approved_and_undone() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rollouts.rollouts.kruise.io"},
+        "spec": {"group": "rollouts.kruise.io", "scope": "Namespaced",
+            "names": {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema}}]}
+    });
+    let definition = Stored::create(&server.client(), definition).await;
+    reached(&definition).await;
+    server.wait_established().await;
+    let namespace = server.namespace("rollouts").await;
+    let terminal = Terminal::open(&server, &namespace).await;
+    let steps = json!([{"replicas": "100%", "traffic": "0%"}, {"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"}]);
+    let mut all = Vec::new();
+    for (name, step) in [("one", 3), ("two", 1)] {
+        let rollout = json!({"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"strategy": {"blueGreen": {"steps": steps}}}});
+        let rollout = Stored::create(&server.client(), rollout).await;
+        let status =
+            json!({"currentStepIndex": step, "blueGreenStatus": {"currentStepState": "StepUpgrade"}});
+        rollout.patch_status(&status).await;
+        all.push(rollout);
+    }
+    let refused = terminal.shell("kubectl kruise rollout approve rollout/one").await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        refused
+            .stderr
+            .contains("does not allow to approve, because current blue-green state is not 'StepPaused'"),
+        "{}",
+        refused.stderr
+    );
+    all[0].patch_status(&json!({"blueGreenStatus": {"currentStepState": "StepPaused"}})).await;
+    let printed = terminal.shell("kubectl kruise rollout approve rollout/one").await.success();
+    assert_eq!(printed, "rollout.rollouts.kruise.io/one approved\n");
+    let status = all[0].get().await.1["status"]["blueGreenStatus"].clone();
+    assert_eq!(status["currentStepState"], "StepReady");
+    let output = terminal.shell("kubectl kruise rollout undo rollout/one rollout/two --fast").await;
+    assert!(
+        output.stderr.contains(r#"rollouts.rollouts.kruise.io "two" already at the first step"#),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(all[0].get().await.1["status"]["blueGreenStatus"]["nextStepIndex"], 1);
+    assert_eq!(all[1].get().await.1["status"]["blueGreenStatus"]["nextStepIndex"], json!(null));
+    terminal.shell("kubectl kruise rollout pause rollout/two").await.success();
+    assert_eq!(all[1].get().await.1["spec"]["strategy"]["paused"], true);
+}
