@@ -261,6 +261,17 @@ pub(crate) async fn list_all<T: for<'de> Deserialize<'de>>(
     }
 }
 
+/// An explanation for programs, with the object that it is about.
+fn of_object(kind: &str, name: &str, is_complete: bool, found: Value) -> Value {
+    let Value::Object(mut members) = found else { return found };
+    members.extend([
+        ("kind".to_owned(), kind.into()),
+        ("name".to_owned(), name.into()),
+        ("complete".to_owned(), is_complete.into()),
+    ]);
+    members.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

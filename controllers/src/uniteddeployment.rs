@@ -253,7 +253,7 @@ impl Controller {
             let path = self.path(children, united).name(&adoption.seen.name);
             match self.patch(&path, adoption).await {
                 Ok(Some(text)) => {
-                    failures.extend(children.take_in(&text).err().map(|error| error.to_string()))
+                    failures.extend(children.take_in(&text).err().map(|error| error.to_string()));
                 }
                 Ok(None) => {}
                 Err(error) => failures.push(error.to_string()),
@@ -308,7 +308,7 @@ impl Controller {
             match made.map_err(ReconcileError::from).and_then(|text| children.take_in(&text)) {
                 Ok(_) => created += 1,
                 Err(error) => {
-                    failures.push(self.failed_at(united, kind, &creation.subset, &error.to_string()))
+                    failures.push(self.failed_at(united, kind, &creation.subset, &error.to_string()));
                 }
             }
         }

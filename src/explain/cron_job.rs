@@ -15,7 +15,7 @@ use planner::kinds::advancedcronjob::schedule::zone;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, list_all, of_object, read};
 
 #[derive(Debug, Args)]
 pub(super) struct CronJobArguments {
@@ -51,13 +51,7 @@ pub(super) async fn of_cron_job(
     let complete = found.skipped.is_none() && found.problem.is_none();
     let text = match arguments.target.output {
         Format::Text => text_of(name, &found),
-        Format::Json => {
-            let mut object = json!(found);
-            object["kind"] = KIND.into();
-            object["name"] = name.as_str().into();
-            object["complete"] = complete.into();
-            format!("{object}\n")
-        }
+        Format::Json => format!("{}\n", of_object(KIND, name, complete, json!(found))),
     };
     Ok((text, code(complete)))
 }

@@ -18,7 +18,7 @@ use planner::workload::revision::StoredRevision;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, list_all, of_object, read};
 
 /// Explains the UnitedDeployment; well if nothing is left to do and all Pods are ready.
 pub(super) async fn of_united(
@@ -62,13 +62,7 @@ pub(super) async fn of_united(
     });
     let text = match target.output {
         Format::Text => text_of(name, &found),
-        Format::Json => {
-            let mut object = json!(found);
-            object["kind"] = KIND.into();
-            object["name"] = name.as_str().into();
-            object["complete"] = found.is_complete.into();
-            format!("{object}\n")
-        }
+        Format::Json => format!("{}\n", of_object(KIND, name, found.is_complete, json!(found))),
     };
     Ok((text, code(found.is_complete)))
 }

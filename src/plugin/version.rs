@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use cluster::resource::Resource;
 use cluster::write;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::connection::{Connection, Session};
 use super::target::Output;
@@ -30,12 +30,13 @@ pub(super) struct VersionArguments {
 
 /// Prints the versions.
 pub(super) fn run(arguments: &VersionArguments, connection: &Connection) -> anyhow::Result<ExitCode> {
-    let mut versions = json!({"clientVersion": env!("CARGO_PKG_VERSION")});
+    let mut versions = Map::new();
+    versions.insert("clientVersion".to_owned(), env!("CARGO_PKG_VERSION").into());
     if !arguments.client {
         let (server, manager) = connection.with(async |session| of_cluster(session, arguments).await)?;
-        versions["serverVersion"] = server;
-        versions["managerImage"] = manager;
+        versions.extend([("serverVersion".to_owned(), server), ("managerImage".to_owned(), manager)]);
     }
+    let versions = Value::Object(versions);
     if let Some(output) = arguments.output {
         output.print(&versions)?;
         return Ok(ExitCode::SUCCESS);

@@ -36,7 +36,7 @@ fn list_of_images() -> Value {
     json!({"imageListPullJobTemplate": {"metadata": {"labels": {"made": "by-hand"}}, "spec": spec}})
 }
 
-fn manifest(namespace: &str, schedule: &str, template: Value) -> Object {
+fn manifest(namespace: &str, schedule: &str, template: &Value) -> Object {
     let spec = json!({"schedule": schedule, "template": template});
     object(BETA, "AdvancedCronJob", "report").in_namespace(namespace).with("/spec", spec)
 }

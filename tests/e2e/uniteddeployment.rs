@@ -35,7 +35,7 @@ fn template(member: &str, image: &str) -> Value {
 }
 
 /// A UnitedDeployment with these subsets and what else its spec says.
-fn manifest(namespace: &str, member: &str, subsets: Value, more: Value) -> Object {
+fn manifest(namespace: &str, member: &str, subsets: &Value, more: &Value) -> Object {
     let mut spec = json!({"replicas": 6, "selector": {"matchLabels": {"app": "web"}},
         "template": template(member, "nginx:1.25"), "topology": {"subsets": subsets}});
     for (name, value) in more.as_object().unwrap() {
@@ -64,7 +64,7 @@ struct United {
 
 impl United {
     async fn create(shop: &Shop, member: &str, subsets: Value, more: Value) -> Self {
-        let stored = Stored::create(&shop.client, manifest(&shop.namespace, member, subsets, more)).await;
+        let stored = Stored::create(&shop.client, manifest(&shop.namespace, member, &subsets, &more)).await;
         let collection = collection_of(&shop.namespace, member);
         Self { client: shop.client.clone(), namespace: shop.namespace.clone(), stored, collection }
     }

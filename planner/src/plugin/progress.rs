@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    fn clone_set(strategy: Value, status: Value) -> Progress {
+    fn clone_set(strategy: &Value, status: &Value) -> Progress {
         let mut whole = json!({"observedGeneration": 2, "updateRevision": "web-1"});
         whole.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
         let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "metadata": {"name": "web", "generation": 2},
@@ -298,31 +298,31 @@ mod tests {
     fn a_rollout_of_a_clone_set_goes_through_its_messages() {
         let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": "50%"}});
         let waiting = |text: &str| Progress::Waiting(text.to_owned());
-        let found = clone_set(in_place.clone(), json!({"observedGeneration": 1}));
+        let found = clone_set(&in_place, &json!({"observedGeneration": 1}));
         assert_eq!(found, waiting("Waiting for CloneSet spec update to be observed..."));
-        let found = clone_set(in_place.clone(), json!({"updatedReplicas": 1}));
+        let found = clone_set(&in_place, &json!({"updatedReplicas": 1}));
         assert_eq!(
             found,
             waiting("Waiting for partitioned roll out to finish: 1 out of 2 new pods have been updated...")
         );
         let found = clone_set(
-            in_place.clone(),
-            json!({"updatedReplicas": 2, "updatedReadyReplicas": 1, "readyReplicas": 4}),
+            &in_place,
+            &json!({"updatedReplicas": 2, "updatedReadyReplicas": 1, "readyReplicas": 4}),
         );
         assert_eq!(found, waiting("Waiting for 1 pods to be ready..."));
         let done = json!({"updatedReplicas": 2, "updatedReadyReplicas": 2, "readyReplicas": 5, "availableReplicas": 5});
         assert_eq!(
-            clone_set(in_place, done),
+            clone_set(&in_place, &done),
             Progress::Done("partitioned roll out complete: 2 new pods have been updated...".to_owned())
         );
         let all = json!({"updatedReplicas": 5, "updatedReadyReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
         assert_eq!(
-            clone_set(json!({}), all),
+            clone_set(&json!({}), &all),
             Progress::Done("CloneSet rolling update complete 5 pods at revision web-1...".to_owned())
         );
         let late = json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
         assert_eq!(
-            clone_set(json!({}), late),
+            clone_set(&json!({}), &late),
             Progress::Failed(r#"cloneset "web" exceeded its progress deadline"#.to_owned())
         );
     }

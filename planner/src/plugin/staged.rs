@@ -29,10 +29,10 @@ pub fn approve(object: &Value) -> Result<Value, String> {
         let style = if member == "canaryStatus" { "canary" } else { "blue-green" };
         return Err(format!("does not allow to approve, because current {style} state is not 'StepPaused'"));
     }
-    Ok(status_patch(object, member, "currentStepState", json!("StepReady")))
+    Ok(status_patch(object, member, "currentStepState", &json!("StepReady")))
 }
 
-fn status_patch(object: &Value, member: &str, field: &str, value: Value) -> Value {
+fn status_patch(object: &Value, member: &str, field: &str, value: &Value) -> Value {
     json!({"metadata": {"resourceVersion": object.pointer("/metadata/resourceVersion")}, "status": {member: {field: value}}})
 }
 
@@ -62,7 +62,7 @@ pub fn undo_fast(object: &Value) -> Result<Value, String> {
     });
     let largest = quiet.max_by_key(|(step, index)| (size(step.get("replicas")), *index));
     let (_, index) = largest.ok_or("no previous step with no traffic found")?;
-    Ok(status_patch(object, member, "nextStepIndex", index.into()))
+    Ok(status_patch(object, member, "nextStepIndex", &index.into()))
 }
 
 /// A number of replicas or a percentage.

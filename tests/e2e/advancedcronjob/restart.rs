@@ -15,7 +15,7 @@ async fn a_restart_neither_doubles_a_run_nor_makes_up_for_all() {
     in_use(&server).await;
     let shop = Shop::open_on(&server, "cron-restart").await;
     let named =
-        |name: &str, schedule: &str| manifest(&shop.namespace, schedule, job()).with("/metadata/name", name);
+        |name: &str, schedule: &str| manifest(&shop.namespace, schedule, &job()).with("/metadata/name", name);
     // Its children are gone when the controller comes back, and its next tick is far.
     let cleared = CronJob::create(&shop, named("cleared", "@every 1s")).await;
     cleared.children_of(1).await;

@@ -8,7 +8,7 @@ use crate::support::annotation;
 #[tokio::test]
 async fn a_tick_creates_a_child_that_the_status_tells_of() {
     let shop = Shop::open("cron-broadcast").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", broadcast_job())).await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", &broadcast_job())).await;
     let child = cron_job.children_of(1).await.remove(0);
     cron_job.pause(true).await;
     let tick = tick(&child);
@@ -43,7 +43,7 @@ async fn a_tick_creates_a_child_that_the_status_tells_of() {
 #[tokio::test]
 async fn the_end_of_a_job_is_seen_at_once() {
     let shop = Shop::open("cron-job").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", job())).await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", &job())).await;
     cron_job.children_of(1).await;
     cron_job.stored.patch(&json!({"spec": {"schedule": "@every 5h"}})).await;
     cron_job.status("the Job in the status", |status| !status["active"].is_null()).await;
@@ -58,7 +58,7 @@ async fn the_end_of_a_job_is_seen_at_once() {
 #[tokio::test]
 async fn forbid_waits_for_the_child_and_then_runs_the_latest_tick() {
     let shop = Shop::open("cron-forbid").await;
-    let forbid = manifest(&shop.namespace, "@every 2s", job()).with("/spec/concurrencyPolicy", "Forbid");
+    let forbid = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/concurrencyPolicy", "Forbid");
     let cron_job = CronJob::create(&shop, forbid).await;
     let first = cron_job.children_of(1).await.remove(0);
     cron_job.told("JobAlreadyActive").await;
@@ -74,7 +74,7 @@ async fn forbid_waits_for_the_child_and_then_runs_the_latest_tick() {
 #[tokio::test]
 async fn replace_deletes_the_child_and_allow_lets_it_run() {
     let shop = Shop::open("cron-replace").await;
-    let replace = manifest(&shop.namespace, "@every 2s", job()).with("/spec/concurrencyPolicy", "Replace");
+    let replace = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/concurrencyPolicy", "Replace");
     let replaced = async {
         let cron_job = CronJob::create(&shop, replace).await;
         let first = cron_job.children_of(1).await.remove(0);
@@ -89,7 +89,7 @@ async fn replace_deletes_the_child_and_allow_lets_it_run() {
     };
     let beside = Shop::open("cron-allow").await;
     let allowed = async {
-        let cron_job = CronJob::create(&beside, manifest(&beside.namespace, "@every 2s", job())).await;
+        let cron_job = CronJob::create(&beside, manifest(&beside.namespace, "@every 2s", &job())).await;
         cron_job.children_of(2).await;
         let both = |status: &Value| status["active"].as_array().is_some_and(|active| active.len() >= 2);
         cron_job.status("two active children", both).await;
@@ -105,7 +105,7 @@ async fn finished_children_go_by_the_limits_of_their_end() {
         let spec = json!({"schedule": "0 0 1 1 *", "template": template, "paused": true,
             "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1});
         let cron_job =
-            CronJob::create(&shop, manifest(&shop.namespace, "", json!({})).with("/spec", spec)).await;
+            CronJob::create(&shop, manifest(&shop.namespace, "", &json!({})).with("/spec", spec)).await;
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
         let mut newest = Vec::new();
         for (name, succeeded) in [("a", true), ("b", true), ("c", true), ("d", false), ("e", false)] {
@@ -131,7 +131,7 @@ async fn finished_children_go_by_the_limits_of_their_end() {
 #[tokio::test]
 async fn a_pause_ends_with_one_run_and_runs_keep_their_distance() {
     let shop = Shop::open("cron-pause").await;
-    let paused = manifest(&shop.namespace, "@every 2s", job()).with("/spec/paused", true);
+    let paused = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/paused", true);
     let cron_job = CronJob::create(&shop, paused).await;
     clock(cron_job.created() + seconds(7)).await;
     assert_eq!(cron_job.children().await, Vec::<Value>::new());
@@ -156,7 +156,7 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
         ("b", "TZ=Asia/Shanghai 0 10 * * ?", None, "T02:00:00Z"),
         ("c", "0 0 * * 5", None, "T00:00:00Z"),
     ] {
-        let mut cron_job = manifest(&shop.namespace, schedule, job()).with("/metadata/name", name);
+        let mut cron_job = manifest(&shop.namespace, schedule, &job()).with("/metadata/name", name);
         if let Some(zone) = zone {
             cron_job = cron_job.with("/spec/timeZone", zone);
         }
@@ -170,7 +170,7 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
         let weekday = next.parse::<Timestamp>().unwrap().to_zoned(jiff::tz::TimeZone::UTC).weekday();
         assert!(name != "c" || weekday == jiff::civil::Weekday::Friday);
     }
-    let paused = manifest(&shop.namespace, "@every 1s", job()).with("/spec/paused", true);
+    let paused = manifest(&shop.namespace, "@every 1s", &job()).with("/spec/paused", true);
     let cron_job = CronJob::create(&shop, paused.with("/metadata/name", "d")).await;
     clock(cron_job.created() + seconds(2)).await;
     let explain =
@@ -183,7 +183,7 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
 #[tokio::test]
 async fn a_name_that_somebody_else_has_taken_costs_one_run() {
     let shop = Shop::open("cron-taken").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 4s", job())).await;
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 4s", &job())).await;
     let name = format!("report-{}", (cron_job.created() + seconds(4)).as_second());
     let spec = cron_job.stored.object["spec"]["template"]["jobTemplate"]["spec"].clone();
     let foreign = object("batch/v1", "Job", &name).in_namespace(&shop.namespace).with("/spec", spec);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn topology(adaptive: Value, subsets: Value) -> Value {
+fn topology(adaptive: &Value, subsets: &Value) -> Value {
     json!({"replicas": 3, "topology": {"scheduleStrategy": {"type": "Adaptive", "adaptive": adaptive}, "subsets": subsets}})
 }
 
@@ -15,7 +15,7 @@ fn condition(status: &Value, subset: usize) -> (&Value, &Value) {
 async fn pods_without_room_go_to_later_subsets() {
     let shop = Shop::open("united-adaptive").await;
     let adaptive = json!({"rescheduleCriticalSeconds": 2, "unschedulableDuration": 8});
-    let more = topology(adaptive, json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]));
+    let more = topology(&adaptive, &json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]));
     let united = United::create(&shop, "cloneSetTemplate", json!([]), more).await;
     let pods = united.pods("a", 3).await;
     for (pod, has_room) in pods.iter().zip([true, false, false]) {
@@ -50,7 +50,7 @@ async fn reserved_pods_wait_beside_temporary_ones() {
     let shop = Shop::open("united-reserved").await;
     let adaptive =
         json!({"rescheduleCriticalSeconds": 2, "unschedulableDuration": 4, "reserveUnschedulablePods": true});
-    let more = topology(adaptive, json!([{"name": "a"}, {"name": "b"}]));
+    let more = topology(&adaptive, &json!([{"name": "a"}, {"name": "b"}]));
     let united = United::create(&shop, "cloneSetTemplate", json!([]), more).await;
     let pods = united.pods("a", 3).await;
     for (pod, has_room) in pods.iter().zip([true, false, false]) {

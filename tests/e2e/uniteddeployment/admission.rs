@@ -8,8 +8,8 @@ async fn what_is_not_said_is_filled_in() {
     let mut plain: Value = manifest(
         &shop.namespace,
         "cloneSetTemplate",
-        json!([{"name": "a", "maxReplicas": 2}, {"name": "b"}]),
-        json!({}),
+        &json!([{"name": "a", "maxReplicas": 2}, {"name": "b"}]),
+        &json!({}),
     )
     .into();
     plain["spec"].as_object_mut().unwrap().remove("replicas");
@@ -28,7 +28,7 @@ async fn what_is_not_said_is_filled_in() {
             .collect();
         assert_eq!(least, [0, 0]);
     }
-    let stateful = manifest(&shop.namespace, "statefulSetTemplate", json!([{"name": "a"}]), json!({}));
+    let stateful = manifest(&shop.namespace, "statefulSetTemplate", &json!([{"name": "a"}]), &json!({}));
     let (_, stored) = create(&shop.client, stateful, "?dryRun=All").await;
     let pods = &stored["spec"]["template"]["statefulSetTemplate"]["spec"]["template"]["spec"];
     assert_eq!(pods["dnsPolicy"], "ClusterFirst", "{stored:#}");
@@ -39,7 +39,7 @@ async fn what_can_not_be_is_refused() {
     let shop = Shop::open("united-refused").await;
     let refused = async |member: &str, subsets: Value, more: Value, text: &str| {
         let answer =
-            create(&shop.client, manifest(&shop.namespace, member, subsets, more), "?dryRun=All").await;
+            create(&shop.client, manifest(&shop.namespace, member, &subsets, &more), "?dryRun=All").await;
         assert_eq!(answer.0, 422, "{text}: {:#}", answer.1);
         assert!(message(&answer).contains(text), "{text}: {}", message(&answer));
     };
@@ -126,7 +126,8 @@ async fn places_of_subsets_stay_and_subsets_come_and_go() {
 async fn both_versions_tell_the_same() {
     let shop = Shop::open("united-versions").await;
     let mut flat: Value =
-        manifest(&shop.namespace, "cloneSetTemplate", json!([{"name": "a"}]), json!({"replicas": 1})).into();
+        manifest(&shop.namespace, "cloneSetTemplate", &json!([{"name": "a"}]), &json!({"replicas": 1}))
+            .into();
     flat["apiVersion"] = "apps.kruise.io/v1alpha1".into();
     flat["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"] =
         json!({"type": "InPlaceIfPossible", "maxUnavailable": 1});

@@ -91,7 +91,7 @@ mod tests {
     use crate::kinds::advancedcronjob::children::ChildKind;
     use serde_json::{Value, json};
 
-    fn cron_job(spec: Value) -> AdvancedCronJob {
+    fn cron_job(spec: &Value) -> AdvancedCronJob {
         let mut all = json!({"schedule": "*/5 * * * *", "template": {"jobTemplate": {}}});
         all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let metadata = json!({"name": "report", "namespace": "shop", "uid": "1",
@@ -99,7 +99,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": all})).unwrap()
     }
 
-    fn explained(spec: Value, children: &[&Child]) -> Explanation {
+    fn explained(spec: &Value, children: &[&Child]) -> Explanation {
         explain(&cron_job(spec), children, &TimeZone::UTC, "2026-03-02T10:17:00Z".parse().unwrap())
     }
 
@@ -117,7 +117,7 @@ mod tests {
             (json!({"concurrencyPolicy": "Forbid"}), &[&child], "report-1772445600 goes on", None),
             (json!({"timeZone": "Mars/Phobos"}), &[], "is to be", Some("unknown time zone Mars/Phobos")),
         ] {
-            let told = explained(spec.clone(), children);
+            let told = explained(&spec.clone(), children);
             let why = told.skipped.unwrap();
             assert!(why.starts_with("2026-03-02T10:15:00Z: ") && why.contains(skipped), "{spec}: {why}");
             assert_eq!(told.next.as_deref(), Some("2026-03-02T10:20:00Z"));
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn a_schedule_that_never_comes_due_says_so() {
-        let never = explained(json!({"schedule": "0 0 30 2 *"}), &[]);
+        let never = explained(&json!({"schedule": "0 0 30 2 *"}), &[]);
         assert_eq!((never.skipped, never.next), (None, None));
         assert!(never.problem.unwrap().contains("no tick within the next five years"));
-        let unreadable = explained(json!({"schedule": "x"}), &[]);
+        let unreadable = explained(&json!({"schedule": "x"}), &[]);
         assert!(unreadable.problem.unwrap().contains("expected exactly 5 fields, found 1"));
     }
 }

@@ -79,11 +79,11 @@ fn template_of(mut object: Value) -> Value {
 mod tests {
     use super::*;
 
-    fn data(template: Value) -> RevisionData {
+    fn data(template: &Value) -> RevisionData {
         of_template(&template.to_string()).unwrap()
     }
 
-    fn clone_set(strategy: Value) -> Value {
+    fn clone_set(strategy: &Value) -> Value {
         let pods = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "a"}]}});
         json!({"cloneSetTemplate": {"metadata": {"labels": {"app": "a"}},
             "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": pods, "updateStrategy": strategy}}})
@@ -91,66 +91,66 @@ mod tests {
 
     #[test]
     fn what_openkruise_adds_means_nothing() {
-        let ours = data(clone_set(json!({})));
-        let mut theirs = clone_set(json!({}));
+        let ours = data(&clone_set(&json!({})));
+        let mut theirs = clone_set(&json!({}));
         let template = &mut theirs["cloneSetTemplate"];
         template["metadata"]["creationTimestamp"] = Value::Null;
         template["spec"]["template"]["metadata"]["creationTimestamp"] = Value::Null;
         template["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
         template["spec"]["scaleStrategy"] = json!({});
-        assert_eq!(ours.projection(), data(theirs).projection());
+        assert_eq!(ours.projection(), data(&theirs).projection());
     }
 
     #[test]
     fn what_defaults_and_typed_clients_add_means_nothing() {
-        let ours = data(clone_set(json!({"rollingUpdate": {"maxUnavailable": 1}})));
+        let ours = data(&clone_set(&json!({"rollingUpdate": {"maxUnavailable": 1}})));
         let mut theirs =
-            clone_set(json!({"rollingUpdate": {"maxUnavailable": 1, "paused": false}, "type": ""}));
+            clone_set(&json!({"rollingUpdate": {"maxUnavailable": 1, "paused": false}, "type": ""}));
         let template = &mut theirs["cloneSetTemplate"];
         template["metadata"]["creationTimestamp"] = Value::Null;
         template["spec"]["scaleStrategy"] = json!({"enablePVCReuse": false});
         template["spec"]["minReadySeconds"] = json!(0);
         template["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
-        assert_eq!(ours, data(theirs.clone()));
+        assert_eq!(ours, data(&theirs.clone()));
         theirs["cloneSetTemplate"]["spec"]["scaleStrategy"]["enablePVCReuse"] = json!(true);
-        assert_ne!(ours, data(theirs.clone()), "it is an edit");
-        assert_eq!(ours.projection(), data(theirs).projection(), "a revision of OpenKruise may not tell it");
+        assert_ne!(ours, data(&theirs.clone()), "it is an edit");
+        assert_eq!(ours.projection(), data(&theirs).projection(), "a revision of OpenKruise may not tell it");
         let claims = |storage: &str| {
             let claim = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": storage}}}});
-            data(json!({"statefulSetTemplate": {"spec": {"volumeClaimTemplates": [claim]}}}))
+            data(&json!({"statefulSetTemplate": {"spec": {"volumeClaimTemplates": [claim]}}}))
         };
         assert_eq!(claims("1024Mi"), claims("1Gi"));
         let empty = json!({"deploymentTemplate": {"spec": {"template": {"spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}}}});
-        assert!(data(empty).data().contains(r#""emptyDir":{}"#));
+        assert!(data(&empty).data().contains(r#""emptyDir":{}"#));
     }
 
     #[test]
     fn fields_that_openkruise_does_not_know_make_a_revision_but_no_new_name() {
-        let plain = clone_set(json!({}));
+        let plain = clone_set(&json!({}));
         let mut newer = plain.clone();
         newer["cloneSetTemplate"]["spec"]["template"]["spec"]["fieldOfTomorrow"] = json!(7);
-        let (plain, newer) = (data(plain), data(newer));
+        let (plain, newer) = (data(&plain), data(&newer));
         assert_eq!(plain.projection(), newer.projection());
         assert!(newer.data().contains("fieldOfTomorrow") && plain != newer);
     }
 
     #[test]
     fn both_shapes_of_clone_sets_mean_the_same() {
-        let flat = data(clone_set(json!({"type": "InPlaceIfPossible", "maxUnavailable": 1})));
+        let flat = data(&clone_set(&json!({"type": "InPlaceIfPossible", "maxUnavailable": 1})));
         let nested = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}});
-        let nested = data(clone_set(nested));
+        let nested = data(&clone_set(&nested));
         assert_eq!(flat.projection(), nested.projection());
-        let other = data(clone_set(json!({"type": "InPlaceOnly", "maxUnavailable": 1})));
+        let other = data(&clone_set(&json!({"type": "InPlaceOnly", "maxUnavailable": 1})));
         assert_ne!(other.projection(), nested.projection());
     }
 
     #[test]
     fn data_replaces_the_whole_template() {
-        let recorded = data(json!({"deploymentTemplate": {"spec": {"template": {}}}}));
+        let recorded = data(&json!({"deploymentTemplate": {"spec": {"template": {}}}}));
         assert!(
             recorded.data().starts_with(r#"{"spec":{"template":{"$patch":"replace","deploymentTemplate""#)
         );
         assert_eq!(of_data(recorded.data()).unwrap(), recorded);
-        assert!(data(json!({})).data().contains(r#"{"$patch":"replace"}"#));
+        assert!(data(&json!({})).data().contains(r#"{"$patch":"replace"}"#));
     }
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn object(status: Value) -> Value {
+fn object(status: &Value) -> Value {
     json!({"metadata": {"name": "report-60", "namespace": "shop", "uid": "c", "resourceVersion": "7",
         "annotations": {"apps.kruise.io/scheduled-at": "1970-01-01T01:01:00+01:00"},
         "ownerReferences": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "AdvancedCronJob", "name": "report",
@@ -29,7 +29,7 @@ fn each_kind_says_in_its_own_way_that_it_is_over() {
     ];
     for (status, expected) in jobs {
         for kind in [ChildKind::Job, ChildKind::BroadcastJob] {
-            assert_eq!(read(kind, &object(status.clone())).unwrap().progress, expected, "{kind:?} {status}");
+            assert_eq!(read(kind, &object(&status.clone())).unwrap().progress, expected, "{kind:?} {status}");
         }
     }
     for (status, expected) in [
@@ -39,14 +39,14 @@ fn each_kind_says_in_its_own_way_that_it_is_over() {
         (pulls(json!(null)), Progress::Failed),
         (condition("Complete", "True"), Progress::Active),
     ] {
-        let child = read(ChildKind::ImageListPullJob, &object(status.clone())).unwrap();
+        let child = read(ChildKind::ImageListPullJob, &object(&status.clone())).unwrap();
         assert_eq!(child.progress, expected, "{status}");
     }
 }
 
 #[test]
 fn children_are_those_of_any_version_of_the_owner_and_of_its_uid() {
-    let child = read(ChildKind::Job, &object(json!({}))).unwrap();
+    let child = read(ChildKind::Job, &object(&json!({}))).unwrap();
     assert_eq!((&*child.owner.0, &*child.owner.1), ("report", "1"));
     assert_eq!(child.scheduled_at, Some("1970-01-01T00:01:00Z".parse().unwrap()));
     let of = |uid: &str, namespace: &str| ObjectMeta {
@@ -68,11 +68,11 @@ fn objects_of_others_are_no_children() {
         ("/metadata/ownerReferences/0/apiVersion", json!("batch/v1")),
         ("/metadata/ownerReferences", json!(null)),
     ] {
-        let mut object = object(json!({}));
+        let mut object = object(&json!({}));
         *object.pointer_mut(pointer).unwrap() = value;
         assert_eq!(read(ChildKind::Job, &object), None, "{pointer}");
     }
-    let mut unreadable = object(json!({}));
+    let mut unreadable = object(&json!({}));
     *unreadable.pointer_mut("/metadata/annotations").unwrap() =
         json!({"apps.kruise.io/scheduled-at": "soon"});
     assert_eq!(read(ChildKind::Job, &unreadable).unwrap().scheduled_at, None);

@@ -33,9 +33,9 @@ fn child(time: &str, progress: Progress) -> Child {
     }
 }
 
-fn planned(spec: Value, status: Value, children: &[Child], now: &str) -> Plan {
+fn planned(spec: &Value, status: &Value, children: &[Child], now: &str) -> Plan {
     let children: Vec<&Child> = children.iter().collect();
-    plan(&cron_job(&spec, &status), &children, &TimeZone::UTC, at(now))
+    plan(&cron_job(spec, status), &children, &TimeZone::UTC, at(now))
 }
 
 fn names(seen: &[Seen]) -> Vec<&str> {
@@ -57,7 +57,7 @@ fn a_due_tick_creates_a_child_that_is_named_after_it() {
     let template = json!({"jobTemplate": {
         "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "name": "x", "finalizers": ["f"]},
         "spec": {"backoffLimit": 1}}});
-    let run = planned(json!({"template": template}), value(REPORTED), &[], NOW).run.unwrap();
+    let run = planned(&json!({"template": template}), &value(REPORTED), &[], NOW).run.unwrap();
     assert_eq!(run.name, "report-1772446500");
     assert_eq!(
         value(&run.json),
@@ -90,7 +90,7 @@ fn children_of_each_kind_have_its_version() {
         ("imageListPullJobTemplate", "apps.kruise.io/v1beta1", "ImageListPullJob"),
     ] {
         let template = json!({template: {"metadata": {"labels": {"a": "b"}}, "spec": {"parallelism": 3}}});
-        let plan = planned(json!({"template": template}), json!({}), &[], NOW);
+        let plan = planned(&json!({"template": template}), &json!({}), &[], NOW);
         let child = value(&plan.run.unwrap().json);
         assert_eq!((&child["apiVersion"], &child["kind"]), (&json!(version), &json!(kind)));
         assert_eq!(
@@ -104,22 +104,22 @@ fn children_of_each_kind_have_its_version() {
 #[test]
 fn the_status_names_the_active_children_and_the_last_run() {
     let children = [child("10:05", Progress::Active), child("10:10", Progress::Successful)];
-    let plan = planned(json!({}), json!({}), &children, "2026-03-02T10:11:00Z");
+    let plan = planned(&json!({}), &json!({}), &children, "2026-03-02T10:11:00Z");
     let active = json!({"apiVersion": "batch/v1", "kind": "Job", "namespace": "shop", "name": "report-10:05",
         "uid": "10:05", "resourceVersion": "9"});
     assert_eq!(
         value(&plan.status.unwrap()),
         json!({"metadata": {"uid": "1", "resourceVersion": "5"},
-            "status": {"type": "Job", "active": [active.clone()], "lastScheduleTime": "2026-03-02T10:10:00Z"}})
+            "status": {"type": "Job", "active": [active], "lastScheduleTime": "2026-03-02T10:10:00Z"}})
     );
     assert_eq!(plan.again, Some(Duration::from_millis(240_010)));
     // A child that changes without ending changes nothing here.
     let mut known = active;
     known["resourceVersion"] = json!("8");
     let status = json!({"type": "Job", "active": [known], "lastScheduleTime": "2026-03-02T10:10:00Z"});
-    assert_eq!(planned(json!({}), status.clone(), &children, "2026-03-02T10:11:00Z").status, None);
+    assert_eq!(planned(&json!({}), &status, &children, "2026-03-02T10:11:00Z").status, None);
     let done = [child("10:05", Progress::Failed), child("10:10", Progress::Successful)];
-    let plan = planned(json!({}), status, &done, "2026-03-02T10:11:00Z");
+    let plan = planned(&json!({}), &status, &done, "2026-03-02T10:11:00Z");
     assert_eq!(value(&plan.status.unwrap())["status"], json!({"active": null}));
     assert_eq!(plan.completed.len(), 1);
     assert_eq!(plan.completed[0].message, "Saw completed job: report-10:05, condition: Failed");
@@ -128,11 +128,11 @@ fn the_status_names_the_active_children_and_the_last_run() {
 #[test]
 fn the_last_run_holds_when_its_child_is_gone() {
     for children in [&[][..], &[child("10:05", Progress::Successful)]] {
-        let plan = planned(json!({}), value(REPORTED), children, "2026-03-02T10:14:00Z");
+        let plan = planned(&json!({}), &value(REPORTED), children, "2026-03-02T10:14:00Z");
         assert_eq!((plan.status, plan.run), (None, None));
     }
     // What an older release has forgotten is told by the children, whatever has become of them.
-    let plan = planned(json!({}), json!({"type": "Job"}), &[child("10:15", Progress::Failed)], NOW);
+    let plan = planned(&json!({}), &json!({"type": "Job"}), &[child("10:15", Progress::Failed)], NOW);
     assert_eq!(value(&plan.status.unwrap())["status"], json!({"lastScheduleTime": "2026-03-02T10:15:00Z"}));
     assert_eq!(plan.run, None);
 }
@@ -148,17 +148,17 @@ fn a_run_is_remembered_whose_child_is_gone_already() {
 #[test]
 fn times_far_ahead_are_told_and_not_taken_from_children() {
     let odd = Child { scheduled_at: Some(at("9999-01-01T00:00:00Z")), ..child("10:10", Progress::Active) };
-    let plan = planned(json!({}), value(REPORTED), &[odd], NOW);
+    let plan = planned(&json!({}), &value(REPORTED), &[odd], NOW);
     assert!(plan.run.is_some() && plan.notes.is_empty());
     let ahead = json!({"type": "Job", "lastScheduleTime": "2027-03-02T10:10:00Z"});
-    let plan = planned(json!({}), ahead, &[], NOW);
+    let plan = planned(&json!({}), &ahead, &[], NOW);
     assert_eq!((plan.run, reasons(&plan.notes)), (None, vec!["LastScheduleInFuture"]));
 }
 
 #[test]
 fn children_of_an_earlier_object_of_this_name_do_not_count() {
     let stranger = Child { owner: ("report".into(), "0".into()), ..child("10:15", Progress::Active) };
-    let plan = planned(json!({"concurrencyPolicy": "Forbid"}), value(REPORTED), &[stranger], NOW);
+    let plan = planned(&json!({"concurrencyPolicy": "Forbid"}), &value(REPORTED), &[stranger], NOW);
     assert_eq!(plan.status, None);
     assert!(plan.run.is_some());
 }
@@ -171,7 +171,7 @@ fn the_policy_decides_about_active_children() {
         child("10:10", Progress::Successful),
     ];
     let plan_of =
-        |policy: &str| planned(json!({"concurrencyPolicy": policy}), value(REPORTED), &children, NOW);
+        |policy: &str| planned(&json!({"concurrencyPolicy": policy}), &value(REPORTED), &children, NOW);
     let allowed = plan_of("Allow");
     assert_eq!(allowed.run.unwrap().replaced, []);
     // What is being deleted is not deleted again.
@@ -190,7 +190,7 @@ fn history_keeps_the_newest_of_each_kind_of_end() {
     children.push(child("10:07", Progress::Active));
     children.push(Child { deleting: true, ..child("09:59", Progress::Failed) });
     let history = |limits: Value| {
-        let plan = planned(limits, value(REPORTED), &children, NOW);
+        let plan = planned(&limits, &value(REPORTED), &children, NOW);
         names(&plan.history).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let limits = |successful: Value, failed: Value| json!({"successfulJobsHistoryLimit": successful, "failedJobsHistoryLimit": failed});
@@ -206,7 +206,7 @@ fn history_keeps_the_newest_of_each_kind_of_end() {
 
 #[test]
 fn what_is_paused_or_deleted_starts_nothing() {
-    let paused = planned(json!({"paused": true}), value(REPORTED), &[], NOW);
+    let paused = planned(&json!({"paused": true}), &value(REPORTED), &[], NOW);
     assert_eq!(paused, Plan::default());
     let mut cron_job = cron_job(&json!({"failedJobsHistoryLimit": 0}), &json!({}));
     cron_job.metadata.deletion_timestamp = Some(at(NOW).into());
@@ -229,7 +229,7 @@ fn what_can_not_be_run_is_told() {
         ),
         (json!({"template": {"jobTemplate": {"metadata": {"labels": 1}}}}), json!({}), "FailedCreate"),
     ] {
-        let plan = planned(spec.clone(), status, &[], NOW);
+        let plan = planned(&spec.clone(), &status, &[], NOW);
         assert_eq!(reasons(&plan.notes), [expected], "{spec}");
         assert!(plan.notes[0].warning);
         assert_eq!(
@@ -240,8 +240,8 @@ fn what_can_not_be_run_is_told() {
     }
     // One of the ticks may still be run: those before it do not matter.
     let plan = planned(
-        json!({"schedule": "* * * * *", "startingDeadlineSeconds": 120}),
-        json!({"lastScheduleTime": "2026-03-01T00:00:00Z"}),
+        &json!({"schedule": "* * * * *", "startingDeadlineSeconds": 120}),
+        &json!({"lastScheduleTime": "2026-03-01T00:00:00Z"}),
         &[],
         NOW,
     );
@@ -250,8 +250,8 @@ fn what_can_not_be_run_is_told() {
 
 #[test]
 fn the_clock_is_looked_at_now_and_then_and_never_where_no_tick_comes() {
-    let far = planned(json!({"schedule": "0 0 1 1 *"}), json!({"type": "Job"}), &[], NOW);
+    let far = planned(&json!({"schedule": "0 0 1 1 *"}), &json!({"type": "Job"}), &[], NOW);
     assert_eq!(far, Plan { again: Some(LONGEST), ..Plan::default() });
-    let never = planned(json!({"schedule": "0 0 30 2 *"}), json!({"type": "Job"}), &[], NOW);
+    let never = planned(&json!({"schedule": "0 0 30 2 *"}), &json!({"type": "Job"}), &[], NOW);
     assert_eq!(never, Plan::default());
 }

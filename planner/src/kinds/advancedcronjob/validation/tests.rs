@@ -7,18 +7,18 @@ fn pod() -> Value {
     json!({"spec": {"containers": [{"name": "main", "image": "nginx"}], "restartPolicy": "Never"}})
 }
 
-fn with_template(template: Value) -> Value {
+fn with_template(template: &Value) -> Value {
     json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "report", "namespace": "shop"},
         "spec": {"schedule": "*/1 * * * *", "template": template}})
 }
 
 fn with_job() -> Value {
-    with_template(json!({"jobTemplate": {"spec": {"template": pod(), "parallelism": 1}}}))
+    with_template(&json!({"jobTemplate": {"spec": {"template": pod(), "parallelism": 1}}}))
 }
 
 fn with_images() -> Value {
     let spec = json!({"images": ["nginx:1"], "completionPolicy": {"type": "Always"}});
-    with_template(json!({"imageListPullJobTemplate": {"spec": spec}}))
+    with_template(&json!({"imageListPullJobTemplate": {"spec": spec}}))
 }
 
 fn set(mut object: Value, pointer: &str, value: Value) -> Value {
@@ -86,12 +86,12 @@ fn each_fault_has_its_message() {
         (set(with_job(), "/spec/successfulJobsHistoryLimit", json!(-1)), "spec.successfulJobsHistoryLimit"),
         (set(with_job(), "/spec/failedJobsHistoryLimit", json!(-1)), "spec.failedJobsHistoryLimit"),
         (
-            with_template(json!({})),
+            with_template(&json!({})),
             &format!("spec.template: Forbidden: spec must have one template, {TEMPLATES}"),
         ),
         (
             with_template(
-                json!({"jobTemplate": {"spec": {"template": pod()}}, "broadcastJobTemplate": {"spec": {"template": pod()}}}),
+                &json!({"jobTemplate": {"spec": {"template": pod()}}, "broadcastJobTemplate": {"spec": {"template": pod()}}}),
             ),
             &format!("spec.template: Forbidden: spec can have only one template, {TEMPLATES}"),
         ),
@@ -103,7 +103,7 @@ fn each_fault_has_its_message() {
             set(with_job(), "/spec/template/jobTemplate/spec/template/spec/containers", json!([])),
             "spec.template.jobTemplate.spec.template.spec.containers: Required value",
         ),
-        (with_template(json!({"jobTemplate": {}})), "spec.containers: Required value"),
+        (with_template(&json!({"jobTemplate": {}})), "spec.containers: Required value"),
         (
             set(with_images(), "/spec/concurrencyPolicy", json!("Allow")),
             "concurrencyPolicy should be Replace or Forbid, but current value is: Allow",
@@ -121,8 +121,8 @@ fn what_is_no_cron_job_has_code_400() {
         json!([]),
         set(with_job(), "/apiVersion", json!("apps.kruise.io/v2")),
         set(with_job(), "/spec/schedule", json!(5)),
-        with_template(json!({"jobTemplate": "x"})),
-        with_template(json!({"jobTemplate": {"metadata": {"labels": {"a": 1}}}})),
+        with_template(&json!({"jobTemplate": "x"})),
+        with_template(&json!({"jobTemplate": {"metadata": {"labels": {"a": 1}}}})),
     ] {
         assert!(message(&object, None).starts_with("400: "), "{object}");
     }
@@ -262,6 +262,6 @@ fn its_author_is_warned_of_what_will_not_work() {
     assert!(warnings(&set(with_job(), "/spec/schedule", json!("0 0 29 2 *")), None).is_empty());
     let template =
         json!({"broadcastJobTemplate": {"spec": {"template": pod(), "completionPolicy": {"type": "Never"}}}});
-    let endless = set(with_template(template), "/spec/concurrencyPolicy", json!("Forbid"));
+    let endless = set(with_template(&template), "/spec/concurrencyPolicy", json!("Forbid"));
     assert!(warnings(&endless, None)[0].contains("it never ends"));
 }

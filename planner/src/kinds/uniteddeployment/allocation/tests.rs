@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn spec(total: i32, subsets: &[(&str, Value)], strategy: Value) -> Spec {
+fn spec(total: i32, subsets: &[(&str, Value)], strategy: &Value) -> Spec {
     let subsets: Vec<Value> = subsets
         .iter()
         .map(|(name, more)| {
@@ -31,7 +31,7 @@ fn having(replicas: i32) -> Present {
 fn fixed_shares_come_first_and_the_rest_is_divided() {
     let none = json!({});
     let all = |total, subsets: &[(&str, Value)], present: &[(&str, Present)]| {
-        shares(&spec(total, subsets, json!({})), present)
+        shares(&spec(total, subsets, &json!({})), present)
     };
     let free = [("a", none.clone()), ("b", none.clone()), ("c", none.clone())];
     assert_eq!(all(7, &free, &[]), Ok(vec![2, 2, 3]));
@@ -52,11 +52,11 @@ fn fixed_shares_come_first_and_the_rest_is_divided() {
 fn percentages_that_round_to_too_many_or_too_few_are_made_up_for() {
     let half = json!({"replicas": "50%"});
     let third = json!({"replicas": "33%"});
-    let both = |total| shares(&spec(total, &[("a", half.clone()), ("b", half.clone())], json!({})), &[]);
+    let both = |total| shares(&spec(total, &[("a", half.clone()), ("b", half.clone())], &json!({})), &[]);
     assert_eq!(both(5), Ok(vec![3, 2]));
     assert_eq!(both(1), Ok(vec![1, 0]));
     let three = [("a", third.clone()), ("b", third.clone()), ("c", third)];
-    assert_eq!(shares(&spec(10, &three, json!({})), &[]), Ok(vec![3, 3, 4]));
+    assert_eq!(shares(&spec(10, &three, &json!({})), &[]), Ok(vec![3, 3, 4]));
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn least_and_most_are_filled_in_order() {
         ("c", json!({"minReplicas": 0})),
     ];
     for (total, expected) in [(0, [0, 0, 0]), (2, [1, 1, 0]), (5, [3, 2, 0]), (10, [3, 4, 3])] {
-        assert_eq!(shares(&spec(total, &subsets, json!({})), &[]), Ok(expected.to_vec()), "{total}");
+        assert_eq!(shares(&spec(total, &subsets, &json!({})), &[]), Ok(expected.to_vec()), "{total}");
     }
     let wrong = [("a", json!({"minReplicas": 3, "maxReplicas": 1}))];
-    let error = shares(&spec(5, &wrong, json!({})), &[]).unwrap_err();
+    let error = shares(&spec(5, &wrong, &json!({})), &[]).unwrap_err();
     assert_eq!(error, "subset[0].maxReplicas(1) must be more than or equal to minReplicas(3)");
 }
 
@@ -79,12 +79,12 @@ fn pods_without_room_go_to_later_subsets() {
     let adaptive = json!({"type": "Adaptive"});
     let full = |ready| Present { replicas: 4, ready, is_unschedulable: true, ..Present::default() };
     let subsets = [("a", json!({"maxReplicas": 4})), ("b", json!({}))];
-    assert_eq!(shares(&spec(6, &subsets, adaptive.clone()), &[("a", full(1))]), Ok(vec![1, 5]));
+    assert_eq!(shares(&spec(6, &subsets, &adaptive), &[("a", full(1))]), Ok(vec![1, 5]));
     let settled = [("a", having(1)), ("b", having(5))];
-    assert_eq!(shares(&spec(6, &subsets, adaptive.clone()), &settled), Ok(vec![1, 5]));
-    assert_eq!(shares(&spec(9, &subsets, adaptive.clone()), &settled), Ok(vec![4, 5]));
+    assert_eq!(shares(&spec(6, &subsets, &adaptive), &settled), Ok(vec![1, 5]));
+    assert_eq!(shares(&spec(9, &subsets, &adaptive), &settled), Ok(vec![4, 5]));
     let least = [("a", json!({"minReplicas": 2})), ("b", json!({}))];
-    assert_eq!(shares(&spec(5, &least, adaptive), &[("a", full(1))]), Ok(vec![2, 3]));
+    assert_eq!(shares(&spec(5, &least, &adaptive), &[("a", full(1))]), Ok(vec![2, 3]));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn waiting_pods_stay_and_have_others_beside_them() {
         is_unschedulable: true,
         was_marked: false,
     };
-    let shared = |total, present: &[(&str, Present)]| shares(&spec(total, &free, strategy.clone()), present);
+    let shared = |total, present: &[(&str, Present)]| shares(&spec(total, &free, &strategy.clone()), present);
     assert_eq!(shared(3, &[("a", reserved(3, 2))]), Ok(vec![3, 2, 0]));
     assert_eq!(shared(3, &[("a", reserved(3, 2)), ("b", reserved(2, 2))]), Ok(vec![3, 2, 2]));
     assert_eq!(shared(3, &[("a", having(3)), ("b", having(2))]), Ok(vec![3, 0, 0]));
@@ -133,7 +133,7 @@ proptest! {
         }).collect();
         let strategy = if adaptive { json!({"type": "Adaptive"}) } else { json!({}) };
         let present: Vec<_> = names.into_iter().zip(known).collect();
-        let divided = shares(&spec(total, &subsets, strategy), &present).unwrap();
+        let divided = shares(&spec(total, &subsets, &strategy), &present).unwrap();
         let open = present.iter().find(|(name, _)| *name == names[last]).is_none_or(|known| !known.1.is_unschedulable);
         let sum: i32 = divided.iter().sum();
         prop_assert!(sum <= total);
@@ -164,6 +164,6 @@ proptest! {
         let present: Vec<_> = names.into_iter().zip(known).map(|(name, (replicas, ready, reserved, is_unschedulable, was_marked))| {
             (name, Present { replicas, ready, reserved, is_unschedulable, was_marked })
         }).collect();
-        drop(shares(&spec(total, &subsets, strategy), &present));
+        drop(shares(&spec(total, &subsets, &strategy), &present));
     }
 }

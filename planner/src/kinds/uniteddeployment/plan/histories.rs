@@ -45,17 +45,19 @@ fn history(seed: u64, planner: Planner) -> Result<(), String> {
     let topology =
         |random: &mut Random| json!({"subsets": subsets(random, mode > 0), "scheduleStrategy": strategy});
     let first = topology(&mut random);
-    let mut world = World::new(kind, json!({"replicas": below(&mut random, 9), "topology": first}));
+    let mut world = World::new(kind, &json!({"replicas": below(&mut random, 9), "topology": first}));
     world.planner = planner;
     for step in 0..STEPS {
         let mut edited = true;
         match below(&mut random, 9) {
-            0 => world.edit(json!({"replicas": below(&mut random, 9)})),
+            0 => world.edit(&json!({"replicas": below(&mut random, 9)})),
             1 => {
                 let topology = topology(&mut random);
-                world.edit(json!({"topology": topology}));
+                world.edit(&json!({"topology": topology}));
             }
-            2 => world.edit(json!({"template": template(kind, &format!("nginx:{}", below(&mut random, 3)))})),
+            2 => {
+                world.edit(&json!({"template": template(kind, &format!("nginx:{}", below(&mut random, 3)))}));
+            }
             3 => {
                 let room = usize::try_from(below(&mut random, 5)).unwrap();
                 world.room.insert(

@@ -17,7 +17,7 @@ fn reserving() -> Value {
 #[test]
 fn each_subset_gets_a_workload_of_each_kind() {
     for kind in ChildKind::ALL {
-        let mut world = World::new(kind, json!({}));
+        let mut world = World::new(kind, &json!({}));
         let first = world.look();
         assert_eq!(first.creations.len(), 2, "{kind:?}");
         world.settle(100);
@@ -46,22 +46,22 @@ fn each_subset_gets_a_workload_of_each_kind() {
 fn a_new_template_reaches_all_subsets_but_for_their_partitions() {
     let mut world = World::new(
         ChildKind::CloneSet,
-        json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 2}}}}),
+        &json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 2}}}}),
     );
     world.settle(100);
     let first = world.united.status.updated_revision.clone();
-    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
     world.settle(200);
     let status = &world.united.status;
     assert_eq!((status.updated_replicas, status.subset_statuses[0].partition), (4, Some(2)));
     assert_eq!(status.current_revision, first);
     assert_eq!(conditions(&world)[0], "SubsetProvisioned=True", "what changed goes to the end");
-    world.edit(json!({"updateStrategy": {}}));
+    world.edit(&json!({"updateStrategy": {}}));
     world.settle(200);
     let status = &world.united.status;
     assert_eq!((status.updated_replicas, &status.current_revision), (6, &status.updated_revision));
     // Back to the first template: its revision is used again.
-    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
     world.settle(200);
     assert_eq!(world.united.status.updated_revision, first);
     assert_eq!(world.revisions.iter().map(|revision| revision.revision).collect::<Vec<_>>(), [3, 2]);
@@ -71,22 +71,22 @@ fn a_new_template_reaches_all_subsets_but_for_their_partitions() {
 fn a_partition_never_exceeds_its_subset() {
     let mut world = World::new(
         ChildKind::StatefulSet,
-        json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 5}}}}),
+        &json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 5}}}}),
     );
     world.settle(100);
     let partition =
         |world: &World| world.child("a")["spec"]["updateStrategy"]["rollingUpdate"]["partition"].clone();
     assert_eq!(partition(&world), 3);
-    world.edit(json!({"replicas": 12}));
+    world.edit(&json!({"replicas": 12}));
     world.settle(100);
     assert_eq!(partition(&world), 5);
 }
 
 #[test]
 fn history_has_a_limit() {
-    let mut world = World::new(ChildKind::Deployment, json!({"revisionHistoryLimit": 2}));
+    let mut world = World::new(ChildKind::Deployment, &json!({"revisionHistoryLimit": 2}));
     for image in 1..=6 {
-        world.edit(json!({"template": template(ChildKind::Deployment, &format!("nginx:{image}"))}));
+        world.edit(&json!({"template": template(ChildKind::Deployment, &format!("nginx:{image}"))}));
         world.settle(200);
     }
     let names: Vec<&str> = world.revisions.iter().map(|revision| revision.name()).collect();
@@ -95,27 +95,27 @@ fn history_has_a_limit() {
 
 #[test]
 fn only_what_is_wanted_stays() {
-    let mut world = World::new(ChildKind::StatefulSet, json!({}));
+    let mut world = World::new(ChildKind::StatefulSet, &json!({}));
     world.settle(100);
-    world.edit(json!({"topology": {"subsets": [{"name": "a"}, {"name": "c"}]}}));
+    world.edit(&json!({"topology": {"subsets": [{"name": "a"}, {"name": "c"}]}}));
     let plan = world.look();
     assert_eq!((plan.creations.len(), plan.deletions.len(), plan.updates.len()), (1, 1, 0));
     world.settle(100);
     let told: Vec<&str> =
         world.united.status.subset_statuses.iter().map(|subset| subset.name.as_str()).collect();
     assert_eq!((told, world.shares()), (vec!["a", "c"], vec![3, 3]));
-    world.edit(json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
     let plan = world.look();
     assert_eq!((plan.creations.len(), plan.deletions.len()), (2, 2));
     assert!(world.children.iter().all(|(kind, _)| *kind == ChildKind::CloneSet));
-    world.edit(json!({"topology": {}}));
+    world.edit(&json!({"topology": {}}));
     world.settle(100);
     assert!(world.children.is_empty() && world.united.status.subset_statuses.is_empty());
 }
 
 #[test]
 fn a_second_workload_goes_and_a_lost_one_is_adopted() {
-    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.settle(100);
     let (kind, mut second) = world.children[0].clone();
     (second["metadata"]["uid"], second["metadata"]["name"]) = ("second".into(), "web-a-second".into());
@@ -139,11 +139,11 @@ fn a_second_workload_goes_and_a_lost_one_is_adopted() {
 
 #[test]
 fn a_patch_changes_its_workload_and_no_revision() {
-    let mut world = World::new(ChildKind::Deployment, json!({}));
+    let mut world = World::new(ChildKind::Deployment, &json!({}));
     world.settle(100);
     let revision = world.united.status.updated_revision.clone();
     let patch = json!({"metadata": {"annotations": {"zone": "a"}}});
-    world.edit(json!({"topology": {"subsets": [{"name": "a", "patch": patch}, {"name": "b"}]}}));
+    world.edit(&json!({"topology": {"subsets": [{"name": "a", "patch": patch}, {"name": "b"}]}}));
     let plan = world.look();
     assert_eq!(plan.updates.len(), 1);
     assert_eq!(world.child("a")["spec"]["template"]["metadata"]["annotations"]["zone"], "a");
@@ -153,9 +153,9 @@ fn a_patch_changes_its_workload_and_no_revision() {
 #[test]
 fn shares_that_can_not_be_change_nothing() {
     let subsets = json!([{"name": "a", "replicas": 3}, {"name": "b", "replicas": 3}]);
-    let mut world = World::new(ChildKind::CloneSet, json!({"topology": {"subsets": subsets}}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({"topology": {"subsets": subsets}}));
     world.settle(100);
-    world.edit(json!({"replicas": 4}));
+    world.edit(&json!({"replicas": 4}));
     let plan = world.look();
     assert_eq!(plan.events[0].reason, "Failed SpecifySubsetReplicas");
     assert!(
@@ -170,7 +170,7 @@ fn shares_that_can_not_be_change_nothing() {
 
 #[test]
 fn failures_are_told_and_forgotten() {
-    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.refuses = true;
     world.look();
     assert!(conditions(&world).contains(&"SubsetProvisioned=False".to_owned()));
@@ -187,7 +187,7 @@ fn failures_are_told_and_forgotten() {
 
 #[test]
 fn hand_made_changes_of_numbers_are_put_back() {
-    let mut world = World::new(ChildKind::Deployment, json!({}));
+    let mut world = World::new(ChildKind::Deployment, &json!({}));
     world.settle(100);
     world.children[0].1["spec"]["replicas"] = json!(9);
     world.children[1].1["spec"]["paused"] = json!(true);
@@ -198,11 +198,11 @@ fn hand_made_changes_of_numbers_are_put_back() {
 
 #[test]
 fn a_broken_pod_does_not_stop_a_stateful_set() {
-    let mut world = World::new(ChildKind::StatefulSet, json!({}));
+    let mut world = World::new(ChildKind::StatefulSet, &json!({}));
     world.settle(100);
     world.pods[0]["status"] = json!({"phase": "Pending"});
     assert!(world.plan().stuck.is_empty(), "it is at the newest revision");
-    world.edit(json!({"template": template(ChildKind::StatefulSet, "nginx:2")}));
+    world.edit(&json!({"template": template(ChildKind::StatefulSet, "nginx:2")}));
     assert!(world.look().stuck.is_empty(), "its workload does not know of the revision yet");
     let stuck: Vec<String> = world.plan().stuck.into_iter().map(|pod| pod.uid).collect();
     assert_eq!(stuck, [world.pods[0]["metadata"]["uid"].as_str().unwrap()]);
@@ -212,7 +212,7 @@ fn a_broken_pod_does_not_stop_a_stateful_set() {
 fn pods_without_room_move_and_stay_where_they_run() {
     let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
     let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
-    let mut world = World::new(ChildKind::CloneSet, json!({"replicas": 3, "topology": topology}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
     world.room.insert("a".to_owned(), 1);
     world.settle(30);
     assert_eq!(world.shares(), [3, 0]);
@@ -227,7 +227,7 @@ fn pods_without_room_move_and_stay_where_they_run() {
     world.settle(320);
     assert_eq!(condition(&world), (api::kinds::shared::ConditionStatus::True, "recover".to_owned()));
     assert_eq!(world.shares(), [1, 2], "running Pods do not move");
-    world.edit(json!({"replicas": 5}));
+    world.edit(&json!({"replicas": 5}));
     world.settle(50);
     assert_eq!(world.shares(), [3, 2]);
 }
@@ -236,7 +236,7 @@ fn pods_without_room_move_and_stay_where_they_run() {
 fn reserved_pods_wait_beside_temporary_ones() {
     for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
         let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
-        let mut world = World::new(kind, json!({"replicas": 3, "topology": topology}));
+        let mut world = World::new(kind, &json!({"replicas": 3, "topology": topology}));
         world.room.insert("a".to_owned(), 1);
         world.settle(100);
         let status = &world.united.status;
@@ -253,7 +253,7 @@ fn reserved_pods_wait_beside_temporary_ones() {
 
 #[test]
 fn revisions_and_workloads_of_openkruise_are_taken_over() {
-    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.settle(100);
     // As OpenKruise leaves it: a name of its own making, no label on the revision, empty members in its data.
     let old = world.united.status.updated_revision.clone();
@@ -283,7 +283,7 @@ fn revisions_and_workloads_of_openkruise_are_taken_over() {
 /// What OpenKruise selected once and no longer does is neither used nor released.
 #[test]
 fn workloads_that_are_not_selected_are_left_alone() {
-    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.settle(100);
     let (kind, mut stranded) = world.children[0].clone();
     stranded["metadata"]["name"] = "web-old".into();
@@ -298,7 +298,7 @@ fn workloads_that_are_not_selected_are_left_alone() {
 /// The revision of one that was deleted without it is used again.
 #[test]
 fn an_orphaned_revision_is_used_again() {
-    let mut world = World::new(ChildKind::CloneSet, json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
     world.settle(100);
     let revision = &world.revisions[0];
     let name = revision.name().to_owned();

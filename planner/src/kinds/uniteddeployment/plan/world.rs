@@ -34,7 +34,7 @@ pub(super) fn template(kind: ChildKind, image: &str) -> Value {
 }
 
 impl World {
-    pub(super) fn new(kind: ChildKind, spec: Value) -> Self {
+    pub(super) fn new(kind: ChildKind, spec: &Value) -> Self {
         let mut whole = json!({"replicas": 6, "selector": {"matchLabels": {"app": "web"}},
             "template": template(kind, "nginx:1"), "topology": {"subsets": [{"name": "a"}, {"name": "b"}]}});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    pub(super) fn edit(&mut self, spec: Value) {
+    pub(super) fn edit(&mut self, spec: &Value) {
         let mut whole = serde_json::to_value(&self.united.spec).unwrap();
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         self.united.spec = serde_json::from_value(whole).unwrap();

@@ -2,37 +2,37 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn united(template: Value) -> UnitedDeployment {
+fn united(template: &Value) -> UnitedDeployment {
     let metadata = json!({"name": "web", "namespace": "shop", "uid": "1"});
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-fn target(kind: ChildKind, subset: Value) -> Target {
+fn target(kind: ChildKind, subset: &Value) -> Target {
     let mut whole = json!({"name": "a"});
     whole.as_object_mut().unwrap().extend(subset.as_object().unwrap().clone());
     let subset = serde_json::from_value(whole).unwrap();
     Target { kind, subset, replicas: 3, partition: 1, revision: "web-1".to_owned(), max_unavailable: None }
 }
 
-fn pods(spec: Value) -> Value {
+fn pods(spec: &Value) -> Value {
     let mut pod = json!({"containers": [{"name": "main", "image": "a", "fieldOfTomorrow": 7}]});
     pod.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     json!({"metadata": {"labels": {"app": "web"}}, "spec": pod})
 }
 
-fn made(kind: ChildKind, spec: Value, subset: Value) -> Value {
+fn made(kind: ChildKind, spec: &Value, subset: &Value) -> Value {
     let mut template = json!({});
     template[kind.member()] =
         json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"note": "x"}}, "spec": spec});
-    let json = new_child(&united(template), &target(kind, subset)).unwrap();
+    let json = new_child(&united(&template), &target(kind, subset)).unwrap();
     serde_json::from_str(&json).unwrap()
 }
 
 #[test]
 fn a_workload_has_its_names_its_share_and_all_of_its_template() {
-    let spec = json!({"template": pods(json!({})), "minReadySeconds": 5, "newerField": {"n": 1}});
-    let made = made(ChildKind::CloneSet, spec, json!({}));
+    let spec = json!({"template": pods(&json!({})), "minReadySeconds": 5, "newerField": {"n": 1}});
+    let made = made(ChildKind::CloneSet, &spec, &json!({}));
     assert_eq!(made["apiVersion"], "apps.kruise.io/v1beta1");
     assert_eq!(made["metadata"]["generateName"], "web-a-");
     let labels = json!({"team": "shop", "app": "web", "apps.kruise.io/subset-name": "a",
@@ -54,9 +54,9 @@ fn a_workload_has_its_names_its_share_and_all_of_its_template() {
 #[test]
 fn each_kind_has_its_partition_or_none() {
     let strategy = |kind, given: Value| {
-        let mut spec = json!({"template": pods(json!({}))});
+        let mut spec = json!({"template": pods(&json!({}))});
         spec[if kind == ChildKind::Deployment { "strategy" } else { "updateStrategy" }] = given;
-        let made = made(kind, spec, json!({}));
+        let made = made(kind, &spec, &json!({}));
         [made["spec"]["updateStrategy"].clone(), made["spec"]["strategy"].clone()]
     };
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
@@ -75,10 +75,10 @@ fn a_subset_says_where_its_pods_go_and_what_is_different() {
     let terms =
         json!([{"matchExpressions": [{"key": "arch", "operator": "Exists"}]}, {"matchExpressions": []}]);
     let required = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
-    let template = pods(json!({"affinity": required, "tolerations": [{"key": "x"}]}));
+    let template = pods(&json!({"affinity": required, "tolerations": [{"key": "x"}]}));
     let patch = json!({"spec": {"containers": [{"name": "main", "env": [{"name": "K", "value": "V"}]}]}});
     let subset = json!({"nodeSelectorTerm": {"matchExpressions": [zone]}, "tolerations": [{"key": "gpu", "operator": "Exists"}], "patch": patch});
-    let made = made(ChildKind::Deployment, json!({"template": template}), subset);
+    let made = made(ChildKind::Deployment, &json!({"template": template}), &subset);
     assert_eq!(made["metadata"]["annotations"]["apps.kruise.io/subset-patch"], patch.to_string());
     let pod = &made["spec"]["template"]["spec"];
     let terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"].as_array().unwrap();
@@ -96,9 +96,9 @@ fn what_others_set_stays_but_for_the_spec() {
     let live = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web-a-x", "uid": "c", "resourceVersion": "7", "labels": {"mine": "1"}, "ownerReferences": [{"uid": "1"}]},
         "spec": {"replicas": 9, "paused": true}, "status": {"replicas": 2}});
-    let united = united(json!({"deploymentTemplate": {"spec": {"template": pods(json!({}))}}}));
+    let united = united(&json!({"deploymentTemplate": {"spec": {"template": pods(&json!({}))}}}));
     let changed =
-        changed_child(&live.to_string(), &united, &target(ChildKind::Deployment, json!({}))).unwrap();
+        changed_child(&live.to_string(), &united, &target(ChildKind::Deployment, &json!({}))).unwrap();
     let changed: Value = serde_json::from_str(&changed).unwrap();
     assert_eq!(changed["metadata"]["labels"]["mine"], "1");
     assert_eq!(changed["metadata"]["resourceVersion"], "7");
@@ -109,14 +109,14 @@ fn what_others_set_stays_but_for_the_spec() {
 
 #[test]
 fn a_wrong_patch_is_told_and_expressions_alone_are_a_selector() {
-    let united = united(json!({"cloneSetTemplate": {"spec": {"template": pods(json!({}))}}}));
-    let wrong = target(ChildKind::CloneSet, json!({"patch": {"spec": {"containers": [{"image": "a"}]}}}));
+    let united = united(&json!({"cloneSetTemplate": {"spec": {"template": pods(&json!({}))}}}));
+    let wrong = target(ChildKind::CloneSet, &json!({"patch": {"spec": {"containers": [{"image": "a"}]}}}));
     let problem = new_child(&united, &wrong).unwrap_err();
     assert!(problem.contains("failed to merge the patch of subset a"), "{problem}");
     let mut expressions = united;
     expressions.spec.selector =
         serde_json::from_value(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})).unwrap();
-    let made = new_child(&expressions, &target(ChildKind::CloneSet, json!({}))).unwrap();
+    let made = new_child(&expressions, &target(ChildKind::CloneSet, &json!({}))).unwrap();
     let made: Value = serde_json::from_str(&made).unwrap();
     assert_eq!(made["spec"]["selector"]["matchLabels"], json!({"apps.kruise.io/subset-name": "a"}));
     assert_eq!(made["spec"]["selector"]["matchExpressions"][0]["key"], "app");
@@ -125,12 +125,12 @@ fn a_wrong_patch_is_told_and_expressions_alone_are_a_selector() {
 #[test]
 fn pods_without_room_make_way_for_a_rollout() {
     let made = |kind: ChildKind, strategy: Value| {
-        let mut spec = json!({"template": pods(json!({}))});
+        let mut spec = json!({"template": pods(&json!({}))});
         spec[kind.strategy()] = strategy;
         let mut template = json!({});
         template[kind.member()] = json!({"spec": spec});
-        let target = Target { max_unavailable: Some(2), ..target(kind, json!({})) };
-        let made: Value = serde_json::from_str(&new_child(&united(template), &target).unwrap()).unwrap();
+        let target = Target { max_unavailable: Some(2), ..target(kind, &json!({})) };
+        let made: Value = serde_json::from_str(&new_child(&united(&template), &target).unwrap()).unwrap();
         made["spec"][kind.strategy()]["rollingUpdate"]["maxUnavailable"].clone()
     };
     assert_eq!(made(ChildKind::CloneSet, json!({})), 2);

@@ -13,7 +13,7 @@ fn of_kind(kind: ChildKind) -> Value {
     template
 }
 
-fn united(spec: Value) -> Value {
+fn united(spec: &Value) -> Value {
     let mut whole = json!({"replicas": 6, "selector": {"matchLabels": {"app": "a"}},
         "template": of_kind(ChildKind::StatefulSet), "topology": {"subsets": [{"name": "a"}, {"name": "b"}]}});
     whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -30,8 +30,8 @@ fn reviewed(new: &Value, old: Option<&Value>) -> Option<String> {
     Some(denial.message.clone())
 }
 
-fn subsets(subsets: Value) -> Value {
-    united(json!({"topology": {"subsets": subsets}}))
+fn subsets(subsets: &Value) -> Value {
+    united(&json!({"topology": {"subsets": subsets}}))
 }
 
 #[track_caller]
@@ -43,17 +43,17 @@ fn refused(new: &Value, text: &str) {
 #[test]
 fn sound_objects_of_all_kinds_are_admitted() {
     for kind in ChildKind::ALL {
-        assert_eq!(reviewed(&united(json!({"template": of_kind(kind)})), None), None, "{kind:?}");
+        assert_eq!(reviewed(&united(&json!({"template": of_kind(kind)})), None), None, "{kind:?}");
     }
-    assert_eq!(reviewed(&subsets(json!([])), None), None);
+    assert_eq!(reviewed(&subsets(&json!([])), None), None);
     let odd = json!({"cloneSetTemplate": {"spec": {"replicas": 2}}});
-    assert_eq!(reviewed(&united(json!({"template": odd})), None), None);
+    assert_eq!(reviewed(&united(&json!({"template": odd})), None), None);
 }
 
 #[test]
 fn numbers_of_subsets_must_come_to_all_pods() {
     let share = |one: Value, other: Value| {
-        subsets(json!([{"name": "a", "replicas": one}, {"name": "b", "replicas": other}]))
+        subsets(&json!([{"name": "a", "replicas": one}, {"name": "b", "replicas": other}]))
     };
     refused(
         &share(json!(3), json!(2)),
@@ -65,15 +65,15 @@ fn numbers_of_subsets_must_come_to_all_pods() {
     );
     assert_eq!(reviewed(&share(json!(2), json!(4)), None), None);
     refused(
-        &subsets(json!([{"name": "a", "replicas": 2}, {"name": "b", "maxReplicas": 1}])),
+        &subsets(&json!([{"name": "a", "replicas": 2}, {"name": "b", "maxReplicas": 1}])),
         "mutually exclusive in a UnitedDeployment",
     );
     refused(
-        &subsets(json!([{"name": "a", "maxReplicas": 2}, {"name": "b", "maxReplicas": 1}])),
+        &subsets(&json!([{"name": "a", "maxReplicas": 2}, {"name": "b", "maxReplicas": 1}])),
         "at least one subset.maxReplicas must be empty",
     );
     refused(
-        &subsets(json!([{"name": "a", "minReplicas": 3, "maxReplicas": 2}, {"name": "b"}])),
+        &subsets(&json!([{"name": "a", "minReplicas": 3, "maxReplicas": 2}, {"name": "b"}])),
         "minReplicas must be less than or equal to maxReplicas",
     );
     for (value, text) in [
@@ -82,30 +82,30 @@ fn numbers_of_subsets_must_come_to_all_pods() {
         (json!("x%"), "should be correct percentage integer"),
         (json!("101%"), "should be in range [0, 100]"),
     ] {
-        refused(&subsets(json!([{"name": "a", "replicas": value}, {"name": "b"}])), text);
+        refused(&subsets(&json!([{"name": "a", "replicas": value}, {"name": "b"}])), text);
     }
 }
 
 #[test]
 fn names_places_and_partitions_of_subsets_are_checked() {
-    refused(&subsets(json!([{"name": ""}])), "spec.topology.subsets[0].name: Required value");
-    refused(&subsets(json!([{"name": "a"}, {"name": "a"}])), "duplicated subset name a");
-    refused(&subsets(json!([{"name": "A_b"}])), "invalid subset name");
+    refused(&subsets(&json!([{"name": ""}])), "spec.topology.subsets[0].name: Required value");
+    refused(&subsets(&json!([{"name": "a"}, {"name": "a"}])), "duplicated subset name a");
+    refused(&subsets(&json!([{"name": "A_b"}])), "invalid subset name");
     let term = json!({"matchExpressions": [{"key": "zone", "operator": "In"}]});
     refused(
-        &subsets(json!([{"name": "a", "nodeSelectorTerm": term}])),
+        &subsets(&json!([{"name": "a", "nodeSelectorTerm": term}])),
         "spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].values",
     );
     refused(
-        &subsets(json!([{"name": "a", "tolerations": [{"operator": "Exists", "value": "x"}]}])),
+        &subsets(&json!([{"name": "a", "tolerations": [{"operator": "Exists", "value": "x"}]}])),
         "spec.topology.subsets[0].tolerations[0]",
     );
     let partitions = |partitions: Value| {
-        united(json!({"updateStrategy": {"type": "Manual", "manualUpdate": {"partitions": partitions}}}))
+        united(&json!({"updateStrategy": {"type": "Manual", "manualUpdate": {"partitions": partitions}}}))
     };
     refused(&partitions(json!({"c": 1})), "subset c does not exist");
     refused(&partitions(json!({"a": -1})), "must be greater than or equal to 0");
-    refused(&united(json!({"updateStrategy": {"type": "Automatic"}})), r#"supported values: "Manual""#);
+    refused(&united(&json!({"updateStrategy": {"type": "Automatic"}})), r#"supported values: "Manual""#);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn adaptive_strategies_have_conditions() {
     let adaptive = |template: Value, subset: Value| {
         let strategy = json!({"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": true}});
         united(
-            json!({"template": template, "topology": {"scheduleStrategy": strategy, "subsets": [subset, {"name": "b"}]}}),
+            &json!({"template": template, "topology": {"scheduleStrategy": strategy, "subsets": [subset, {"name": "b"}]}}),
         )
     };
     refused(
@@ -131,35 +131,35 @@ fn adaptive_strategies_have_conditions() {
 fn templates_must_fit() {
     let mut both = of_kind(ChildKind::StatefulSet);
     both["cloneSetTemplate"] = json!({"spec": {}});
-    refused(&united(json!({"template": both})), "should provide only one of");
-    refused(&united(json!({"template": {}})), "should provide one of");
+    refused(&united(&json!({"template": both})), "should provide only one of");
+    refused(&united(&json!({"template": {}})), "should provide one of");
     for kind in [ChildKind::StatefulSet, ChildKind::AdvancedStatefulSet, ChildKind::Deployment] {
         let member = kind.member();
         let mut template = of_kind(kind);
         template[member]["metadata"]["labels"]["app"] = json!("other");
-        refused(&united(json!({"template": template})), &format!("spec.template.{member}.metadata.labels"));
+        refused(&united(&json!({"template": template})), &format!("spec.template.{member}.metadata.labels"));
         let mut template = of_kind(kind);
         template[member]["spec"]["replicas"] = json!(2);
-        refused(&united(json!({"template": template})), &format!("replicas in {member} will not be used"));
+        refused(&united(&json!({"template": template})), &format!("replicas in {member} will not be used"));
         let mut template = of_kind(kind);
         template[member]["spec"]["template"]["metadata"]["labels"]["app"] = json!("other");
         refused(
-            &united(json!({"template": template})),
+            &united(&json!({"template": template})),
             &format!("spec.template.{member}.spec.template.metadata.labels"),
         );
         let mut template = of_kind(kind);
         template[member]["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
-        refused(&united(json!({"template": template})), "restartPolicy");
+        refused(&united(&json!({"template": template})), "restartPolicy");
     }
     let mut template = of_kind(ChildKind::StatefulSet);
     template["statefulSetTemplate"]["spec"]["updateStrategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
-    refused(&united(json!({"template": template})), "rollingUpdate.partition");
+    refused(&united(&json!({"template": template})), "rollingUpdate.partition");
 }
 
 #[test]
 fn names_leave_room_for_those_of_revisions() {
-    let mut long = united(json!({}));
+    let mut long = united(&json!({}));
     long["metadata"]["name"] = "x".repeat(53).into();
     refused(&long, "must be no more than 52 characters");
     // One that is stored already can still be changed.
@@ -171,7 +171,7 @@ fn names_leave_room_for_those_of_revisions() {
 #[test]
 fn some_changes_are_forbidden() {
     let before = subsets(
-        json!([{"name": "a", "nodeSelectorTerm": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}, {"name": "b"}]),
+        &json!([{"name": "a", "nodeSelectorTerm": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}, {"name": "b"}]),
     );
     let change = |edit: fn(&mut Value)| {
         let mut after = before.clone();
