@@ -25,6 +25,7 @@ mod docs_advancedcronjob;
 mod docs_broadcastjob;
 mod docs_cloneset;
 mod docs_daemonset;
+mod docs_kubectl_kruise;
 mod docs_podunavailablebudget;
 mod docs_restart;
 mod docs_statefulset;

@@ -33,5 +33,6 @@ mod only_as_root {
     mod sidecarset;
     mod spread;
     mod statefulset;
+    mod united;
     mod work;
 }

@@ -175,24 +175,6 @@ async fn paths_without_rules_are_not_found() {
 }
 
 #[tokio::test]
-async fn creates_of_kruise_workloads_are_refused_rather_than_waved_through() {
-    let router = served(PROTECTED);
-    let mut request = create_pod(1);
-    let paths =
-        ["/validate-apps-kruise-io-uniteddeployment", "/validate-apps-kruise-io-v1alpha1-uniteddeployment"];
-    for path in paths {
-        for operation in ["CREATE", "UPDATE"] {
-            request["operation"] = json!(operation);
-            let answer = ask(&router, path, review(&request)).await;
-            assert_eq!(answer["response"]["allowed"], false);
-            let (code, message) = status(&answer);
-            assert_eq!(code, 400);
-            assert!(message.contains("not served by this version"), "{message}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn health_is_answered_with_an_empty_body() {
     let (status, body) = call(&served(""), Request::get("/healthz").body(Body::empty()).unwrap()).await;
     assert_eq!((status, body.len()), (StatusCode::OK, 0));
