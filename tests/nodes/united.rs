@@ -90,7 +90,9 @@ async fn the_plugin_enters_the_container_of_a_sidecar_that_works() {
         .annotation("kruise.io/sidecarset-working-hotupgrade-container", working)
         .container("main", "nginx:1.25")
         .container("agent-1", "busybox:1.36")
+        .having("command", json!(["sleep", "infinity"]))
         .container("agent-2", "busybox:1.36")
+        .having("command", json!(["sleep", "infinity"]))
         .env("SERVE_PORT", "81");
     objects::create(&site.server().client(), web).await.unwrap();
     site.kubectl(&format!("wait pod web -n {namespace} --for=condition=Ready --timeout=60s")).await.success();
