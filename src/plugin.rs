@@ -8,6 +8,7 @@
 //!   create      jobs, Services, restarts, pulls           pods      exec, logs, cp
 //!   list        get all                                   version   of all that takes part
 //!   complete    completion in shells                      generate  a ResourceDistribution for Kustomize
+//!   words       command lines that kubectl reads
 //! ```
 
 pub(crate) mod complete;
@@ -22,6 +23,7 @@ mod scale;
 mod set;
 mod target;
 mod version;
+mod words;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -115,7 +117,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Verb::Expose(arguments) => create::expose(&arguments, connection, &given),
         Verb::Restart(arguments) => create::restart(&arguments, connection),
         Verb::Image(arguments) => create::image(&arguments, connection),
-        Verb::Get(arguments) => list::run(&arguments.words, connection, &given),
+        Verb::Get(_) => list::run(&given),
         Verb::Exec(_) => pods::run(&given, "exec"),
         Verb::Logs(_) => pods::run(&given, "logs"),
         Verb::Cp(_) => pods::run(&given, "cp"),

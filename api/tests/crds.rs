@@ -26,6 +26,13 @@ const CARRIED_BY_V1ALPHA1: &[(&str, &str)] = &[
     ("nodeimages.apps.kruise.io", ".spec.images{}.pullSecrets[].mode"),
 ];
 
+/// Where UnitedDeployments of published releases have fields of the older shape of CloneSets
+/// (docs/behaviour/api-and-registration.md#conversion-of-uniteddeployment).
+const FLAT_IN_V1ALPHA1: [&str; 2] = [
+    ".spec.template.cloneSetTemplate.spec.scaleStrategy",
+    ".spec.template.cloneSetTemplate.spec.updateStrategy",
+];
+
 /// Objects that the reference prunes to `{}` although labels and annotations in them are meant for the
 /// children (docs/behaviour/api-and-registration.md#what-schemas-leave-to-webhooks): ours keep what is in
 /// them.
@@ -158,7 +165,10 @@ fn promised() -> BTreeSet<String> {
     let mut promised: BTreeSet<String> = reference()
         .into_iter()
         .map(|fact| {
-            let kept = KEPT_WHOLE.iter().any(|path| fact.ends_with(&format!(": {path} type=\"object\"")));
+            let is_object =
+                |version: &str, path: &str| fact.ends_with(&format!("{version}: {path} type=\"object\""));
+            let kept = KEPT_WHOLE.iter().any(|path| is_object("", path))
+                || FLAT_IN_V1ALPHA1.iter().any(|path| is_object(" v1alpha1", path));
             if kept { fact + " x-kubernetes-preserve-unknown-fields=true" } else { fact }
         })
         .collect();

@@ -1,5 +1,6 @@
 //! Following a rollout to its end.
 
+use std::io::{IsTerminal, Write};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -85,6 +86,7 @@ async fn watch(session: &Session, named: &Named, following: Following) -> anyhow
     let only = watcher::Config::default().fields(&format!("metadata.name={}", named.name));
     let mut events = pin!(watcher(api, only).default_backoff());
     let (mut told, mut held) = (String::new(), false);
+    let on_terminal = std::io::stdout().is_terminal() && progress::bar(named.kind, &first).is_some();
     while let Some(event) = events.next().await {
         let object = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => object,
@@ -98,10 +100,18 @@ async fn watch(session: &Session, named: &Named, following: Following) -> anyhow
         if following.detail && named.kind == WorkloadKind::CloneSet {
             message.push_str(&updated_pods(session, named, &object).await?);
         }
-        if message != told {
-            println!("{message}");
-            told = message;
+        match progress::bar(named.kind, &object).filter(|_| on_terminal) {
+            // One line, drawn again.
+            Some(bar) => print!("\r{bar}\u{1b}[K"),
+            None if message != told => println!("{message}"),
+            None => {}
         }
+        std::io::stdout().flush()?;
+        let is_over = !following.watches || !matches!(progress, Progress::Waiting(_));
+        if on_terminal && is_over {
+            println!("\n{message}");
+        }
+        told = message;
         match progress {
             Progress::Done(_) => return Ok(ExitCode::SUCCESS),
             Progress::Failed(message) => {

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-use super::connection::Connection;
 use super::hand_over;
+use super::words::Words;
 
 /// The kinds, in the order of their tables.
 const IN_NAMESPACES: [&str; 16] = [
@@ -31,6 +31,9 @@ const IN_NAMESPACES: [&str; 16] = [
 const OF_THE_CLUSTER: [&str; 3] =
     ["resourcedistributions.apps.kruise.io", "sidecarsets.apps.kruise.io", "nodeimages.apps.kruise.io"];
 
+/// The flag by which the kinds of the cluster are listed too.
+const CLUSTER_SCOPED: &str = "--cluster-scoped";
+
 /// The kinds to list of those that are installed, and those that are not.
 fn chosen(installed: &str, with_cluster: bool) -> (Vec<&'static str>, Vec<&'static str>) {
     let installed: Vec<&str> = installed.lines().map(str::trim).collect();
@@ -39,19 +42,19 @@ fn chosen(installed: &str, with_cluster: bool) -> (Vec<&'static str>, Vec<&'stat
 }
 
 /// Becomes kubectl with the kinds that are installed; anything but `all` is kubectl's own.
-pub(super) fn run(
-    words: &[OsString],
-    connection: &Connection,
-    given: &[OsString],
-) -> anyhow::Result<ExitCode> {
-    let Some((first, rest)) = words.split_first().filter(|(first, _)| *first == "all") else {
+pub(super) fn run(given: &[OsString]) -> anyhow::Result<ExitCode> {
+    let words: Option<Vec<String>> = given.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    let Some(words) = words else { return hand_over(given) };
+    let mut line = Words::read(&words, "get")?;
+    let Some(all) = line.target.and_then(|at| line.rest.get_mut(at)).filter(|word| *word == "all") else {
         return hand_over(given);
     };
+    let with_cluster =
+        words.iter().any(|word| ["-A", "--all-namespaces", CLUSTER_SCOPED].contains(&word.as_str()));
+    let connection = Words::read(&words, "get")?.connection()?;
     let output =
         Command::new("kubectl").args(["api-resources", "-o", "name"]).args(connection.flags()).output();
     let output = output.context("kubectl can't be started")?;
-    let with_cluster =
-        rest.iter().any(|word| word == "-A" || word == "--all-namespaces" || word == "--cluster-scoped");
     let (kinds, absent) = chosen(&String::from_utf8_lossy(&output.stdout), with_cluster);
     if kinds.is_empty() {
         bail!("none of the kinds is installed: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -59,18 +62,9 @@ pub(super) fn run(
     if !absent.is_empty() {
         eprintln!("not installed: {}", absent.join(", "));
     }
-    let all = kinds.join(",");
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut is_replaced = false;
-    for word in given.iter().filter(|word| *word != "--cluster-scoped") {
-        if !is_replaced && word == first {
-            arguments.push(all.clone().into());
-            is_replaced = true;
-        } else {
-            arguments.push(word.clone());
-        }
-    }
-    hand_over(&arguments)
+    *all = kinds.join(",");
+    line.rest.retain(|word| word != CLUSTER_SCOPED);
+    hand_over(&line.rest.into_iter().map(OsString::from).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

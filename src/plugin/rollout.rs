@@ -62,6 +62,9 @@ struct StatusArguments {
     /// Tell which Pods of a CloneSet are updated
     #[arg(short, long)]
     detail: bool,
+    /// The revision of a Deployment
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    revision: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -144,6 +147,9 @@ async fn status(arguments: &StatusArguments, session: &Session, all: &[Named]) -
             all.len()
         );
     };
+    if arguments.revision < 0 {
+        bail!("revision must be a positive integer: {}", arguments.revision);
+    }
     let following = Following {
         watches: arguments.watch,
         timeout: arguments.timeout,

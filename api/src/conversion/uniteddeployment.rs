@@ -101,8 +101,8 @@ fn clone_set_template_to_beta(spec: &mut RawObject<'_>) {
     }
     let scale = spec.object_mut("scaleStrategy");
     let disabled = scale.and_then(|scale| scale.remove("disablePVCReuse")).map(|disabled| disabled.is_true());
-    let says = spec.object_mut("scaleStrategy").is_some_and(|scale| scale.get("enablePVCReuse").is_some());
-    let enables = disabled.map_or(shape != Shape::Nested && !says, |disabled| !disabled);
+    // The schema says that claims are not reused where nothing does: that does not count here.
+    let enables = disabled.map_or(shape != Shape::Nested, |disabled| !disabled);
     if enables || (disabled.is_some() && shape == Shape::Flat) {
         spec.edit_object("scaleStrategy", |scale| scale.insert("enablePVCReuse", RawNode::boolean(enables)));
     } else if disabled.is_some() {
@@ -110,11 +110,11 @@ fn clone_set_template_to_beta(spec: &mut RawObject<'_>) {
     }
 }
 
-/// The nested shape stays as it is in v1alpha1. What is in neither says whether claims are reused, as it would not
-/// without in v1alpha1.
+/// The nested shape stays as it is. What is in neither has to say where claims are not reused.
 fn clone_set_template_to_alpha(spec: &mut RawObject<'_>) {
-    let says = spec.object_mut("scaleStrategy").is_some_and(|scale| scale.get("enablePVCReuse").is_some());
-    if shape(spec) != Shape::Nested && !says {
+    let scale = spec.object_mut("scaleStrategy");
+    let enables = scale.is_some_and(|scale| scale.get("enablePVCReuse").is_some_and(RawNode::is_true));
+    if shape(spec) != Shape::Nested && !enables {
         spec.edit_object("scaleStrategy", |scale| scale.insert("disablePVCReuse", RawNode::boolean(true)));
     }
 }

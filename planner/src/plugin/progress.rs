@@ -105,6 +105,28 @@ pub fn updated_pods<'a>(object: &Value, pods: &'a [Value]) -> (Vec<&'a str>, Vec
     (names(ready), names(others))
 }
 
+/// How many of the wanted Pods are updated, as a bar, and how many are ready and available.
+pub fn bar(kind: WorkloadKind, object: &Value) -> Option<String> {
+    /// Letters of the bar.
+    const WIDTH: i64 = 20;
+    let object = Object(object);
+    let (wanted, names) = match kind {
+        WorkloadKind::AdvancedDaemonSet => {
+            let names = ["updatedNumberScheduled", "numberReady", "numberAvailable"];
+            (object.number("/status/desiredNumberScheduled"), names)
+        }
+        WorkloadKind::CloneSet | WorkloadKind::AdvancedStatefulSet | WorkloadKind::UnitedDeployment => {
+            (object.replicas(), ["updatedReplicas", "readyReplicas", "availableReplicas"])
+        }
+        _ => return None,
+    };
+    let [updated, ready, available] =
+        names.map(|name| object.number(&format!("/status/{name}")).clamp(0, wanted.max(0)));
+    let full = updated.saturating_mul(WIDTH).checked_div(wanted).unwrap_or(0);
+    let bar: String = (0..WIDTH).map(|at| if at < full { '#' } else { '-' }).collect();
+    Some(format!("[{bar}] {updated}/{wanted} updated, {ready} ready, {available} available"))
+}
+
 /// How far the rollout of a workload is; `None` for a kind that has none.
 pub fn progress(kind: WorkloadKind, object: &Value) -> Option<Progress> {
     let object = Object(object);
@@ -369,6 +391,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_shows_what_is_updated() {
+        let set = json!({"spec": {"replicas": 4}, "status": {"updatedReplicas": 1, "readyReplicas": 3, "availableReplicas": 9}});
+        let bar = |kind| super::bar(kind, &set);
+        let expected = "[#####---------------] 1/4 updated, 3 ready, 4 available";
+        assert_eq!(bar(WorkloadKind::CloneSet).as_deref(), Some(expected));
+        assert_eq!(bar(WorkloadKind::SidecarSet), None);
+        let none = "[--------------------] 0/0 updated, 0 ready, 0 available";
+        assert_eq!(bar(WorkloadKind::AdvancedDaemonSet).as_deref(), Some(none));
+    }
+
+    #[test]
     fn each_kind_is_paused_in_its_place() {
         let beta = json!({"apiVersion": "apps.kruise.io/v1beta1"});
         assert_eq!(
@@ -447,7 +480,7 @@ mod tests {
         #[test]
         fn no_object_is_too_odd_to_be_looked_at(object in anything()) {
             for kind in WorkloadKind::ALL {
-                let _ = (progress(kind, &object), pause_pointer(kind, &object), is_paused(&object));
+                let _ = (progress(kind, &object), pause_pointer(kind, &object), is_paused(&object), bar(kind, &object));
             }
         }
     }

@@ -192,6 +192,12 @@ async fn replicas_move_from_a_deployment_to_a_cloneset() {
             tokio::task::yield_now().await;
         }
     };
+    // One that is interrupted leaves its plan, by which the next one goes on.
+    let interrupted =
+        desk.fails(&format!("{migrate} --dst-name new --max-surge 2 --timeout-seconds 0")).await;
+    assert!(interrupted.stderr.contains("the same command goes on"), "{}", interrupted.stderr);
+    let plan = stored("new").get().await.1["metadata"]["annotations"]["kutter.io/migration"].clone();
+    assert!(plan.as_str().unwrap().contains(r#""replicas":6"#), "{plan}");
     let command = format!("{migrate} --dst-name new --max-surge 2");
     let printed = tokio::select! {
         output = desk.terminal.shell(&command) => output,

@@ -173,8 +173,9 @@ async fn second_workloads_go_and_those_of_others_stay() {
     {
         metadata.remove(field);
     }
+    // Of two that were created in the same second the first by name stays.
     (second["metadata"]["name"], second["apiVersion"], second["kind"]) =
-        ("web-a-second".into(), "apps/v1".into(), "Deployment".into());
+        ("web-a-zzzzzz".into(), "apps/v1".into(), "Deployment".into());
     let second = Stored::create(&shop.client, second).await;
     second.gone().await;
     assert_eq!(united.child(&children["a"]).get().await.0, 200);

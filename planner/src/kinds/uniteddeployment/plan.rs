@@ -259,18 +259,22 @@ fn found<'a>(snapshot: &Snapshot<'a>, kind: ChildKind) -> Found<'a> {
         .collect();
     children.sort_by_key(|child| (child.created, &child.name));
     let mut found = Found::default();
-    // What the selector no longer selects is neither used nor released.
     let matches = |child: &&Child| selector.as_ref().is_some_and(|selector| selector.matches(&child.labels));
     let (own, others): (Vec<&Child>, Vec<&Child>) =
-        children.into_iter().filter(matches).partition(|child| child.is_of(&united.metadata.uid));
-    for child in own {
+        children.into_iter().partition(|child| child.is_of(&united.metadata.uid));
+    let (selected, unselected): (Vec<&Child>, Vec<&Child>) = own.into_iter().partition(matches);
+    for child in selected {
         if child.kind != kind || found.places.contains_key(child.subset()) {
             found.surplus.push(child);
         } else {
             found.places.insert(child.subset(), Place { child, pods: Vec::new() });
         }
     }
-    for child in others {
+    // What the selector does not select serves where nothing else does; otherwise it is left alone.
+    for child in unselected.into_iter().filter(|child| child.kind == kind) {
+        found.places.entry(child.subset()).or_insert_with(|| Place { child, pods: Vec::new() });
+    }
+    for child in others.into_iter().filter(matches) {
         let is_free = subsets.contains(child.subset()) && !found.places.contains_key(child.subset());
         if child.owner.is_none() && child.kind == kind && is_free {
             found.orphans.push(child);

@@ -293,6 +293,10 @@ fn workloads_that_are_not_selected_are_left_alone() {
     world.children.push((kind, stranded));
     let plan = world.plan();
     assert!(plan.deletions.is_empty() && plan.updates.is_empty() && plan.adoptions.is_empty(), "{plan:?}");
+    // Where it is the only one it serves: another would not be selected either.
+    world.children.remove(0);
+    let plan = world.plan();
+    assert!(plan.creations.is_empty() && plan.deletions.is_empty(), "{plan:?}");
 }
 
 /// The revision of one that was deleted without it is used again.
