@@ -38,7 +38,8 @@ impl Stand {
     pub(crate) fn named(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         // A name that is there already is the same.
-        drop(std::os::unix::fs::symlink(&self.kutter, &path));
+        let program = self.kutter.canonicalize().expect("the program is there");
+        drop(std::os::unix::fs::symlink(program, &path));
         path
     }
 
