@@ -7,21 +7,25 @@
 //!   set         images, variables, resources, accounts    scale     chosen Pods away, and from a Deployment to a CloneSet
 //!   create      jobs, Services, restarts, pulls           pods      exec, logs, cp
 //!   list        get all                                   version   of all that takes part
+//!   describe    a Rollout as a page                           terminal  blocks and colours
 //!   complete    completion in shells                      generate  a ResourceDistribution for Kustomize
-//!   words       command lines that kubectl reads
+//!   words       command lines that kubectl reads             served    the versions of kinds that a server has
 //! ```
 
 pub(crate) mod complete;
 mod connection;
 mod create;
+mod describe;
 mod follow;
 pub(crate) mod generate;
 mod list;
 mod pods;
 mod rollout;
 mod scale;
+mod served;
 mod set;
 mod target;
+mod terminal;
 mod version;
 mod words;
 
@@ -67,6 +71,10 @@ enum Verb {
     Restart(create::RestartArguments),
     /// Pull an image to Nodes
     Image(create::ImageArguments),
+    /// Describe a Rollout; all else is described by kubectl
+    Describe(describe::DescribeArguments),
+    /// Follow the SidecarSets
+    Sidecar(rollout::SidecarArguments),
     /// List objects; `all` means every kind of Kruise
     #[command(disable_help_flag = true)]
     Get(Passed),
@@ -117,6 +125,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Verb::Expose(arguments) => create::expose(&arguments, connection, &given),
         Verb::Restart(arguments) => create::restart(&arguments, connection),
         Verb::Image(arguments) => create::image(&arguments, connection),
+        Verb::Describe(arguments) => describe::run(&arguments, connection, &given),
+        Verb::Sidecar(arguments) => rollout::sidecar(&arguments, connection),
         Verb::Get(_) => list::run(&given),
         Verb::Exec(_) => pods::run(&given, "exec"),
         Verb::Logs(_) => pods::run(&given, "logs"),

@@ -33,15 +33,22 @@ pub(crate) struct SimulateArguments {
     /// The workload after an edit, applied once it has been created; may be given several times
     #[arg(long, value_name = "FILE")]
     edit: Vec<PathBuf>,
-    /// Where all that is random starts: another seed gives another course
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Of an AdvancedCronJob: show the ticks after this moment
     #[arg(long, value_name = "TIME", requires = "until")]
     from: Option<Timestamp>,
     /// Of an AdvancedCronJob: show the ticks up to this moment
     #[arg(long, value_name = "TIME", requires = "from")]
     until: Option<Timestamp>,
+    #[command(flatten)]
+    course: CourseArguments,
+}
+
+/// What a course depends on, and where it is drawn.
+#[derive(Debug, Args)]
+pub(crate) struct CourseArguments {
+    /// Where all that is random starts: another seed gives another course
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// How often something goes wrong, from 0 to 1: calls fail, containers die, nodes fall silent, changes of
     /// Pods are refused, the controller crashes
     #[arg(long, default_value_t = 0.0, value_parser = rate)]
@@ -67,27 +74,43 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
         return ticks::run(&read(&arguments.filename, &[advancedcronjob::KIND])?, from, until);
     }
     let object = read(&arguments.filename, &KINDS)?;
-    let kind = object.kind.clone();
-    let task = Simulation { arguments, object };
-    workloads::with_kind(&kind, task).context("there is no such kind of workload")?
+    let edits = arguments.edit.iter().map(|path| read(path, &[object.kind.as_str()]));
+    let edits = edits.collect::<anyhow::Result<Vec<_>>>()?;
+    course(&arguments.course, &object, &edits)
+}
+
+/// Simulates a workload that is created and then edited, and prints the course.
+pub(crate) fn course(
+    arguments: &CourseArguments,
+    object: &Object,
+    edits: &[Object],
+) -> anyhow::Result<ExitCode> {
+    let task = Simulation { arguments, object, edits };
+    workloads::with_kind(&object.kind, task).context("workloads of this kind can't be simulated")?
 }
 
 /// The simulation of a workload.
 struct Simulation<'a> {
-    arguments: &'a SimulateArguments,
+    arguments: &'a CourseArguments,
     /// The workload to create.
-    object: Object,
+    object: &'a Object,
+    /// The workload after each edit.
+    edits: &'a [Object],
 }
 
 impl workloads::Task for Simulation<'_> {
     type Outcome = anyhow::Result<ExitCode>;
 
     fn run<W: Offline>(self) -> Self::Outcome {
-        simulate::<W>(self.arguments, &self.object)
+        simulate::<W>(self.arguments, self.object, self.edits)
     }
 }
 
-fn simulate<W: Offline>(arguments: &SimulateArguments, object: &Object) -> anyhow::Result<ExitCode> {
+fn simulate<W: Offline>(
+    arguments: &CourseArguments,
+    object: &Object,
+    edits: &[Object],
+) -> anyhow::Result<ExitCode> {
     let gates = FeatureGates::parse(&arguments.feature_gates, "").context("--feature-gates")?;
     let mut stored = store::<W>(object, None, &gates)?;
     let workload: W = serde_json::from_str(&stored)?;
@@ -101,17 +124,17 @@ fn simulate<W: Offline>(arguments: &SimulateArguments, object: &Object) -> anyho
         ..Settings::default()
     };
     let mut cluster = Cluster::new(workload, settings, &W::plan);
-    if arguments.edit.is_empty() {
+    if edits.is_empty() {
         cluster.disturb(DISTURBANCE);
     }
-    let mut rest = live(&mut cluster, arguments.edit.is_empty());
-    for (index, path) in arguments.edit.iter().enumerate() {
+    let mut rest = live(&mut cluster, edits.is_empty());
+    for (index, edit) in edits.iter().enumerate() {
         if !cluster.violations().is_empty() {
             break;
         }
-        stored = store::<W>(&read(path, &[W::KIND])?, Some(&stored), &gates)?;
+        stored = store::<W>(edit, Some(&stored), &gates)?;
         let edited: W = serde_json::from_str(&stored)?;
-        let is_last = index + 1 == arguments.edit.len();
+        let is_last = index + 1 == edits.len();
         cluster.add(1_000, Step::Apply(Box::new(edited.object().spec.clone())));
         if is_last {
             cluster.disturb(DISTURBANCE);

@@ -125,8 +125,19 @@ impl Peer<'_> {
 /// # Errors
 /// The configuration does not make a client, for example for lack of a certificate.
 pub fn connect(configuration: &Config, user_agent: &str) -> Result<Client, ConnectError> {
-    let configuration = prepared(configuration, user_agent, SILENCE);
-    Client::try_from(configuration).map_err(ConnectError::Client)
+    connect_with_patience(configuration, user_agent, SILENCE)
+}
+
+/// [`connect`], with a client that gives a silent connection up after `patience`.
+///
+/// # Errors
+/// The configuration does not make a client.
+pub fn connect_with_patience(
+    configuration: &Config,
+    user_agent: &str,
+    patience: Duration,
+) -> Result<Client, ConnectError> {
+    Client::try_from(prepared(configuration, user_agent, patience)).map_err(ConnectError::Client)
 }
 
 /// Makes the clients of a process that counts what it asks of the API server.

@@ -6,15 +6,23 @@
 //!   containers  images, environment, resources, accounts              removal      scaling down by chosen Pods
 //!   migration   from a Deployment to a CloneSet, step by step         staged       Rollouts, and their steps
 //!   creation    jobs, restarts and pulls from a few words             generator    a ResourceDistribution from files
+//!   described   a Rollout as a page                                   deployment   the way back of what a Rollout drives
+//!   pods        what Pods wait for
 //! ```
 
 pub mod containers;
 pub mod creation;
+pub mod deployment;
+pub mod described;
 pub mod edit;
 pub mod generator;
 pub mod history;
 pub mod kinds;
 pub mod migration;
+pub mod pods;
 pub mod progress;
 pub mod removal;
 pub mod staged;
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::process::{Command as Process, ExitCode};
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::{Args, Command, CommandFactory, Parser};
 use clap_complete::Shell;
 use cluster::resource::NAMESPACES;
@@ -99,12 +98,8 @@ fn found(words: &[String]) -> anyhow::Result<Vec<String>> {
         let output = Process::new("kubectl").args(["config", "get-contexts", "-o", "name"]).output()?;
         return Ok(starting(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()));
     }
-    let all = connection.with(async |session| {
-        match tokio::time::timeout(PATIENCE, from_cluster(session, &before, word, &verbs)).await {
-            Ok(found) => found,
-            Err(_) => bail!("the API server took too long"),
-        }
-    })?;
+    let all =
+        connection.within(PATIENCE, async |session| from_cluster(session, &before, word, &verbs).await)?;
     Ok(starting(all))
 }
 
@@ -144,7 +139,7 @@ async fn from_cluster(
     }
     let of_kind = async |kind: WorkloadKind| {
         let namespace = if kind.is_namespaced() { session.namespace.as_str() } else { "" };
-        names(&session.client, &Named::new(kind, "").resource().namespaced(namespace)).await
+        names(&session.client, &Named::new(kind, "").resource(session).namespaced(namespace)).await
     };
     if let Some((kind, _)) = word.split_once('/') {
         let Some(known) = WorkloadKind::named(kind) else { return Ok(Vec::new()) };
@@ -155,8 +150,32 @@ async fn from_cluster(
             Some(kind) => of_kind(kind).await,
             None => Ok(Vec::new()),
         },
-        [] => Ok(WorkloadKind::ALL.iter().map(|kind| qualified(*kind)).collect()),
+        [] if verbs == ["describe", "rollout"] => of_kind(WorkloadKind::Rollout).await,
+        [] if verbs == ["sidecar", "status"] => of_kind(WorkloadKind::SidecarSet).await,
+        [] => {
+            let known = WorkloadKind::ALL.into_iter().filter(|kind| is_for(*kind, verbs));
+            Ok(known.map(qualified).collect())
+        }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Whether these verbs do something with objects of the kind.
+fn is_for(kind: WorkloadKind, verbs: &[&str]) -> bool {
+    match verbs {
+        ["rollout", "history" | "plan"] => kind.has_revisions(),
+        ["rollout", "undo"] => kind.has_revisions() || kind == WorkloadKind::Rollout,
+        ["rollout", "restart"] => kind.has_revisions() || kind == WorkloadKind::UnitedDeployment,
+        ["rollout", "approve"] => kind == WorkloadKind::Rollout,
+        ["rollout", "pause" | "resume"] => {
+            !matches!(kind, WorkloadKind::UnitedDeployment | WorkloadKind::SidecarSet)
+        }
+        ["rollout", "status"] => !matches!(kind, WorkloadKind::BroadcastJob | WorkloadKind::AdvancedCronJob),
+        ["set", "serviceaccount"] => !kind.pod_templates().is_empty(),
+        ["set", ..] => kind != WorkloadKind::Rollout,
+        ["scaledown"] => matches!(kind, WorkloadKind::CloneSet | WorkloadKind::AdvancedStatefulSet),
+        ["expose"] => kind == WorkloadKind::CloneSet,
+        _ => true,
     }
 }
 

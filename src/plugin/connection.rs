@@ -2,12 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use cluster::client;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::runtime::Runtime;
+
+use super::served::Served;
 
 /// Which cluster and namespace, and who asks.
 #[derive(Clone, Debug, Default, Args)]
@@ -58,25 +62,90 @@ pub(super) struct Connection {
     /// Name in the certificate of the API server
     #[arg(long, global = true)]
     tls_server_name: Option<String>,
+    /// How long the API server may be silent, such as 30s; 0 for as long as the plugin thinks right
+    #[arg(long, global = true, default_value = "0", value_parser = seconds)]
+    request_timeout: Duration,
+    /// User name for basic authentication
+    #[arg(long, global = true)]
+    username: Option<String>,
+    /// Password for basic authentication
+    #[arg(long, global = true, hide_env_values = true)]
+    password: Option<String>,
+    #[command(flatten)]
+    without_effect: WithoutEffect,
 }
+
+/// Flags that scripts pass, and that kubectl alone makes something of.
+#[derive(Clone, Debug, Default, Args)]
+struct WithoutEffect {
+    /// Where kubectl keeps answers; without effect here
+    #[arg(long, global = true, hide = true)]
+    cache_dir: Option<PathBuf>,
+    /// Without effect: answers are not compressed
+    #[arg(long, global = true, hide = true)]
+    disable_compression: bool,
+    /// Without effect: any version will do
+    #[arg(long, global = true, hide = true)]
+    match_server_version: bool,
+    /// Without effect
+    #[arg(long, global = true, hide = true)]
+    warnings_as_errors: bool,
+    /// Without effect
+    #[arg(long, global = true, hide = true)]
+    profile: Option<String>,
+    /// Without effect
+    #[arg(long, global = true, hide = true)]
+    profile_output: Option<PathBuf>,
+    /// Without effect: nothing is logged
+    #[arg(short, long, global = true, hide = true)]
+    v: Option<u8>,
+}
+
+/// Reads `90s` or `5m`, and a number alone as seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_secs).or_else(|_| crate::arguments::duration(text))
+}
+
+/// How the plugin names itself to the API server.
+const USER_AGENT: &str = "kubectl-kruise";
 
 /// A connection to the cluster.
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) namespace: String,
+    pub(super) served: Served,
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 impl Connection {
     /// Does something in the cluster.
     pub(super) fn with<T>(&self, work: impl AsyncFnOnce(&Session) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        runtime()?.block_on(self.connected(work))
+    }
+
+    /// Does something in the cluster that takes no longer than this.
+    pub(super) fn within<T>(
+        &self,
+        patience: Duration,
+        work: impl AsyncFnOnce(&Session) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let bounded = async { tokio::time::timeout(patience, self.connected(work)).await };
+        runtime()?.block_on(bounded).context("the API server took too long")?
+    }
+
+    async fn connected<T>(&self, work: impl AsyncFnOnce(&Session) -> anyhow::Result<T>) -> anyhow::Result<T> {
         crate::serve::install_cryptography();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let configuration = self.configuration().await?;
-            let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace).to_owned();
-            let client = client::connect(&configuration, "kubectl-kruise")?;
-            work(&Session { client, namespace }).await
-        })
+        let configuration = self.configuration().await?;
+        let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace).to_owned();
+        let client = match self.request_timeout {
+            Duration::ZERO => client::connect(&configuration, USER_AGENT)?,
+            patience => client::connect_with_patience(&configuration, USER_AGENT, patience)?,
+        };
+        let served = Served::ask(&client).await;
+        work(&Session { client, namespace, served }).await
     }
 
     /// The flags that were given, for kubectl.
@@ -92,6 +161,8 @@ impl Connection {
             ("--as", &self.impersonate),
             ("--as-uid", &self.as_uid),
             ("--tls-server-name", &self.tls_server_name),
+            ("--username", &self.username),
+            ("--password", &self.password),
         ];
         for (flag, value) in words {
             flags.extend(value.as_ref().into_iter().flat_map(|value| [flag.into(), value.into()]));
@@ -106,6 +177,9 @@ impl Connection {
             flags.extend(file.as_ref().into_iter().flat_map(|file| [flag.into(), file.into()]));
         }
         flags.extend(self.as_group.iter().flat_map(|group| ["--as-group".into(), group.into()]));
+        if !self.request_timeout.is_zero() {
+            flags.push(format!("--request-timeout={}s", self.request_timeout.as_secs().max(1)).into());
+        }
         if self.insecure_skip_tls_verify {
             flags.push("--insecure-skip-tls-verify".into());
         }
@@ -166,6 +240,12 @@ impl Connection {
     fn change_user(&self, user: &mut AuthInfo) {
         if let Some(token) = &self.token {
             user.token = Some(token.clone().into());
+        }
+        if self.username.is_some() {
+            user.username.clone_from(&self.username);
+        }
+        if let Some(password) = &self.password {
+            user.password = Some(password.clone().into());
         }
         if self.impersonate.is_some() {
             user.impersonate.clone_from(&self.impersonate);

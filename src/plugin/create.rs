@@ -15,11 +15,13 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use planner::plugin::creation::{Exposure, JobKind, RestartSettings, pull_job, restart_request};
 use planner::plugin::kinds::WorkloadKind;
+use planner::plugin::pods;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};
 use super::hand_over;
 use super::target::{Named, WriteArguments, named};
+use crate::explain::list_all;
 
 const JOBS: Resource<'_> = Resource::new("batch/v1", "jobs", "Job");
 const BROADCAST_JOBS: Resource<'_> = Resource::new("apps.kruise.io/v1beta1", "broadcastjobs", "BroadcastJob");
@@ -230,27 +232,46 @@ pub(super) fn restart(arguments: &RestartArguments, connection: &Connection) -> 
     connection.with(async |session| {
         let name = arguments.pod.trim_start_matches("pod/").trim_start_matches("pods/");
         let pod = read_pod(session, name).await?;
-        let settings = RestartSettings { unready_grace_period_seconds: 3, min_started_seconds: 3 };
-        let request =
-            restart_request(None, &pod, &arguments.containers, settings).map_err(anyhow::Error::msg)?;
-        let made = session.create(RESTARTS, request, &arguments.write).await?;
-        wait(session, RESTARTS, &made, arguments.patience, &arguments.write, |object| {
-            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let states = object.pointer("/status/containerRecreateStates").and_then(Value::as_array);
-            let states: Vec<(&str, &str)> = states
-                .into_iter()
-                .flatten()
-                .filter_map(|state| Some((state.get("name")?.as_str()?, state.get("phase")?.as_str()?)))
-                .collect();
-            let told: Vec<String> = states.iter().map(|(name, phase)| format!("{name}: {phase}")).collect();
-            let is_over = matches!(text("/status/phase"), "Completed" | "Succeeded" | "Failed");
-            let succeeded =
-                states.iter().all(|(_, phase)| *phase == "Succeeded") && text("/status/message").is_empty();
-            let message = [told.join(", "), text("/status/message").to_owned()].join(" ").trim().to_owned();
-            Stage { message, end: is_over.then_some(succeeded) }
-        })
-        .await
+        let made = request_restart(session, &pod, &arguments.containers, &arguments.write).await?;
+        await_restart(session, &made, arguments.patience, &arguments.write).await
     })
+}
+
+/// Asks for a restart of containers of a Pod: of these, or of all where none is named.
+pub(super) async fn request_restart(
+    session: &Session,
+    pod: &Value,
+    containers: &[String],
+    write: &WriteArguments,
+) -> anyhow::Result<Value> {
+    let settings = RestartSettings { unready_grace_period_seconds: 3, min_started_seconds: 3 };
+    let request = restart_request(None, pod, containers, settings).map_err(anyhow::Error::msg)?;
+    session.create(RESTARTS, request, write).await
+}
+
+/// Waits until the containers of a request run again.
+pub(super) async fn await_restart(
+    session: &Session,
+    made: &Value,
+    patience: Duration,
+    write: &WriteArguments,
+) -> anyhow::Result<ExitCode> {
+    wait(session, RESTARTS, made, patience, write, |object| {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let states = object.pointer("/status/containerRecreateStates").and_then(Value::as_array);
+        let states: Vec<(&str, &str)> = states
+            .into_iter()
+            .flatten()
+            .filter_map(|state| Some((state.get("name")?.as_str()?, state.get("phase")?.as_str()?)))
+            .collect();
+        let told: Vec<String> = states.iter().map(|(name, phase)| format!("{name}: {phase}")).collect();
+        let is_over = matches!(text("/status/phase"), "Completed" | "Succeeded" | "Failed");
+        let succeeded =
+            states.iter().all(|(_, phase)| *phase == "Succeeded") && text("/status/message").is_empty();
+        let message = [told.join(", "), text("/status/message").to_owned()].join(" ").trim().to_owned();
+        Stage { message, end: is_over.then_some(succeeded) }
+    })
+    .await
 }
 
 /// Arguments of `image`.
@@ -321,8 +342,11 @@ async fn wait(
         return Ok(ExitCode::SUCCESS);
     }
     let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let api: Api<WatchedObject> =
-        Api::namespaced_with(session.client.clone(), &session.namespace, &resource.api_resource());
+    let api: Api<WatchedObject> = Api::namespaced_with(
+        session.client.clone(),
+        &session.namespace,
+        &session.served.newest(resource).api_resource(),
+    );
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let followed = async {
         let mut events = pin!(watcher(api, only).default_backoff());
@@ -359,16 +383,22 @@ pub(super) async fn pod_of(session: &Session, target: &str) -> anyhow::Result<Va
     let Some(workload) = found else {
         return read_pod(session, target.trim_start_matches("pod/").trim_start_matches("pods/")).await;
     };
-    let object = session.read(&workload).await?;
-    let uid = object.pointer("/metadata/uid").cloned().unwrap_or_default();
-    let mut pods: Vec<Value> = Vec::new();
-    crate::explain::list_all(&session.client, &PODS.namespaced(&session.namespace), |pod| pods.push(pod))
-        .await?;
-    pods.retain(|pod| {
-        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        owners.into_iter().flatten().any(|owner| owner.get("uid") == Some(&uid))
-    });
+    let mut pods = workload_pods(session, &workload).await?;
     // Those that run come first.
     pods.sort_by_key(|pod| pod.pointer("/status/phase").and_then(Value::as_str) != Some("Running"));
     pods.into_iter().next().ok_or_else(|| anyhow!("{} has no Pods", workload.quoted()))
+}
+
+/// The Pods that a workload owns.
+pub(super) async fn workload_pods(session: &Session, workload: &Named) -> anyhow::Result<Vec<Value>> {
+    let object = session.read(workload).await?;
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    let mut all = Vec::new();
+    list_all(&session.client, &PODS.namespaced(workload.namespace(session)), |pod: Value| {
+        if pods::is_owned(&pod, uid) {
+            all.push(pod);
+        }
+    })
+    .await?;
+    Ok(all)
 }

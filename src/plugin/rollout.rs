@@ -1,23 +1,32 @@
 //! `kubectl kruise rollout`.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use cluster::resource::REVISIONS;
+use cluster::files::Object;
+use cluster::resource::{REVISIONS, Resource};
 use jiff::Zoned;
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::{containers, edit, history, progress, staged};
+use planner::plugin::{containers, deployment, edit, history, progress, staged};
+use planner::text::json_patch::{Patch, apply};
 use planner::workload::revision::StoredRevision;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Session};
+use super::create::{await_restart, request_restart, workload_pods};
 use super::follow::{Following, follow, follow_all};
 use super::hand_over;
-use super::target::{Change, Named, ObjectArguments, Output, WriteArguments, each};
+use super::target::{Change, Named, ObjectArguments, WriteArguments, each, print_value};
 use crate::explain::list_all;
+use crate::simulate::{self, CourseArguments};
+
+/// The ReplicaSets of Deployments.
+pub(super) const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
+const STATEFUL_SETS: Resource<'_> = Resource::new("apps/v1", "statefulsets", "StatefulSet");
+const DAEMON_SETS: Resource<'_> = Resource::new("apps/v1", "daemonsets", "DaemonSet");
 
 /// Arguments of `rollout`.
 #[derive(Debug, Args)]
@@ -38,10 +47,12 @@ enum Verb {
     Pause(WrittenArguments),
     /// Let a rollout go on
     Resume(WrittenArguments),
-    /// Make all Pods anew
-    Restart(WrittenArguments),
+    /// Make all Pods anew, or restart their containers where they are
+    Restart(RestartArguments),
     /// Let the paused step of a Rollout go on
     Approve(WrittenArguments),
+    /// Show in which order Pods would be updated, in a simulated cluster
+    Plan(PlanArguments),
     #[command(external_subcommand)]
     Other(#[expect(dead_code, reason = "kubectl reads them")] Vec<OsString>),
 }
@@ -50,6 +61,19 @@ enum Verb {
 struct StatusArguments {
     #[command(flatten)]
     objects: ObjectArguments,
+    #[command(flatten)]
+    follow: FollowArguments,
+    /// Tell which Pods of a CloneSet are updated
+    #[arg(short, long)]
+    detail: bool,
+    /// The revision of a Deployment
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    revision: i64,
+}
+
+/// How long something is followed, and what the end says.
+#[derive(Debug, Args)]
+struct FollowArguments {
     /// Go on until the rollout is done
     #[arg(short, long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     watch: bool,
@@ -59,12 +83,13 @@ struct StatusArguments {
     /// End with 2 when the time runs out and with 3 when the rollout fails, instead of 1
     #[arg(long)]
     exit_codes: bool,
-    /// Tell which Pods of a CloneSet are updated
-    #[arg(short, long)]
-    detail: bool,
-    /// The revision of a Deployment
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    revision: i64,
+}
+
+impl FollowArguments {
+    fn following(&self, detail: bool) -> Following {
+        let Self { watch, timeout, exit_codes } = *self;
+        Following { watches: watch, timeout, exit_codes, detail }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,6 +136,34 @@ struct WrittenArguments {
     write: WriteArguments,
 }
 
+#[derive(Debug, Args)]
+struct RestartArguments {
+    #[command(flatten)]
+    objects: ObjectArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+    /// The containers, with commas between them; all where none is given
+    #[arg(long, value_delimiter = ',')]
+    containers: Vec<String>,
+    /// Restart containers where they are, by a ContainerRecreateRequest for each Pod, instead of making Pods anew
+    #[arg(long)]
+    in_place: bool,
+    /// With --in-place: how many Pods at a time
+    #[arg(long, default_value = "1", requires = "in_place")]
+    max_unavailable: std::num::NonZeroUsize,
+}
+
+#[derive(Debug, Args)]
+struct PlanArguments {
+    #[command(flatten)]
+    objects: ObjectArguments,
+    /// Plan the rollout of this image, CONTAINER=IMAGE; without it, that of the template as it is now
+    #[arg(long = "set", value_name = "CONTAINER=IMAGE", value_parser = super::set::pair)]
+    images: Vec<(String, String)>,
+    #[command(flatten)]
+    course: CourseArguments,
+}
+
 /// Does what is meant.
 pub(super) fn run(
     arguments: &RolloutArguments,
@@ -121,10 +174,9 @@ pub(super) fn run(
         Verb::Status(arguments) => &arguments.objects,
         Verb::History(arguments) => &arguments.objects,
         Verb::Undo(arguments) => &arguments.objects,
-        Verb::Pause(arguments)
-        | Verb::Resume(arguments)
-        | Verb::Restart(arguments)
-        | Verb::Approve(arguments) => &arguments.objects,
+        Verb::Pause(arguments) | Verb::Resume(arguments) | Verb::Approve(arguments) => &arguments.objects,
+        Verb::Restart(arguments) => &arguments.objects,
+        Verb::Plan(arguments) => &arguments.objects,
         Verb::Other(_) => return hand_over(given),
     };
     let Some(all) = objects.resolve(connection)? else { return hand_over(given) };
@@ -136,8 +188,38 @@ pub(super) fn run(
         Verb::Resume(arguments) => pause(arguments, session, &all, false).await,
         Verb::Restart(arguments) => restart(arguments, session, &all).await,
         Verb::Approve(arguments) => approve(arguments, session, &all).await,
+        Verb::Plan(arguments) => plan(arguments, session, &all).await,
         Verb::Other(_) => Ok(ExitCode::SUCCESS),
     })
+}
+
+/// Arguments of `sidecar`.
+#[derive(Debug, Args)]
+pub(super) struct SidecarArguments {
+    #[command(subcommand)]
+    verb: SidecarVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum SidecarVerb {
+    /// Watch the rollout of a SidecarSet until it is done
+    Status(SidecarStatusArguments),
+}
+
+#[derive(Debug, Args)]
+struct SidecarStatusArguments {
+    /// The SidecarSet
+    name: String,
+    #[command(flatten)]
+    follow: FollowArguments,
+}
+
+/// Follows a SidecarSet.
+pub(super) fn sidecar(arguments: &SidecarArguments, connection: &Connection) -> anyhow::Result<ExitCode> {
+    let SidecarVerb::Status(arguments) = &arguments.verb;
+    let name = arguments.name.trim_start_matches("sidecarset/").trim_start_matches("sidecarsets/");
+    let named = Named::new(WorkloadKind::SidecarSet, name);
+    connection.with(async |session| follow(session, &named, arguments.follow.following(false)).await)
 }
 
 async fn status(arguments: &StatusArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
@@ -150,13 +232,7 @@ async fn status(arguments: &StatusArguments, session: &Session, all: &[Named]) -
     if arguments.revision < 0 {
         bail!("revision must be a positive integer: {}", arguments.revision);
     }
-    let following = Following {
-        watches: arguments.watch,
-        timeout: arguments.timeout,
-        exit_codes: arguments.exit_codes,
-        detail: arguments.detail,
-    };
-    follow(session, named, following).await
+    follow(session, named, arguments.follow.following(arguments.detail)).await
 }
 
 /// The revisions of a workload, oldest first.
@@ -179,14 +255,14 @@ async fn show(arguments: &HistoryArguments, session: &Session, all: &[Named]) ->
     each(all, async |named| {
         let object = session.read(named).await?;
         let history = revisions(session, named, &object).await?;
-        let program = match arguments.output {
-            Some(HistoryOutput::Json) => Some(Output::Json),
-            Some(HistoryOutput::Yaml) => Some(Output::Yaml),
-            _ => None,
+        let as_yaml = match arguments.output {
+            Some(HistoryOutput::Json) => Some(false),
+            Some(HistoryOutput::Yaml) => Some(true),
+            Some(HistoryOutput::Wide) | None => None,
         };
         if arguments.revision == 0 {
-            if let Some(output) = program {
-                return output.print(&history::listed(&history, &object));
+            if let Some(as_yaml) = as_yaml {
+                return print_value(&history::listed(&history, &object), as_yaml);
             }
             println!("{} ", named.word());
             let is_wide = arguments.output == Some(HistoryOutput::Wide);
@@ -196,10 +272,9 @@ async fn show(arguments: &HistoryArguments, session: &Session, all: &[Named]) ->
         let revision = history::target(&history, arguments.revision)
             .map_err(|_| anyhow!("unable to find the specified revision"))?;
         let template: Value = serde_json::from_str(revision.template()?.get())?;
-        if let Some(output) = program {
-            return output.print(
-                &json!({"revision": revision.revision, "name": revision.name(), "template": template}),
-            );
+        if let Some(as_yaml) = as_yaml {
+            let shown = json!({"revision": revision.revision, "name": revision.name(), "template": template});
+            return print_value(&shown, as_yaml);
         }
         println!("{} with revision #{}", named.word(), arguments.revision);
         print!("{}", history::described(&template));
@@ -230,7 +305,7 @@ async fn undo(
         .await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let workloads = driven(session, all, connection).await?;
+    let workloads = driven(arguments, session, all, connection).await?;
     each(&workloads, async |named| {
         session
             .change(named, &arguments.write, async |object| back(arguments, session, named, object).await)
@@ -240,28 +315,103 @@ async fn undo(
     follow_all(session, &workloads, arguments.write.following()).await
 }
 
-/// The workloads themselves: for a Rollout the one that it drives, each once.
-async fn driven(session: &Session, all: &[Named], connection: &Connection) -> anyhow::Result<Vec<Named>> {
+/// The workloads themselves: for a Rollout the one that it drives, each once. Those of kinds that kubectl deals with go
+/// back at once.
+async fn driven(
+    arguments: &UndoArguments,
+    session: &Session,
+    all: &[Named],
+    connection: &Connection,
+) -> anyhow::Result<Vec<Named>> {
     let mut workloads: Vec<Named> = Vec::new();
+    let mut others: Vec<String> = Vec::new();
     for named in all {
-        let mut workload = named.clone();
-        if named.kind == WorkloadKind::Rollout {
-            let object = session.read(named).await?;
-            let (group, kind, name) =
-                staged::workload(&object).ok_or_else(|| anyhow!("{} names no workload", named.quoted()))?;
-            let known = WorkloadKind::ALL.into_iter().find(|one| one.kind() == kind && one.group() == group);
-            let Some(known) = known else {
-                let flags: Vec<String> =
-                    connection.flags().iter().map(|flag| flag.to_string_lossy().into_owned()).collect();
-                bail!("{kind} {name} is for kubectl: kubectl rollout undo {kind}/{name} {}", flags.join(" "));
-            };
-            workload = Named { kind: known, name: name.to_owned(), namespace: named.namespace.clone() };
+        if named.kind != WorkloadKind::Rollout {
+            workloads.push(named.clone());
+            continue;
         }
-        if !workloads.contains(&workload) {
-            workloads.push(workload);
+        let object = session.read(named).await?;
+        let reference =
+            staged::workload(&object).ok_or_else(|| anyhow!("{} names no workload", named.quoted()))?;
+        let (_, kind, name) = &reference;
+        if let Some(kind) = kind_of(&reference) {
+            let namespace = named.namespace.clone();
+            workloads.push(Named { kind, name: (*name).to_owned(), namespace });
+        } else {
+            others.push(format!("{kind}/{name}"));
         }
     }
-    Ok(workloads)
+    for (at, word) in others.iter().enumerate() {
+        if !others.iter().take(at).any(|before| before == word) {
+            undo_by_kubectl(arguments, word, connection)?;
+        }
+    }
+    let mut once: Vec<Named> = Vec::new();
+    for workload in workloads {
+        if !once.contains(&workload) {
+            once.push(workload);
+        }
+    }
+    Ok(once)
+}
+
+/// The kind of what a Rollout drives, where the plugin deals with it.
+fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
+    let known = WorkloadKind::ALL.into_iter().chain([WorkloadKind::Deployment]);
+    known.into_iter().find(|one| one.kind() == *kind && one.group() == group.as_str())
+}
+
+/// What a Rollout drives; `None` if it is not there, or of a kind that no Rollout drives.
+pub(super) async fn workload(
+    session: &Session,
+    reference: &(String, &str, &str),
+) -> anyhow::Result<Option<Value>> {
+    let (group, kind, name) = reference;
+    let path = match (kind_of(reference), group.as_str(), *kind) {
+        (Some(kind), ..) => Named::new(kind, name).path(session),
+        (None, "apps", "StatefulSet") => STATEFUL_SETS.namespaced(&session.namespace).name(name),
+        (None, "apps", "DaemonSet") => DAEMON_SETS.namespaced(&session.namespace).name(name),
+        _ => return Ok(None),
+    };
+    session.find(&path).await
+}
+
+fn undo_by_kubectl(arguments: &UndoArguments, word: &str, connection: &Connection) -> anyhow::Result<()> {
+    let mut command = Command::new("kubectl");
+    command.args(["rollout", "undo", word]).args(connection.flags());
+    command.arg(format!("--to-revision={}", arguments.to_revision)).arg(arguments.write.dry_run_flag());
+    let status = command.status().context("kubectl, which takes this back, can't be started")?;
+    anyhow::ensure!(status.success(), "{word} was not rolled back");
+    Ok(())
+}
+
+/// The change by which a Deployment that a Rollout drives goes back.
+async fn deployment_back(
+    arguments: &UndoArguments,
+    session: &Session,
+    named: &Named,
+    object: &Value,
+) -> anyhow::Result<Change> {
+    let mut replica_sets: Vec<Value> = Vec::new();
+    let path = REPLICA_SETS.namespaced(named.namespace(session));
+    list_all(&session.client, &path, |one| replica_sets.push(one)).await?;
+    let back = deployment::undo(object, &replica_sets, arguments.to_revision).map_err(anyhow::Error::msg)?;
+    Ok(arguments.rolled_back(back.patch, &back.template))
+}
+
+impl UndoArguments {
+    /// What is said of a way back to this template.
+    fn rolled_back(&self, patch: Option<Patch>, template: &Value) -> Change {
+        let operation = if patch.is_none() {
+            let number = self.to_revision;
+            format!("skipped rollback (current template already matches revision {number})")
+        } else if self.write.sends_nothing() {
+            format!("will roll back to {}", history::described(template).trim_end())
+        } else {
+            "rolled back".to_owned()
+        };
+        Change { patch, operation }
+    }
 }
 
 /// The change by which a workload goes back.
@@ -271,20 +421,14 @@ async fn back(
     named: &Named,
     object: &Value,
 ) -> anyhow::Result<Change> {
+    if named.kind == WorkloadKind::Deployment {
+        return deployment_back(arguments, session, named, object).await;
+    }
     let history = revisions(session, named, object).await?;
     let revision = history::target(&history, arguments.to_revision).map_err(anyhow::Error::msg)?;
-    let Some(patch) = edit::undo(object, revision).map_err(anyhow::Error::msg)? else {
-        let number = arguments.to_revision;
-        let skipped = format!("skipped rollback (current template already matches revision {number})");
-        return Ok(Change { patch: None, operation: skipped });
-    };
-    let operation = if arguments.write.sends_nothing() {
-        let template: Value = serde_json::from_str(revision.template()?.get())?;
-        format!("will roll back to {}", history::described(&template).trim_end())
-    } else {
-        "rolled back".to_owned()
-    };
-    Ok(Change { patch: Some(patch), operation })
+    let patch = edit::undo(object, revision).map_err(anyhow::Error::msg)?;
+    let template: Value = serde_json::from_str(revision.template()?.get())?;
+    Ok(arguments.rolled_back(patch, &template))
 }
 
 async fn pause(
@@ -314,7 +458,11 @@ async fn pause(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn restart(arguments: &WrittenArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+async fn restart(arguments: &RestartArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+    if arguments.in_place {
+        each(all, async |named| restart_in_place(arguments, session, named).await).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let now = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
     each(all, async |named| {
         if !named.kind.has_revisions() && named.kind != WorkloadKind::UnitedDeployment {
@@ -322,12 +470,91 @@ async fn restart(arguments: &WrittenArguments, session: &Session, all: &[Named])
         }
         session
             .change(named, &arguments.write, async |object| {
-                Ok(Change::new(Some(containers::restart(named.kind, object, &now)), "restarted"))
+                let known = containers::container_names(named.kind, object);
+                if let Some(unknown) =
+                    arguments.containers.iter().find(|name| !known.contains(&name.as_str()))
+                {
+                    bail!("{} has no container {unknown:?}; it has {}", named.quoted(), known.join(", "));
+                }
+                let patch = containers::restart(named.kind, object, &arguments.containers, &now);
+                Ok(Change::new(Some(patch), "restarted"))
             })
             .await
     })
     .await?;
     follow_all(session, all, arguments.write.following()).await
+}
+
+/// Restarts containers of the Pods of a workload, some Pods at a time, the next ones when those run again.
+async fn restart_in_place(
+    arguments: &RestartArguments,
+    session: &Session,
+    named: &Named,
+) -> anyhow::Result<()> {
+    /// How long the containers of a Pod may take.
+    const PATIENCE: Duration = Duration::from_secs(300);
+    let mut pods = workload_pods(session, named).await?;
+    pods.retain(|pod| pod.pointer("/metadata/deletionTimestamp").is_none());
+    for some in pods.chunks(arguments.max_unavailable.get()) {
+        let mut requests = Vec::new();
+        for pod in some {
+            requests.push(request_restart(session, pod, &arguments.containers, &arguments.write).await?);
+        }
+        for request in &requests {
+            let code = await_restart(session, request, PATIENCE, &arguments.write).await?;
+            anyhow::ensure!(
+                code == ExitCode::SUCCESS,
+                "{}: a restart failed, and the other Pods are left alone",
+                named.quoted()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Simulates the rollout that is wanted, from the revision that Pods have to that which they get.
+async fn plan(arguments: &PlanArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+    let [named] = all else { bail!("a plan is for one workload; {} were found", all.len()) };
+    let live = session.read(named).await?;
+    let (before, after) = if arguments.images.is_empty() {
+        let history = revisions(session, named, &live).await?;
+        let current = live.pointer("/status/currentRevision").and_then(Value::as_str).unwrap_or_default();
+        let update = live.pointer("/status/updateRevision").and_then(Value::as_str).unwrap_or_default();
+        let revision = history.iter().find(|one| one.name() == current && current != update);
+        let revision = revision
+            .ok_or_else(|| anyhow!("{} has no rollout under way: say what to --set", named.quoted()))?;
+        let mut before = live.clone();
+        if let Some(template) = before.pointer_mut("/spec/template") {
+            *template = serde_json::from_str(revision.template()?.get())?;
+        }
+        (before, live)
+    } else {
+        let patch =
+            containers::set_images(named.kind, &live, &arguments.images).map_err(anyhow::Error::msg)?;
+        let patch = patch.context("the workload has these images already")?;
+        let after = apply(&live.to_string(), &patch).context("the change can't be shown")?;
+        (live, serde_json::from_str(&after)?)
+    };
+    simulate::course(&arguments.course, &planned(named, before), &[planned(named, after)])
+}
+
+/// A workload as a manifest would have it.
+fn planned(named: &Named, mut object: Value) -> Object {
+    if let Some(members) = object.as_object_mut() {
+        members.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "labels" | "annotations"));
+    }
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Object {
+        api_version: text("/apiVersion"),
+        kind: text("/kind"),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name"),
+        source: named.word(),
+        json: object.to_string(),
+    }
 }
 
 async fn approve(arguments: &WrittenArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {

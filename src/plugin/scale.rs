@@ -144,7 +144,7 @@ pub(super) fn migrate(arguments: &MigrateArguments, connection: &Connection) -> 
                 bail!("cloneset {}/{destination} already exists", session.namespace);
             }
             let made = migration::clone_set_of(&deployment, destination, arguments.copy);
-            session.create(named.resource(), made, &arguments.write).await?;
+            session.create(named.resource(session), made, &arguments.write).await?;
             eprintln!(
                 "Successfully created from Deployment/{} to CloneSet/{destination}",
                 arguments.src_name
@@ -232,7 +232,7 @@ impl Moving<'_> {
     /// Moves replica by replica, at each change of either object.
     async fn run(&self) -> anyhow::Result<()> {
         let source = self.events(DEPLOYMENTS, &self.plan.source, true);
-        let destination = self.events(self.destination.resource(), &self.destination.name, false);
+        let destination = self.events(self.destination.resource(self.session), &self.destination.name, false);
         let mut events = pin!(stream::select(source, destination));
         let (mut deployment, mut clone_set) = (None, None);
         let mut told = String::new();

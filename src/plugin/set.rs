@@ -7,6 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{CONFIG_MAPS, SECRETS};
 use planner::plugin::containers::{self, EnvironmentChange, ResourceChange};
+use planner::plugin::edit;
+use planner::text::json_patch::Patch;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Session};
@@ -36,10 +38,23 @@ enum What {
     Other(#[expect(dead_code, reason = "kubectl reads them")] Vec<OsString>),
 }
 
+/// How the objects are changed, beside what all writes know.
+#[derive(Debug, Args)]
+struct WayArguments {
+    /// Change the objects of the files and print them; no request is sent
+    #[arg(long, requires = "filename")]
+    local: bool,
+    /// Keep the command in annotation kubernetes.io/change-cause
+    #[arg(long)]
+    record: bool,
+}
+
 #[derive(Debug, Args)]
 struct ImageArguments {
     #[command(flatten)]
     objects: ObjectArguments,
+    #[command(flatten)]
+    way: WayArguments,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -70,6 +85,8 @@ struct EnvironmentArguments {
     #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     overwrite: bool,
     #[command(flatten)]
+    way: WayArguments,
+    #[command(flatten)]
     write: WriteArguments,
 }
 
@@ -87,6 +104,8 @@ struct ResourcesArguments {
     #[arg(short, long, default_value = "*")]
     containers: String,
     #[command(flatten)]
+    way: WayArguments,
+    #[command(flatten)]
     write: WriteArguments,
 }
 
@@ -94,6 +113,8 @@ struct ResourcesArguments {
 struct AccountArguments {
     #[command(flatten)]
     objects: ObjectArguments,
+    #[command(flatten)]
+    way: WayArguments,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -113,22 +134,51 @@ pub(super) fn run(
     }
 }
 
-/// Changes each object, and follows the rollouts where that is wanted.
-fn change(
-    connection: &Connection,
-    all: &[Named],
-    write: &WriteArguments,
-    operation: &str,
-    decide: impl Fn(&Named, &Value) -> anyhow::Result<Option<planner::text::json_patch::Patch>>,
-) -> anyhow::Result<ExitCode> {
-    connection.with(async |session| {
-        each(all, async |named| {
-            let decide = async |object: &Value| Ok(Change::new(decide(named, object)?, operation));
-            session.change(named, write, decide).await
+/// What is changed, and how.
+struct Changes<'a> {
+    objects: &'a ObjectArguments,
+    way: &'a WayArguments,
+    write: &'a WriteArguments,
+    /// What is said of each object that changed.
+    operation: &'static str,
+}
+
+impl Changes<'_> {
+    /// The change with its cause, where that is kept.
+    fn change(&self, object: &Value, patch: Option<Patch>) -> Change {
+        let patch = patch.map(|mut patch| {
+            if self.way.record {
+                let words: Vec<String> =
+                    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+                patch.extend(edit::cause(object, &format!("kubectl kruise {}", words.join(" "))));
+            }
+            patch
+        });
+        Change::new(patch, self.operation)
+    }
+
+    /// Changes each object, and follows the rollouts where that is wanted.
+    fn make(
+        &self,
+        connection: &Connection,
+        given: &[OsString],
+        decide: impl Fn(&Named, &Value) -> anyhow::Result<Option<Patch>>,
+    ) -> anyhow::Result<ExitCode> {
+        let decide = |named: &Named, object: &Value| Ok(self.change(object, decide(named, object)?));
+        if self.way.local {
+            let Some(all) = self.objects.local()? else { return hand_over(given) };
+            self.write.change_local(&all, decide)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Some(all) = self.objects.resolve(connection)? else { return hand_over(given) };
+        connection.with(async |session| {
+            each(&all, async |named| {
+                session.change(named, self.write, async |object| decide(named, object)).await
+            })
+            .await?;
+            follow_all(session, &all, self.write.following()).await
         })
-        .await?;
-        follow_all(session, all, write.following()).await
-    })
+    }
 }
 
 /// Takes the words with a `=` out of the names of objects.
@@ -138,7 +188,7 @@ fn pairs(words: &mut Vec<String>) -> Vec<String> {
     pairs
 }
 
-fn pair(text: &str) -> anyhow::Result<(String, String)> {
+pub(super) fn pair(text: &str) -> anyhow::Result<(String, String)> {
     let (name, value) = text.split_once('=').with_context(|| format!("{text:?} is not NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -149,7 +199,6 @@ fn image(
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
     let pairs = pairs(arguments.objects.words_mut());
-    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
     let images = pairs.iter().map(|text| pair(text)).collect::<anyhow::Result<Vec<_>>>()?;
     if images.is_empty() {
         bail!("at least one image update is required");
@@ -159,7 +208,8 @@ fn image(
             "all containers are already specified by *, but saw more than one container_name=container_image pairs"
         );
     }
-    change(connection, &all, &arguments.write, "image updated", |named, object| {
+    let ImageArguments { objects, way, write } = &*arguments;
+    Changes { objects, way, write, operation: "image updated" }.make(connection, given, |named, object| {
         containers::set_images(named.kind, object, &images).map_err(anyhow::Error::msg)
     })
 }
@@ -175,7 +225,9 @@ fn environment(
         std::mem::take(words).into_iter().partition(|word| word.ends_with('-') && word != "-");
     let gone: Vec<String> = gone;
     *words = names;
-    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
+    if arguments.list {
+        return list(arguments, connection, given);
+    }
     for text in &arguments.env {
         match text.as_str() {
             "-" => pairs.extend(std::io::read_to_string(std::io::stdin())?.lines().map(str::to_owned)),
@@ -191,44 +243,46 @@ fn environment(
         let (name, value) = pair(text)?;
         wanted.set.push(json!({"name": name, "value": value}));
     }
-    let arguments = &*arguments;
-    connection.with(async |session| {
-        if let Some(source) = &arguments.from {
-            wanted.set.extend(taken(session, source, arguments).await?);
+    if let Some(source) = &arguments.from {
+        if arguments.way.local {
+            bail!("--from asks the API server for the keys, which --local does not");
         }
-        if arguments.list {
-            return list(session, &all, &arguments.containers).await;
+        wanted.set.extend(connection.with(async |session| taken(session, source, arguments).await)?);
+    }
+    if wanted.set.is_empty() && wanted.remove.is_empty() {
+        bail!("at least one environment variable must be provided");
+    }
+    let EnvironmentArguments { objects, way, write, containers: pattern, .. } = &*arguments;
+    Changes { objects, way, write, operation: "env updated" }.make(connection, given, |named, object| {
+        let known = containers::container_names(named.kind, object);
+        if !known.iter().any(|name| containers::matches(pattern, name)) {
+            eprintln!("warning: {} does not have any containers matching {pattern:?}", named.quoted());
         }
-        if wanted.set.is_empty() && wanted.remove.is_empty() {
-            bail!("at least one environment variable must be provided");
-        }
-        each(&all, async |named| {
-            let decide = async |object: &Value| {
-                let known = containers::container_names(named.kind, object);
-                if !known.iter().any(|name| containers::matches(&arguments.containers, name)) {
-                    eprintln!(
-                        "warning: {} does not have any containers matching {:?}",
-                        named.quoted(),
-                        arguments.containers
-                    );
-                }
-                let patch = containers::set_environment(named.kind, object, &arguments.containers, &wanted);
-                Ok(Change::new(patch.map_err(anyhow::Error::msg)?, "env updated"))
-            };
-            session.change(named, &arguments.write, decide).await
-        })
-        .await?;
-        follow_all(session, &all, arguments.write.following()).await
+        containers::set_environment(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)
     })
 }
 
-async fn list(session: &Session, all: &[Named], pattern: &str) -> anyhow::Result<ExitCode> {
-    each(all, async |named| {
-        let object = session.read(named).await?;
-        print!("{}", containers::listed_environment(named.kind, &object, pattern));
-        Ok(())
-    })
-    .await?;
+fn list(
+    arguments: &EnvironmentArguments,
+    connection: &Connection,
+    given: &[OsString],
+) -> anyhow::Result<ExitCode> {
+    let print = |named: &Named, object: &Value| {
+        print!("{}", containers::listed_environment(named.kind, object, &arguments.containers));
+    };
+    if arguments.way.local {
+        let Some(all) = arguments.objects.local()? else { return hand_over(given) };
+        all.iter().for_each(|(named, object)| print(named, object));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
+    connection.with(async |session| {
+        each(&all, async |named| {
+            print(named, &session.read(named).await?);
+            Ok(())
+        })
+        .await
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -265,21 +319,19 @@ fn quantities(text: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
 }
 
 fn resources(
-    arguments: &mut ResourcesArguments,
+    arguments: &ResourcesArguments,
     connection: &Connection,
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
-    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
-    let wanted = ResourceChange {
-        limits: quantities(arguments.limits.as_deref())?,
-        requests: quantities(arguments.requests.as_deref())?,
-    };
+    let ResourcesArguments { objects, limits, requests, containers: pattern, way, write } = arguments;
+    let wanted =
+        ResourceChange { limits: quantities(limits.as_deref())?, requests: quantities(requests.as_deref())? };
     if wanted.limits.is_empty() && wanted.requests.is_empty() {
         bail!("you must specify an update to requests or limits (in the form of --requests/--limits)");
     }
-    change(connection, &all, &arguments.write, "resource requirements updated", |named, object| {
-        containers::set_resources(named.kind, object, &arguments.containers, &wanted)
-            .map_err(anyhow::Error::msg)
+    let operation = "resource requirements updated";
+    Changes { objects, way, write, operation }.make(connection, given, |named, object| {
+        containers::set_resources(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)
     })
 }
 
@@ -289,8 +341,9 @@ fn account(
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
     let account = arguments.objects.words_mut().pop().context("serviceaccount is required")?;
-    let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
-    change(connection, &all, &arguments.write, "serviceaccount updated", |named, object| {
+    let AccountArguments { objects, way, write } = &*arguments;
+    let operation = "serviceaccount updated";
+    Changes { objects, way, write, operation }.make(connection, given, |named, object| {
         Ok(containers::set_service_account(named.kind, object, &account))
     })
 }

@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
+use cluster::files::Objects;
 use cluster::resource::{Path, Resource};
 use cluster::write::{self, PatchKind};
 use cluster::{ApiError, ErrorReason};
@@ -47,7 +50,7 @@ pub(super) struct ObjectArguments {
 }
 
 /// How what was done is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// The names of the objects
     Name,
@@ -55,17 +58,103 @@ pub(super) enum Output {
     Json,
     /// The objects
     Yaml,
+    /// A form that kubectl knows: by JSONPath or by a template of Go
+    Kubectl(String),
 }
 
-impl Output {
-    /// Prints a value for programs; names are for the caller.
-    pub(super) fn print(self, value: &Value) -> anyhow::Result<()> {
-        match self {
-            Self::Yaml => print!("{}", serde_saphyr::to_string(value)?),
-            Self::Json | Self::Name => println!("{}", serde_json::to_string_pretty(value)?),
+/// Forms that kubectl knows.
+const KUBECTL_OUTPUTS: [&str; 7] = [
+    "go-template",
+    "go-template-file",
+    "template",
+    "templatefile",
+    "jsonpath",
+    "jsonpath-as-json",
+    "jsonpath-file",
+];
+
+impl FromStr for Output {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "name" => Ok(Self::Name),
+            "json" => Ok(Self::Json),
+            "yaml" => Ok(Self::Yaml),
+            _ if KUBECTL_OUTPUTS.contains(&text.split('=').next().unwrap_or(text)) => {
+                Ok(Self::Kubectl(text.to_owned()))
+            }
+            _ => Err(format!("write name, json, yaml, {}", KUBECTL_OUTPUTS.join(", "))),
+        }
+    }
+}
+
+/// Which form an object is printed in.
+#[derive(Debug, Args)]
+pub(super) struct PrintArguments {
+    /// How to print: name, json, yaml, jsonpath=..., go-template=... and the other forms of kubectl
+    #[arg(short, long)]
+    output: Option<Output>,
+    /// The template, or the file that has it
+    #[arg(long)]
+    template: Option<String>,
+    /// With json and yaml: who manages which field too
+    #[arg(long)]
+    show_managed_fields: bool,
+    /// Pass over what a template names and the object has not
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    allow_missing_template_keys: bool,
+}
+
+impl PrintArguments {
+    /// Prints an object, or `line` where nothing else is wanted.
+    fn print(&self, word: &str, object: &Value, line: &str) -> anyhow::Result<()> {
+        let default = self.template.as_ref().map(|_| Output::Kubectl("go-template".to_owned()));
+        match self.output.as_ref().or(default.as_ref()) {
+            None => println!("{line}"),
+            Some(Output::Name) => println!("{word}"),
+            Some(Output::Yaml) => print!("{}", serde_saphyr::to_string(&self.shown(object))?),
+            Some(Output::Json) => println!("{}", serde_json::to_string_pretty(&self.shown(object))?),
+            Some(Output::Kubectl(form)) => self.print_by_kubectl(object, form)?,
         }
         Ok(())
     }
+
+    fn shown(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+            && !self.show_managed_fields
+        {
+            metadata.remove("managedFields");
+        }
+        object
+    }
+
+    /// An empty patch of a local object is the way to have kubectl print it: no request is sent.
+    fn print_by_kubectl(&self, object: &Value, form: &str) -> anyhow::Result<()> {
+        let mut command = Command::new("kubectl");
+        command.args(["patch", "--local", "-f", "-", "--type=merge", "-p", "{}", "-o", form]);
+        command.args(self.template.iter().flat_map(|template| ["--template", template]));
+        command.arg(format!("--allow-missing-template-keys={}", self.allow_missing_template_keys));
+        let mut kubectl =
+            command.stdin(Stdio::piped()).spawn().context("kubectl, which prints this, can't be started")?;
+        // The pipe is closed where it goes out of scope.
+        if let Some(mut input) = kubectl.stdin.take() {
+            input.write_all(self.shown(object).to_string().as_bytes())?;
+        }
+        anyhow::ensure!(kubectl.wait()?.success(), "the object can't be printed as {form}");
+        Ok(())
+    }
+}
+
+/// Prints a value for programs.
+pub(super) fn print_value(value: &Value, as_yaml: bool) -> anyhow::Result<()> {
+    if as_yaml {
+        print!("{}", serde_saphyr::to_string(value)?);
+    } else {
+        println!("{}", serde_json::to_string_pretty(value)?);
+    }
+    Ok(())
 }
 
 /// What a write really does.
@@ -86,9 +175,8 @@ pub(super) struct WriteArguments {
     /// Only show what would be written
     #[arg(long, value_enum, default_value = "none", num_args = 0..=1, default_missing_value = "client", require_equals = true)]
     dry_run: DryRun,
-    /// How to print what was done
-    #[arg(short, long, value_enum)]
-    output: Option<Output>,
+    #[command(flatten)]
+    print: PrintArguments,
     /// Show what changes
     #[arg(long)]
     diff: bool,
@@ -145,10 +233,36 @@ impl WriteArguments {
             DryRun::Client => " (dry run)",
             DryRun::Server => " (server dry run)",
         };
-        match self.output {
-            None => println!("{word} {operation}{dry}"),
-            Some(Output::Name) => println!("{word}"),
-            Some(output) => output.print(object)?,
+        self.print.print(word, object, &format!("{word} {operation}{dry}"))
+    }
+
+    /// The flag that has kubectl write as much.
+    pub(super) fn dry_run_flag(&self) -> &'static str {
+        match self.dry_run {
+            DryRun::None => "--dry-run=none",
+            DryRun::Client => "--dry-run=client",
+            DryRun::Server => "--dry-run=server",
+        }
+    }
+
+    /// Changes objects of files, and sends nothing.
+    pub(super) fn change_local(
+        &self,
+        objects: &[(Named, Value)],
+        decide: impl Fn(&Named, &Value) -> anyhow::Result<Change>,
+    ) -> anyhow::Result<()> {
+        if self.dry_run == DryRun::Server {
+            bail!("cannot specify --local and --dry-run=server - did you mean --dry-run=client?");
+        }
+        for (named, before) in objects {
+            let change = decide(named, before)?;
+            let Some(patch) = &change.patch else { continue };
+            let after = apply(&before.to_string(), patch).context("the change can't be shown")?;
+            let after: Value = serde_json::from_str(&after)?;
+            if self.diff {
+                print_difference(before, &after)?;
+            }
+            self.tell(&named.word(), &after, &change.operation)?;
         }
         Ok(())
     }
@@ -183,13 +297,13 @@ impl Named {
     }
 
     /// How requests name its kind.
-    pub(super) fn resource(&self) -> Resource<'static> {
-        Resource::new(self.kind.api_version(), self.kind.plural(), self.kind.kind())
+    pub(super) fn resource(&self, session: &Session) -> Resource<'static> {
+        session.served.newest(Resource::new(self.kind.api_version(), self.kind.plural(), self.kind.kind()))
     }
 
     fn collection(&self, session: &Session) -> Path {
         let namespace = if self.kind.is_namespaced() { self.namespace(session) } else { "" };
-        self.resource().namespaced(namespace)
+        self.resource(session).namespaced(namespace)
     }
 
     /// Its request path.
@@ -226,6 +340,28 @@ impl ObjectArguments {
     }
 }
 
+impl ObjectArguments {
+    /// The objects of the files, which no server is asked for; `None` where kinds are meant that kubectl deals with.
+    pub(super) fn local(&self) -> anyhow::Result<Option<Vec<(Named, Value)>>> {
+        if self.filename.is_empty() || !self.words.is_empty() {
+            bail!("--local is for the objects of files: say which by -f");
+        }
+        let paths: Vec<PathBuf> = self.filename.iter().map(PathBuf::from).collect();
+        let mut all = Vec::new();
+        for object in Objects::read(&paths)?.iter() {
+            let Some(kind) = kind_of(object.group(), &object.kind) else { continue };
+            let namespace = Some(object.namespace.clone()).filter(|namespace| !namespace.is_empty());
+            let named = Named { kind, name: object.name.clone(), namespace };
+            all.push((named, serde_json::from_str(&object.json)?));
+        }
+        Ok((!all.is_empty()).then_some(all))
+    }
+}
+
+fn kind_of(group: &str, kind: &str) -> Option<WorkloadKind> {
+    WorkloadKind::ALL.into_iter().find(|one| one.kind() == kind && one.group() == group)
+}
+
 /// The objects of a list, or the one object.
 fn listed(answer: &Value) -> anyhow::Result<Option<Vec<Named>>> {
     let all = answer.get("items").and_then(Value::as_array);
@@ -238,7 +374,7 @@ fn listed(answer: &Value) -> anyhow::Result<Option<Vec<Named>>> {
         let (version, kind, name) =
             (text(object, "/apiVersion"), text(object, "/kind"), text(object, "/metadata/name"));
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let known = WorkloadKind::ALL.into_iter().find(|one| one.kind() == kind && one.group() == group);
+        let known = kind_of(group, &kind);
         let namespace = Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty());
         match known {
             Some(kind) => ours.push(Named { kind, name, namespace }),
@@ -394,7 +530,13 @@ impl Session {
         object: Value,
         arguments: &WriteArguments,
     ) -> anyhow::Result<Value> {
-        let path = arguments.query(resource.namespaced(&self.namespace));
+        let served = self.served.newest(resource);
+        let object = if object.get("apiVersion").and_then(Value::as_str) == Some(served.api_version) {
+            object
+        } else {
+            serde_json::from_str(api::conversion::convert(&object.to_string(), served.api_version)?.get())?
+        };
+        let path = arguments.query(served.namespaced(&self.namespace));
         let made = if arguments.sends_nothing() {
             object
         } else {

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use cluster::resource::Resource;
 use cluster::write;
 use serde_json::{Map, Value};
 
 use super::connection::{Connection, Session};
-use super::target::Output;
+use super::target::print_value;
 
 const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deployment");
 /// The Deployment of the manager, which has the name of OpenKruise's.
@@ -28,6 +28,14 @@ pub(super) struct VersionArguments {
     output: Option<Output>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For programs
+    Json,
+    /// For programs
+    Yaml,
+}
+
 /// Prints the versions.
 pub(super) fn run(arguments: &VersionArguments, connection: &Connection) -> anyhow::Result<ExitCode> {
     let mut versions = Map::new();
@@ -38,7 +46,7 @@ pub(super) fn run(arguments: &VersionArguments, connection: &Connection) -> anyh
     }
     let versions = Value::Object(versions);
     if let Some(output) = arguments.output {
-        output.print(&versions)?;
+        print_value(&versions, output == Output::Yaml)?;
         return Ok(ExitCode::SUCCESS);
     }
     let text = |name: &str| versions.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();

@@ -9,6 +9,8 @@ use crate::support::fleet::{Fleet, OLD};
 use crate::support::{Shop, shared};
 
 mod created;
+mod printed;
+mod releases;
 mod rollouts;
 mod written;
 

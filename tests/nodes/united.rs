@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kit::builders::{object, pod};
+use kit::builders::{object, pod, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
@@ -114,4 +114,42 @@ async fn the_plugin_enters_the_container_of_a_sidecar_that_works() {
         .collect();
     assert_eq!(counts, [1]);
     site.kubectl(&format!("delete pod web -n {namespace} --wait=false")).await.success();
+}
+
+/// Containers of a workload are restarted where they are, one Pod after the other.
+#[tokio::test]
+async fn a_workload_is_restarted_in_place() {
+    let Some(site) = Site::installed().await else { return };
+    let namespace = site.server().namespace("plugin-restart").await;
+    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web")
+        .in_namespace(&namespace)
+        .matching("app", "web")
+        .replicas(2)
+        .container("main", "nginx:1.25")
+        .container("side", "busybox:1.36")
+        .having("command", json!(["sleep", "infinity"]));
+    objects::create(&site.server().client(), set).await.unwrap();
+    let terminal = Terminal::open(site.server(), &namespace).await;
+    terminal.shell("kubectl kruise rollout status clone/web --timeout 90s").await.success();
+    let state = async || {
+        let pods = site.get(&format!("pods -n {namespace} -l app=web")).await;
+        let mut all: Vec<(Value, Value, Value)> = Vec::new();
+        for pod in pods["items"].as_array().unwrap() {
+            let restarts = |name: &str| {
+                let all = pod["status"]["containerStatuses"].as_array().unwrap();
+                all.iter().find(|status| status["name"] == name).unwrap()["restartCount"].clone()
+            };
+            all.push((pod["metadata"]["uid"].clone(), restarts("main"), restarts("side")));
+        }
+        all
+    };
+    let before = state().await;
+    let printed =
+        terminal.shell("kubectl kruise rollout restart clone/web --in-place --containers main").await;
+    assert_eq!(printed.status.code(), Some(0), "{} {}", printed.stdout, printed.stderr);
+    assert_eq!(printed.stdout.matches(" created\n").count(), 2, "{}", printed.stdout);
+    let expected: Vec<(Value, Value, Value)> =
+        before.into_iter().map(|(uid, ..)| (uid, json!(1), json!(0))).collect();
+    assert_eq!(state().await, expected);
+    site.kubectl(&format!("delete cloneset web -n {namespace} --wait=false")).await.success();
 }

@@ -260,9 +260,9 @@ pub fn set_service_account(kind: WorkloadKind, object: &Value, account: &str) ->
     (!edits.is_empty()).then(|| bound(object, edits))
 }
 
-/// Says something new in every container, so that Pods are made anew; `now` is what it says.
+/// Says something new in these containers, or in all where none is named, so that Pods are made anew; `now` is what it says.
 /// Templates of a UnitedDeployment say it in an annotation, as kubectl does.
-pub fn restart(kind: WorkloadKind, object: &Value, now: &str) -> Patch {
+pub fn restart(kind: WorkloadKind, object: &Value, names: &[String], now: &str) -> Patch {
     let mut edits = Patch::default();
     if kind == WorkloadKind::UnitedDeployment {
         for template in kind.pod_templates() {
@@ -276,6 +276,10 @@ pub fn restart(kind: WorkloadKind, object: &Value, now: &str) -> Patch {
         ..Default::default()
     };
     for (pointer, container) in containers(kind, object, false) {
+        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+        if !names.is_empty() && !names.iter().any(|one| one == name) {
+            continue;
+        }
         // What overwrites is never refused.
         let _ = change_environment(&mut edits, &pointer.key("env"), container.get("env"), &variable);
     }
@@ -398,12 +402,12 @@ mod tests {
     #[test]
     fn a_restart_is_said_once() {
         let object = set();
-        let after = applied(&object, &restart(WorkloadKind::CloneSet, &object, "now"));
+        let after = applied(&object, &restart(WorkloadKind::CloneSet, &object, &[], "now"));
         let containers = &after["spec"]["template"]["spec"]["containers"];
         let variable = json!({"name": "RESTARTED_AT", "value": "now"});
         assert_eq!(containers[0]["env"], json!([variable]));
         assert_eq!(containers[1]["env"], json!([{"name": "K", "value": "V"}, variable]));
-        let again = applied(&after, &restart(WorkloadKind::CloneSet, &after, "later"));
+        let again = applied(&after, &restart(WorkloadKind::CloneSet, &after, &[], "later"));
         assert_eq!(again["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "later");
         assert_eq!(
             again["spec"]["template"]["spec"]["initContainers"],
@@ -411,7 +415,7 @@ mod tests {
         );
         let united =
             json!({"spec": {"template": {"deploymentTemplate": {"spec": {"template": {"spec": {}}}}}}});
-        let after = applied(&united, &restart(WorkloadKind::UnitedDeployment, &united, "now"));
+        let after = applied(&united, &restart(WorkloadKind::UnitedDeployment, &united, &[], "now"));
         let template = &after["spec"]["template"]["deploymentTemplate"]["spec"]["template"];
         assert_eq!(template["metadata"]["annotations"], json!({"kubectl.kubernetes.io/restartedAt": "now"}));
     }

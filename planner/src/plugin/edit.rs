@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::history::CAUSE;
 use crate::pod::template::comparison;
 use crate::text::json_patch::{Patch, Pointer, string};
 use crate::workload::revision::StoredRevision;
@@ -31,6 +32,20 @@ pub fn set_flag(object: &Value, pointer: &str, flag: bool) -> Patch {
         }
     }
     bound(object, edits)
+}
+
+/// Keeps why the object was changed, as part of another change.
+pub fn cause(object: &Value, cause: &str) -> Patch {
+    let mut edits = Patch::default();
+    let mut path = Pointer::root();
+    for member in ["metadata", "annotations"] {
+        path = path.key(member);
+        if !object.pointer(path.as_str()).is_some_and(Value::is_object) {
+            edits.add(path.clone(), "{}");
+        }
+    }
+    edits.add(path.key(CAUSE), string(cause));
+    edits
 }
 
 /// What Go's types write of fields without a value is left out.
@@ -86,6 +101,14 @@ mod tests {
         let after = applied(&object, &set_flag(&object, "/spec/updateStrategy/rollingUpdate/paused", true));
         assert_eq!(after["spec"]["updateStrategy"], json!({"rollingUpdate": {"paused": true}}));
         assert_eq!(after["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn a_cause_is_kept_where_there_are_no_annotations() {
+        let object = set();
+        let once = applied(&object, &cause(&object, "a"));
+        assert_eq!(once["metadata"]["annotations"], json!({CAUSE: "a"}));
+        assert_eq!(applied(&once, &cause(&once, "b"))["metadata"]["annotations"], json!({CAUSE: "b"}));
     }
 
     #[test]

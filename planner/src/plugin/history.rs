@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::workload::revision::StoredRevision;
 
 /// Why somebody made a revision.
-const CAUSE: &str = "kubernetes.io/change-cause";
+pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
 /// Those of `revisions` that the workload with this UID owns, oldest first.
 pub fn of_owner(mut revisions: Vec<StoredRevision>, uid: &str) -> Vec<StoredRevision> {

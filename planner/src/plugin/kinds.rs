@@ -19,10 +19,12 @@ pub enum WorkloadKind {
     AdvancedCronJob,
     /// Rollouts of Kruise Rollouts, which drive workloads.
     Rollout,
+    /// Deployments of Kubernetes, where a Rollout drives one: by its name it is for kubectl.
+    Deployment,
 }
 
 impl WorkloadKind {
-    /// All of them.
+    /// All that people name.
     pub const ALL: [Self; 8] = [
         Self::CloneSet,
         Self::AdvancedStatefulSet,
@@ -60,6 +62,7 @@ impl WorkloadKind {
             Self::BroadcastJob => "broadcastjobs",
             Self::AdvancedCronJob => "advancedcronjobs",
             Self::Rollout => "rollouts",
+            Self::Deployment => "deployments",
         }
     }
 
@@ -79,17 +82,26 @@ impl WorkloadKind {
             Self::BroadcastJob => "BroadcastJob",
             Self::AdvancedCronJob => "AdvancedCronJob",
             Self::Rollout => "Rollout",
+            Self::Deployment => "Deployment",
         }
     }
 
     /// Its API group.
     pub fn group(self) -> &'static str {
-        if self == Self::Rollout { "rollouts.kruise.io" } else { "apps.kruise.io" }
+        match self {
+            Self::Rollout => "rollouts.kruise.io",
+            Self::Deployment => "apps",
+            _ => "apps.kruise.io",
+        }
     }
 
     /// Its group and version, as objects name them.
     pub fn api_version(self) -> &'static str {
-        if self == Self::Rollout { "rollouts.kruise.io/v1beta1" } else { "apps.kruise.io/v1beta1" }
+        match self {
+            Self::Rollout => "rollouts.kruise.io/v1beta1",
+            Self::Deployment => "apps/v1",
+            _ => "apps.kruise.io/v1beta1",
+        }
     }
 
     /// Its objects are in namespaces.
@@ -113,7 +125,7 @@ impl WorkloadKind {
                 "/spec/template/jobTemplate/spec/template",
                 "/spec/template/broadcastJobTemplate/spec/template",
             ],
-            Self::SidecarSet | Self::Rollout => &[],
+            Self::SidecarSet | Self::Rollout | Self::Deployment => &[],
         }
     }
 
@@ -123,7 +135,7 @@ impl WorkloadKind {
             Self::AdvancedStatefulSet => &["asts"],
             Self::AdvancedDaemonSet => &["ads", "daemon"],
             Self::UnitedDeployment => &["ud"],
-            Self::SidecarSet | Self::Rollout => &[],
+            Self::SidecarSet | Self::Rollout | Self::Deployment => &[],
             Self::BroadcastJob => &["bcj"],
             Self::AdvancedCronJob => &["acj"],
         }

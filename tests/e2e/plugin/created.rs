@@ -31,6 +31,9 @@ async fn words_are_completed() {
         ("set image clone/web m", "main=\n:4\n"),
         ("rollout undo clone/web --to-revision ''", "1\n:4\n"),
         ("rollout status nothing/", ":4\n"),
+        ("rollout approve ''", "rollouts\n:4\n"),
+        ("rollout history d", "daemonsets.apps.kruise.io\n:4\n"),
+        ("describe rollout x", ":4\n"),
     ] {
         assert_eq!(desk.prints(&format!("kubectl_complete-kruise {words}")).await, expected, "{words}");
     }

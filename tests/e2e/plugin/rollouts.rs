@@ -1,11 +1,12 @@
 //! `kubectl kruise rollout`.
 
 use kit::ApiServer;
+use kit::builders::{deployment, object};
 use serde_json::json;
 
 use super::{Desk, clone_set};
 use crate::docs::Terminal;
-use crate::support::fleet::{NEW, OLD, image};
+use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
 
 /// Scenario 1.
@@ -142,10 +143,8 @@ async fn rollouts_are_paused_resumed_and_restarted() {
     assert!(output.stderr.contains(r#"deployments.apps "absent" not found"#), "{}", output.stderr);
 }
 
-/// Scenarios 23 and 24: Rollouts are of another project, of which only the kind is here.
-#[tokio::test]
-async fn steps_of_rollouts_are_approved_and_undone() {
-    let server = ApiServer::start(kit::Options::default()).await;
+/// The kind of Rollouts, which is of another project.
+async fn define_rollouts(server: &ApiServer) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -158,6 +157,13 @@ async fn steps_of_rollouts_are_approved_and_undone() {
     let definition = Stored::create(&server.client(), definition).await;
     reached(&definition).await;
     server.wait_established().await;
+}
+
+/// Scenarios 23 and 24.
+#[tokio::test]
+async fn steps_of_rollouts_are_approved_and_undone() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    define_rollouts(&server).await;
     let namespace = server.namespace("rollouts").await;
     let terminal = Terminal::open(&server, &namespace).await;
     let steps = json!([{"replicas": "100%", "traffic": "0%"}, {"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"}]);
@@ -196,4 +202,100 @@ async fn steps_of_rollouts_are_approved_and_undone() {
     assert_eq!(all[1].get().await.1["status"]["blueGreenStatus"]["nextStepIndex"], json!(null));
     terminal.shell("kubectl kruise rollout pause rollout/two").await.success();
     assert_eq!(all[1].get().await.1["spec"]["strategy"]["paused"], true);
+}
+
+/// A Rollout is described with the Pods of its step, and taken back with the Deployment that it holds.
+#[tokio::test]
+async fn rollouts_are_described_and_take_their_deployment_back() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    define_rollouts(&server).await;
+    let namespace = server.namespace("described").await;
+    let terminal = Terminal::open(&server, &namespace).await;
+    let held = json!({"rollouts.kruise.io/in-progressing": "{}", "note": "new"});
+    let deployed = deployment("web")
+        .in_namespace(&namespace)
+        .matching("app", "web")
+        .replicas(1)
+        .container("main", "nginx:3")
+        .with("/spec/paused", true)
+        .with("/metadata/annotations", held);
+    let deployed = Stored::create(&server.client(), deployed).await;
+    let owned_by = |kind: &str, owner: &Stored| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name(&owner.object), "uid": uid(&owner.object), "controller": true}]);
+    for number in ["1", "2"] {
+        let labels = json!({"app": "web", "pod-template-hash": number});
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": format!("nginx:{number}")}]}});
+        let set = object("apps/v1", "ReplicaSet", &format!("web-{number}"))
+            .in_namespace(&namespace)
+            .with("/metadata/labels", labels.clone())
+            .with(
+                "/metadata/annotations",
+                json!({"deployment.kubernetes.io/revision": number, "note": number}),
+            )
+            .with("/metadata/ownerReferences", owned_by("Deployment", &deployed))
+            .with("/spec", json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template}));
+        let set = Stored::create(&server.client(), set).await;
+        let pod = kit::builders::pod(&format!("web-{number}-x"))
+            .in_namespace(&namespace)
+            .container("main", OLD)
+            .with("/metadata/ownerReferences", owned_by("ReplicaSet", &set))
+            .with("/metadata/labels", labels)
+            .label("rollouts.kruise.io/rollout-batch-id", number);
+        Stored::create(&server.client(), pod).await;
+    }
+    let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let rollout = json!({"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"workloadRef": reference, "strategy": {"canary": {"steps": [{"replicas": 1}, {"replicas": "100%", "traffic": "50%"}]}}}});
+    let rollout = Stored::create(&server.client(), rollout).await;
+    let before = terminal.shell("kubectl kruise describe rollout web").await.success();
+    assert!(
+        before.contains(" Step:             0/2\n") && before.ends_with("Pods:              none\n"),
+        "{before}"
+    );
+    rollout
+        .patch_status(&json!({"observedGeneration": 1, "phase": "Progressing", "message": "wait", "canaryStatus":
+            {"currentStepIndex": 2, "currentStepState": "StepPaused", "podTemplateHash": "2", "stableRevision": "1"}}))
+        .await;
+    let page = terminal.shell("kubectl kruise describe rollout web").await.success();
+    for line in [
+        "Status:            ⚠ Progressing",
+        "Images:            nginx:3",
+        "     State:        StepPaused",
+        " Desired:          1",
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line} in {page}");
+    }
+    assert!(page.contains("web-2-x") && !page.contains("web-1-x") && !page.contains('\u{1b}'), "{page}");
+    let page = terminal.shell("kubectl kruise describe ro web --all --color always").await.success();
+    assert!(page.contains("web-1-x") && page.contains("\u{1b}[32m"), "{page}");
+    let page = terminal
+        .shell("NO_COLOR=1 script -qec 'kubectl kruise describe rollout web' /dev/null")
+        .await
+        .success();
+    assert!(page.contains("web-2-x") && !page.contains('\u{1b}'), "{page}");
+    let watched = terminal.shell("kubectl kruise describe rollout web --watch --timeout 2").await;
+    assert_eq!(watched.stderr, "error: timed out waiting for the condition\n");
+    assert!(watched.stdout.contains("web-2-x"), "{}", watched.stdout);
+
+    let image = async || {
+        let live = deployed.get().await.1;
+        (
+            live["spec"]["template"]["spec"]["containers"][0]["image"].clone(),
+            live["metadata"]["annotations"].clone(),
+        )
+    };
+    let shown = terminal.shell("kubectl kruise rollout undo rollout/web --dry-run=client").await.success();
+    assert!(shown.contains("will roll back to") && shown.contains("nginx:2"), "{shown}");
+    assert_eq!(image().await.0, "nginx:3");
+    let printed = terminal.shell("kubectl kruise rollout undo rollout/web rollout/web").await.success();
+    assert_eq!(printed, "deployment.apps/web rolled back\n");
+    let (now, annotations) = image().await;
+    assert_eq!((now, &annotations["note"]), (json!("nginx:2"), &json!("2")));
+    assert_eq!(annotations["rollouts.kruise.io/in-progressing"], "{}");
+    let printed = terminal.shell("kubectl kruise rollout undo rollout/web").await.success();
+    assert_eq!((printed.as_str(), image().await.0), ("deployment.apps/web rolled back\n", json!("nginx:1")));
+    let reference = json!({"spec": {"workloadRef": {"kind": "StatefulSet"}}});
+    rollout.patch(&reference).await;
+    let absent = terminal.shell("kubectl kruise rollout undo rollout/web").await;
+    assert!(absent.stderr.contains(r#"statefulsets.apps "web" not found"#), "{}", absent.stderr);
 }
