@@ -41,7 +41,7 @@ const BROADCAST_JOB: Subject = Subject {
         let exits = "checkout=0,log=0";
         job.template_annotation(EXIT, exits).with("/spec/template/spec/restartPolicy", "Never")
     },
-    steps: &[Step { name: "run", change: Change::Scale, writes: 0.0, time: None }],
+    steps: &[Step { name: "run", change: Change::Scale, writes: 1.0, time: None }],
 };
 
 /// Measures with these numbers of Nodes, from small to large.

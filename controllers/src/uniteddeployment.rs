@@ -36,6 +36,7 @@ use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
 use crate::workload::controller_revisions::Group as RevisionGroup;
+use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::revisions::RevisionWriter;
 use crate::workload::store::follow::{Readable, follow};
@@ -81,6 +82,7 @@ struct Controller {
     children: [Children; 4],
     /// What was told of each last, so that it is told once.
     told: Mutex<HashMap<Key, Vec<Event>>>,
+    paces: Paces,
     teller: Teller,
 }
 
@@ -93,6 +95,7 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
         united: Store::default(),
         children: ChildKind::ALL.map(Children::new),
         told: Mutex::default(),
+        paces: Paces::default(),
         teller: teller.clone(),
     });
     let caches = &context.metrics.caches;
@@ -139,6 +142,7 @@ impl Reconciler for Controller {
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(united) = self.united.get(key) else {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.paces.forget(key);
             return Ok(Next::Done);
         };
         let wanted = ChildKind::of(&united.spec.template);
@@ -162,12 +166,14 @@ impl Reconciler for Controller {
             Some(problem) => Some(Failure::Provision(problem)),
             None => self.carry_out(&united, &mut plan).await,
         };
-        let patch = plan.status.take().and_then(|draft| draft.patch(&united, failure.as_ref()));
-        if !self.write_status(&united, patch).await? {
+        let status = plan.status.take().and_then(|draft| draft.patch(&united, failure.as_ref()));
+        let held = status.as_ref().and_then(|status| self.paces.wait(key, status.is_urgent));
+        let status = status.filter(|_| held.is_none());
+        if !self.write_status(&united, status.map(|status| status.patch)).await? {
             return Ok(Next::After(SOON));
         }
         match failure {
-            None => Ok(plan.again.map_or(Next::Done, Next::After)),
+            None => Ok(held.into_iter().chain(plan.again).min().map_or(Next::Done, Next::After)),
             Some(Failure::Provision(message) | Failure::Update(message)) => {
                 Err(ReconcileError::Action(message))
             }

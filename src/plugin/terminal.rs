@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
+use rustix::termios::tcgetwinsize;
 
 /// When something is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -54,7 +55,9 @@ pub(super) struct Block {
 impl Block {
     /// Draws the lines in the place of those before, each on one line of the terminal.
     pub(super) fn draw(&mut self, lines: &[String]) -> std::io::Result<()> {
-        let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(80_usize);
+        // A terminal may say that it has no size.
+        let width = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { 80 } else { width };
         let mut text = String::new();
         if self.height > 0 {
             text.push_str(&format!("\u{1b}[{}A", self.height));

@@ -27,7 +27,7 @@ mod status;
 use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::uniteddeployment::{AdaptiveStrategy, Spec};
 
-pub use status::Failure;
+pub use status::{Failure, StatusWrite};
 
 /// Pods wanted where the UnitedDeployment does not say.
 const REPLICAS: i32 = 1;

@@ -65,7 +65,7 @@ async fn a_terminal_shows_which_pods_take_long() {
     let desk = Desk::open(2, json!({"maxUnavailable": 1})).await;
     desk.prints("kubectl kruise set image clone/web main=nginx:missing").await;
     let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 20s --exit-codes' /dev/null";
-    let output = desk.terminal.shell(&format!("COLUMNS=200 {drawn}")).await;
+    let output = desk.terminal.shell(drawn).await;
     assert_eq!(output.status.code(), Some(2), "{}", output.stdout);
     let printed = output.stdout;
     assert!(printed.contains("] 0/2 updated, ") || printed.contains("] 1/2 updated, "), "{printed}");

@@ -92,9 +92,40 @@ pub struct Draft {
     pub(super) now: Timestamp,
 }
 
+/// A status that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusWrite {
+    /// The merge patch that writes it.
+    pub patch: String,
+    /// It says more than that Pods come up or go, which may wait a moment.
+    pub is_urgent: bool,
+}
+
+/// A status without what only counts Pods on their way.
+fn without_counts(status: &Status) -> Status {
+    let mut status = Status {
+        ready_replicas: None,
+        replicas: 0,
+        updated_ready_replicas: None,
+        updated_replicas: 0,
+        ..status.clone()
+    };
+    for subset in &mut status.subset_statuses {
+        subset.ready_replicas = None;
+    }
+    status
+}
+
+/// All Pods are there, updated and ready.
+fn is_whole(status: &Status, united: &UnitedDeployment) -> bool {
+    let wanted = united.spec.replicas.unwrap_or(1);
+    let ready = [status.ready_replicas, status.updated_ready_replicas];
+    status.replicas == wanted && ready == [Some(wanted); 2]
+}
+
 impl Draft {
-    /// The merge patch that writes it, with what failed; `None` where nothing is to be written.
-    pub fn patch(mut self, united: &UnitedDeployment, failure: Option<&Failure>) -> Option<String> {
+    /// The status as it is written, with what failed; `None` where nothing is to be written.
+    pub fn patch(mut self, united: &UnitedDeployment, failure: Option<&Failure>) -> Option<StatusWrite> {
         let (status, now) = (&mut self.status, self.now);
         status.conditions.retain(|condition| condition.kind != OBSOLETE);
         match failure {
@@ -112,6 +143,10 @@ impl Draft {
         }
         let metadata = &united.metadata;
         let seen = (metadata.uid.as_str(), metadata.resource_version.as_str());
-        (self.status != united.status).then(|| merge_patch(seen, &united.status, &self.status, &REQUIRED))
+        (self.status != united.status).then(|| StatusWrite {
+            patch: merge_patch(seen, &united.status, &self.status, &REQUIRED),
+            is_urgent: is_whole(&self.status, united)
+                || without_counts(&self.status) != without_counts(&united.status),
+        })
     }
 }

@@ -178,11 +178,31 @@ fn failures_are_told_and_forgotten() {
     world.settle(100);
     assert!(conditions(&world).contains(&"SubsetProvisioned=True".to_owned()));
     let draft = world.plan().status.unwrap();
-    let patch = draft.patch(&world.united, Some(&Failure::Update("no".to_owned()))).unwrap();
+    let patch = draft.patch(&world.united, Some(&Failure::Update("no".to_owned()))).unwrap().patch;
     assert!(
         patch.contains(r#""message":"no","reason":"Error","status":"False","type":"SubsetUpdated""#),
         "{patch}"
     );
+}
+
+#[test]
+fn counts_of_pods_on_their_way_may_wait() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    let draft = world.plan().status.unwrap();
+    let urgent = |status: Status| {
+        let mut before = world.united.clone();
+        before.status = status;
+        draft.clone().patch(&before, None).map(|write| write.is_urgent)
+    };
+    let whole = draft.status.clone();
+    assert_eq!(urgent(Status { ready_replicas: Some(1), ..whole.clone() }), Some(true), "all are there now");
+    assert_eq!(urgent(Status { observed_generation: None, ..whole.clone() }), Some(true));
+    let on_its_way = Draft { status: Status { ready_replicas: Some(3), ..whole.clone() }, ..draft.clone() };
+    let mut before = world.united.clone();
+    before.status = Status { ready_replicas: Some(2), ..whole };
+    let write = on_its_way.patch(&before, None).unwrap();
+    assert!(!write.is_urgent && write.patch.contains(r#""readyReplicas":3"#), "{write:?}");
 }
 
 #[test]

@@ -95,8 +95,8 @@ impl World {
             failure = self.update(&planned);
         }
         let patch = planned.status.and_then(|draft| draft.patch(&self.united, failure.as_ref()));
-        if let Some(patch) = patch {
-            let patch: Value = serde_json::from_str(&patch).unwrap();
+        if let Some(write) = patch {
+            let patch: Value = serde_json::from_str(&write.patch).unwrap();
             let mut status = serde_json::to_value(&self.united.status).unwrap();
             for (name, value) in patch["status"].as_object().unwrap() {
                 status.as_object_mut().unwrap().insert(name.clone(), value.clone());
