@@ -143,8 +143,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 /// Arguments that were not understood: of kinds of Kubernetes kubectl may know more.
 fn misread(error: &clap::Error, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let is_shared =
-        given.iter().any(|word| word == "rollout" || word == "set" || word == "create" || word == "expose");
+    let shared = ["rollout", "set", "create", "expose", "describe"];
+    let is_shared = given.iter().any(|word| shared.iter().any(|verb| word == verb));
     if !is_help && is_shared && given.len() > 2 && !target::name_ours(given) {
         return hand_over(given);
     }

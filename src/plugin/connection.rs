@@ -116,6 +116,13 @@ pub(super) struct Session {
     pub(super) served: Served,
 }
 
+impl Session {
+    /// The same cluster, in another namespace.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), client: self.client.clone(), served: self.served.clone() }
+    }
+}
+
 fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

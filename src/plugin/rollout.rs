@@ -324,7 +324,7 @@ async fn driven(
     connection: &Connection,
 ) -> anyhow::Result<Vec<Named>> {
     let mut workloads: Vec<Named> = Vec::new();
-    let mut others: Vec<String> = Vec::new();
+    let mut others: Vec<(&str, String)> = Vec::new();
     for named in all {
         if named.kind != WorkloadKind::Rollout {
             workloads.push(named.clone());
@@ -338,13 +338,13 @@ async fn driven(
             let namespace = named.namespace.clone();
             workloads.push(Named { kind, name: (*name).to_owned(), namespace });
         } else {
-            others.push(format!("{kind}/{name}"));
+            others.push((named.namespace(session), format!("{kind}/{name}")));
         }
     }
-    for (at, word) in others.iter().enumerate() {
-        if !others.iter().take(at).any(|before| before == word) {
-            undo_by_kubectl(arguments, word, connection)?;
-        }
+    others.sort_unstable();
+    others.dedup();
+    for (namespace, word) in &others {
+        undo_by_kubectl(arguments, (namespace, word), connection)?;
     }
     let mut once: Vec<Named> = Vec::new();
     for workload in workloads {
@@ -376,9 +376,13 @@ pub(super) async fn workload(
     session.find(&path).await
 }
 
-fn undo_by_kubectl(arguments: &UndoArguments, word: &str, connection: &Connection) -> anyhow::Result<()> {
+fn undo_by_kubectl(
+    arguments: &UndoArguments,
+    (namespace, word): (&str, &str),
+    connection: &Connection,
+) -> anyhow::Result<()> {
     let mut command = Command::new("kubectl");
-    command.args(["rollout", "undo", word]).args(connection.flags());
+    command.args(["rollout", "undo", word]).args(connection.flags()).args(["--namespace", namespace]);
     command.arg(format!("--to-revision={}", arguments.to_revision)).arg(arguments.write.dry_run_flag());
     let status = command.status().context("kubectl, which takes this back, can't be started")?;
     anyhow::ensure!(status.success(), "{word} was not rolled back");
@@ -493,6 +497,7 @@ async fn restart_in_place(
 ) -> anyhow::Result<()> {
     /// How long the containers of a Pod may take.
     const PATIENCE: Duration = Duration::from_secs(300);
+    let session = &session.in_namespace(named.namespace(session));
     let mut pods = workload_pods(session, named).await?;
     pods.retain(|pod| pod.pointer("/metadata/deletionTimestamp").is_none());
     for some in pods.chunks(arguments.max_unavailable.get()) {

@@ -347,14 +347,17 @@ impl ObjectArguments {
             bail!("--local is for the objects of files: say which by -f");
         }
         let paths: Vec<PathBuf> = self.filename.iter().map(PathBuf::from).collect();
-        let mut all = Vec::new();
+        let (mut all, mut others) = (Vec::new(), Vec::new());
         for object in Objects::read(&paths)?.iter() {
-            let Some(kind) = kind_of(object.group(), &object.kind) else { continue };
+            let Some(kind) = kind_of(object.group(), &object.kind) else {
+                others.push(format!("{} {}", object.kind, object.name));
+                continue;
+            };
             let namespace = Some(object.namespace.clone()).filter(|namespace| !namespace.is_empty());
             let named = Named { kind, name: object.name.clone(), namespace };
             all.push((named, serde_json::from_str(&object.json)?));
         }
-        Ok((!all.is_empty()).then_some(all))
+        one_side(all, &others)
     }
 }
 
@@ -381,6 +384,11 @@ fn listed(answer: &Value) -> anyhow::Result<Option<Vec<Named>>> {
             None => others.push(format!("{kind} {name}")),
         }
     }
+    one_side(ours, &others)
+}
+
+/// The objects that are ours; `None` where all are for kubectl.
+fn one_side<T>(ours: Vec<T>, others: &[String]) -> anyhow::Result<Option<Vec<T>>> {
     match (ours.is_empty(), others.is_empty()) {
         (true, true) => bail!("no objects passed to the command"),
         (true, false) => Ok(None),

@@ -6,7 +6,7 @@ use clap::Parser;
 use super::connection::Connection;
 
 /// Flags of kubectl with a value behind them that come before a Pod.
-const WITH_VALUE: [&str; 8] = [
+const WITH_VALUE: [&str; 22] = [
     "-c",
     "--container",
     "--pod-running-timeout",
@@ -15,6 +15,43 @@ const WITH_VALUE: [&str; 8] = [
     "--tail",
     "--limit-bytes",
     "--retries",
+    "--max-log-requests",
+    "-l",
+    "--selector",
+    "--field-selector",
+    "-L",
+    "--label-columns",
+    "-o",
+    "--output",
+    "--sort-by",
+    "--template",
+    "--chunk-size",
+    "-v",
+    "--v",
+    "--cache-dir",
+];
+
+/// Flags about the connection with a value.
+const OF_CONNECTION: [&str; 19] = [
+    "-n",
+    "--namespace",
+    "--kubeconfig",
+    "--context",
+    "--cluster",
+    "--user",
+    "-s",
+    "--server",
+    "--token",
+    "--as",
+    "--as-group",
+    "--as-uid",
+    "--certificate-authority",
+    "--client-certificate",
+    "--client-key",
+    "--tls-server-name",
+    "--request-timeout",
+    "--username",
+    "--password",
 ];
 
 /// The flags about the connection alone.
@@ -54,10 +91,8 @@ impl Words {
                 line.sidecar = Some(value.ok_or_else(|| anyhow!("flag needs an argument: {flag}"))?);
                 continue;
             }
-            let is_of_connection = matches!(
-                flag,
-                "-n" | "--namespace" | "--kubeconfig" | "--context" | "--cluster" | "--user" | "--as"
-            );
+            let is_of_connection = OF_CONNECTION.contains(&flag);
+            let is_of_connection_alone = flag == "--insecure-skip-tls-verify";
             let takes_value = value.is_none() && (is_of_connection || WITH_VALUE.contains(&flag));
             let is_target = !word.starts_with('-')
                 && word != verb
@@ -69,7 +104,7 @@ impl Words {
             line.rest.push(word.clone());
             let value = if takes_value { words.next() } else { None };
             line.rest.extend(value.cloned());
-            if is_of_connection {
+            if is_of_connection || is_of_connection_alone {
                 line.connection.push(word.clone());
                 line.connection.extend(value.cloned());
             }
@@ -109,6 +144,9 @@ mod tests {
         assert_eq!(line.connection, ["--namespace=shop"]);
         let line = read("cp here shop/web:/tmp/there -S agent");
         assert_eq!(line.rest[line.target.unwrap()], "shop/web:/tmp/there");
+        let line = read("--insecure-skip-tls-verify -s a --request-timeout 5s logs -l app=web -o wide all");
+        assert_eq!(line.rest[line.target.unwrap()], "all");
+        assert_eq!(line.connection, ["--insecure-skip-tls-verify", "-s", "a", "--request-timeout", "5s"]);
         assert_eq!(read("exec").target, None);
     }
 }
