@@ -45,16 +45,21 @@ async fn what_is_written_is_printed_as_kubectl_prints_it() {
 #[tokio::test]
 async fn files_are_changed_without_a_server() {
     let desk = Desk::open(1, json!({"maxUnavailable": 1})).await;
-    let local = "kubectl get cloneset web -o yaml > web.yaml; kubectl kruise --server https://127.0.0.1:1";
-    let set = format!("{local} set image -f web.yaml --local main=nginx:1.26");
+    let local = "kubectl kruise --server https://127.0.0.1:1";
+    let set = format!("kubectl get cloneset web -o yaml | {local} set image -f - --local main=nginx:1.26");
     assert_eq!(desk.prints(&set).await, "cloneset.apps.kruise.io/web image updated\n");
     let printed = desk.prints(&format!("{set} -o yaml")).await;
     assert!(printed.contains(NEW) && printed.contains("fieldOfTomorrow"), "{printed}");
-    let printed = desk.prints(&format!("{local} set env -f web.yaml --local A=b -o yaml > b.yaml; kubectl kruise set env -f b.yaml --local --list")).await;
+    let environment =
+        format!("{local} set env -f - --local A=b -o yaml | {local} set env -f - --local --list");
+    let printed = desk.prints(&format!("{set} -o yaml | {environment}")).await;
     assert!(printed.ends_with("A=b\n"), "{printed}");
     let server = desk.fails(&format!("{set} --dry-run=server")).await;
     let expected = "error: cannot specify --local and --dry-run=server - did you mean --dry-run=client?\n";
     assert!(server.stderr.ends_with(expected), "{}", server.stderr);
+    let mixed = "kubectl create deployment d --image a --dry-run=client -o yaml; echo ---; kubectl get cloneset web -o yaml";
+    let mixed = desk.fails(&format!("({mixed}) | {local} set image -f - --local main=a")).await;
+    assert!(mixed.stderr.contains("these are for kubectl"), "{}", mixed.stderr);
     let live = desk.fleet.set.get().await.1;
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], OLD);
 }
