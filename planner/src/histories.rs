@@ -1,8 +1,46 @@
-//! How many histories tests of plans go through.
+//! How many histories the tests of plans run, and how they run them.
 
-/// As many as environment variable `KUTTER_SIMULATION_HISTORIES` says, or this number.
-#[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The number that environment variable `KUTTER_SIMULATION_HISTORIES` sets, or this default.
 pub(crate) fn histories(default: u64) -> u64 {
-    let chosen = std::env::var("KUTTER_SIMULATION_HISTORIES").ok();
-    chosen.map_or(default, |text| text.parse().expect("a number"))
+    variable("KUTTER_SIMULATION_HISTORIES").unwrap_or(default)
+}
+
+/// The number in this environment variable.
+#[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
+pub(crate) fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Runs the histories of these seeds on all cores. Returns the seed and the failure of the first that fails.
+pub(crate) fn first_failing(
+    seeds: Range<u64>,
+    failure: impl Fn(u64) -> Option<String> + Sync,
+) -> Option<(u64, String)> {
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    if let Some(failure) = failure(seed) {
+                        stop.store(true, Ordering::Relaxed);
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        if found.as_ref().is_none_or(|(known, _)| seed < *known) {
+                            *found = Some((seed, failure));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

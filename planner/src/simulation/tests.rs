@@ -6,12 +6,11 @@
 //! that one from beginning to end.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use api::kinds::cloneset::CloneSet;
 
 use super::*;
+use crate::histories::{first_failing, histories, variable};
 use crate::kinds::cloneset::plan;
 
 mod broadcastjob;
@@ -29,11 +28,6 @@ const HISTORIES: u64 = 2_000;
 /// The longest time that a CloneSet may take to come to rest.
 const LIMIT: Milliseconds = 4 * 3_600_000;
 
-#[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
-
 /// What goes wrong in a history; nothing where all is well.
 fn verdict(history: &History, planner: Planner<'_, CloneSet>) -> Option<String> {
     let (_, verdict) = history.run(planner, false);
@@ -43,33 +37,6 @@ fn verdict(history: &History, planner: Planner<'_, CloneSet>) -> Option<String> 
 /// The first history that fails, by its seed.
 fn first_failure(seeds: Range<u64>, planner: Planner<'_, CloneSet>) -> Option<(u64, String)> {
     first_failing(seeds, |seed| verdict(&History::new(seed), planner))
-}
-
-/// Runs what these seeds give on all cores. Gives the first that fails.
-fn first_failing(seeds: Range<u64>, failure: impl Fn(u64) -> Option<String> + Sync) -> Option<(u64, String)> {
-    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
-    let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    if let Some(failure) = failure(seed) {
-                        stop.store(true, Ordering::Relaxed);
-                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        if found.as_ref().is_none_or(|(known, _)| seed < *known) {
-                            *found = Some((seed, failure));
-                        }
-                    }
-                }
-            });
-        }
-    });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The history without what it fails without, and told from beginning to end.
@@ -117,8 +84,8 @@ fn played<'p, W: Simulated>(
 
 #[test]
 fn no_history_breaks_a_rule_and_all_come_to_rest() {
-    let count = number("KUTTER_SIMULATION_HISTORIES").unwrap_or(HISTORIES);
-    let first = number("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    let count = histories(HISTORIES);
+    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
     if let Some((seed, failure)) = first_failure(first..first + count, &plan) {
         let story = told(History::new(seed), &plan);
         panic!("{story}\nKUTTER_SIMULATION_SEED={seed}: {failure}");
@@ -127,7 +94,7 @@ fn no_history_breaks_a_rule_and_all_come_to_rest() {
 
 #[test]
 fn one_history() {
-    let Some(seed) = number("KUTTER_SIMULATION_SEED") else { return };
+    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
     let history = History::new(seed);
     if let Some(failure) = verdict(&history, &plan) {
         panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history, &plan));

@@ -175,8 +175,8 @@ fn story(seed: u64) -> String {
 
 #[test]
 fn no_history_of_a_broadcast_job_breaks_a_rule_and_all_come_to_rest() {
-    let count = number("KUTTER_SIMULATION_HISTORIES").unwrap_or(HISTORIES) / SHARE;
-    let first = number("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    let count = histories(HISTORIES) / SHARE;
+    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
     if let Some((seed, problem)) = first_failing(first..first + count, |seed| failure(seed, &plan)) {
         panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
     }
@@ -184,7 +184,7 @@ fn no_history_of_a_broadcast_job_breaks_a_rule_and_all_come_to_rest() {
 
 #[test]
 fn one_history_of_a_broadcast_job() {
-    let Some(seed) = number("KUTTER_SIMULATION_SEED") else { return };
+    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
     if let Some(problem) = failure(seed, &plan) {
         panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
     }

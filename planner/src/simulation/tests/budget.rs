@@ -14,7 +14,7 @@ mod history;
 
 use history::History;
 
-use super::{first_failing, number};
+use crate::histories::{first_failing, variable};
 
 /// Histories that are run where nothing else is said.
 const HISTORIES: u64 = 1_000;
@@ -51,15 +51,15 @@ fn told(seed: u64) -> String {
 
 #[test]
 fn never_are_more_pods_gone_than_allowed() {
-    let count = number("KUTTER_SIMULATION_HISTORIES").map_or(HISTORIES, |count| count / 2);
-    let first = number("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    let count = variable("KUTTER_SIMULATION_HISTORIES").map_or(HISTORIES, |count| count / 2);
+    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
     let failed = first_failing(first..first + count, |seed| failure(seed, None));
     assert!(failed.is_none(), "{}", failed.map(|(seed, _)| told(seed)).unwrap_or_default());
 }
 
 #[test]
 fn one_history() {
-    let Some(seed) = number("KUTTER_SIMULATION_SEED") else { return };
+    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
     assert!(failure(seed, None).is_none(), "{}", told(seed));
 }
 

@@ -54,10 +54,11 @@ impl Calendar {
             found.filter(|found| *found > since)
         };
         let second = SignedDuration::from_secs(1);
+        let earliest_in = |offset: Offset| earliest.at(0, 0, 0, 0).max(offset.to_datetime(since));
         // A change at this very second begins a stretch.
         for change in self.zone.preceding(last.checked_add(second).ok()?) {
             let (begin, offset) = (change.timestamp(), change.offset());
-            let from = offset.to_datetime(begin).max(earliest.at(0, 0, 0, 0));
+            let from = offset.to_datetime(begin).max(earliest_in(offset));
             if let Some(found) = self.last_match(from, offset.to_datetime(last)) {
                 return is_late(found, offset);
             }
@@ -67,7 +68,7 @@ impl Calendar {
             last = begin.checked_sub(second).ok()?;
         }
         let offset = self.zone.to_offset(last);
-        is_late(self.last_match(earliest.at(0, 0, 0, 0), offset.to_datetime(last))?, offset)
+        is_late(self.last_match(earliest_in(offset), offset.to_datetime(last))?, offset)
     }
 
     /// The first matching minute that begins in this stretch.
