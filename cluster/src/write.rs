@@ -76,12 +76,12 @@ pub fn deletion(uid: &str, resource_version: Option<&str>) -> String {
     )
 }
 
-/// Options for a delete of just this object, after which what it owns goes too. Jobs would leave their Pods behind.
-pub fn background_deletion(uid: &str) -> String {
-    let uid = string(uid);
-    format!(
-        r#"{{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{{"uid":{uid}}}}}"#
-    )
+/// Options for a delete of just this object, in this state where one is named, after which what it owns goes too. Jobs would
+/// leave their Pods behind.
+pub fn background_deletion(uid: &str, resource_version: Option<&str>) -> String {
+    let options = deletion(uid, resource_version);
+    let members = options.strip_prefix('{').unwrap_or_default();
+    format!(r#"{{"propagationPolicy":"Background",{members}"#)
 }
 
 /// Reads the object or list at `path`; `None` where there is none.
@@ -132,6 +132,15 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(b"{}".to_vec())))
         });
         Client::new(service, "default")
+    }
+
+    #[test]
+    fn options_of_a_delete_name_the_object_and_its_state() {
+        let options = background_deletion("u", Some("7"));
+        let options: serde_json::Value = serde_json::from_str(&options).unwrap();
+        let expected = serde_json::json!({"propagationPolicy": "Background", "apiVersion": "v1",
+            "kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "7"}});
+        assert_eq!(options, expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -266,7 +266,7 @@ impl Controller {
         seen: &Seen,
     ) -> Result<(), ReconcileError> {
         let path = children.resource().namespaced(cron_job.namespace()).name(&seen.name);
-        match write::delete(self.client(), &path, background_deletion(&seen.uid)).await {
+        match write::delete(self.client(), &path, background_deletion(&seen.uid, None)).await {
             Ok(text) => {
                 children.deleted(cron_job.namespace(), seen, &text);
                 self.tell(cron_job, normal("SuccessfulDelete", format!("Deleted job {}", seen.name)));

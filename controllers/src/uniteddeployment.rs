@@ -4,36 +4,35 @@
 //! ```text
 //!   UnitedDeployments ----------------------------------------------.
 //!   StatefulSets, CloneSets, Deployments (the workloads), Pods ------+--(old, new)--> triggers --keys--> queue
-//!   reconcile: revision --> labels of Pods --> creations, deletions --> updates --> status
+//!   reconcile: revision --> adoptions --> labels of Pods --> creations --> deletions --> updates --> status
 //! ```
 //!
-//! What can't be done for one subset stops no other one; existing workloads are not changed beside a creation or deletion
-//! that fails.
+//! What can't be created for one subset stops no other creation, but existing workloads are neither deleted nor changed in
+//! that look.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::kinds::uniteddeployment::{API_VERSION, KIND, PLURAL, UnitedDeployment};
+use api::labels::SUBSET_NAME;
+use cluster::Retry;
 use cluster::events::about_in;
-use cluster::resource::{PODS, Path, Resource};
+use cluster::resource::Resource;
 use cluster::teller::{self, Teller};
 use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind, background_deletion, deletion};
-use cluster::{ApiError, Retry};
+use cluster::write::{self, PatchKind};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::uniteddeployment::Failure;
 use planner::kinds::uniteddeployment::children::{Child, ChildKind};
-use planner::kinds::uniteddeployment::plan::{PatchOf, Plan, Snapshot, plan};
-use planner::kinds::uniteddeployment::template::{Target, changed_child};
-use planner::kinds::uniteddeployment::trigger;
+use planner::kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
+use planner::kinds::uniteddeployment::{Draft, Failure, trigger};
 use planner::pod::observed::ObservedPod;
-use planner::workload::event::{Event, normal, warning};
-use planner::workload::seen::Seen;
+use planner::workload::event::{Event, warning};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::paces::Paces;
@@ -45,27 +44,35 @@ use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 
+mod carry_out;
 mod children;
 
+use carry_out::Outcome;
 use children::{Children, Group};
 
 const NAME: &str = "uniteddeployment-controller";
 const UNITED: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
-/// Pause before a UnitedDeployment is looked at again that had changed when it was to be written to, or whose workloads are
-/// not listed yet.
+/// Pause before a UnitedDeployment is looked at again of which something had changed when it was to be written to.
 const SOON: Duration = Duration::from_secs(1);
 /// How long all kinds of workloads are waited for at the start. One that is not installed is the workload of no subset.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Plans until the revision that is wanted must be there.
 const PLANS: usize = 3;
-/// How often an update is tried that meets changes of others.
+/// How often a write is tried that meets changes of others.
 const TRIES: usize = 5;
+/// After this time watches tell whether a workload was created by a request that got no clear answer.
+const TOLD: Duration = Duration::from_secs(5);
 
 impl Kept for UnitedDeployment {
-    type Group = ();
+    /// The namespace.
+    type Group = Box<str>;
 
     fn identity(&self) -> Identity<'_> {
         Identity::from(&self.metadata)
+    }
+
+    fn groups(&self) -> Vec<Box<str>> {
+        vec![self.metadata.namespace.as_str().into()]
     }
 }
 
@@ -83,6 +90,8 @@ struct Controller {
     /// What was told of each last, so that it is told once.
     told: Mutex<HashMap<Key, Vec<Event>>>,
     paces: Paces,
+    /// Until when nothing is created for each, because a creation got no clear answer.
+    rests: Mutex<HashMap<Key, Instant>>,
     teller: Teller,
 }
 
@@ -96,6 +105,7 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
         children: ChildKind::ALL.map(Children::new),
         told: Mutex::default(),
         paces: Paces::default(),
+        rests: Mutex::default(),
         teller: teller.clone(),
     });
     let caches = &context.metrics.caches;
@@ -142,40 +152,38 @@ impl Reconciler for Controller {
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(united) = self.united.get(key) else {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.rests.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.paces.forget(key);
             return Ok(Next::Done);
         };
         let wanted = ChildKind::of(&united.spec.template);
-        if wanted.is_some_and(|kind| !self.children_of(kind).stored.is_synced()) {
-            return Ok(Next::After(SOON));
+        if let Some(kind) = wanted.filter(|kind| !self.children_of(*kind).stored.is_synced()) {
+            let error = ReconcileError::NotListed(kind.told());
+            let status = Draft::unknown(&united, now().now);
+            return self.fail(&united, "FailedFindSubsets", error, Some(status)).await;
         }
-        let mut plan = self.plan(&united);
-        for _ in 1..PLANS {
-            let Some(step) = plan.revision.take() else { break };
-            if let Err(error) = self.revisions(&united).write(step).await {
-                self.tell(&united, warning("FailedRevisionProvision", error.to_string()));
-                return Err(error);
-            }
-            plan = self.plan(&united);
+        let (mut plan, error) = self.planned(&united).await;
+        if let Some(error) = error {
+            return self.fail(&united, "FailedRevisionProvision", error, plan.status).await;
         }
-        if plan.revision.is_some() {
-            return Err(ReconcileError::Unsettled);
+        if let Some(rest) = self.rest(key).filter(|_| !plan.creations.is_empty()) {
+            return Ok(Next::After(rest));
         }
         self.tell_once(&united, std::mem::take(&mut plan.events));
-        let failure = match plan.problem.take() {
-            Some(problem) => Some(Failure::Provision(problem)),
-            None => self.carry_out(&united, &mut plan).await,
+        let outcome = match plan.problem.take() {
+            Some(problem) => Outcome { failure: Some(Failure::Provision(problem)), is_outdated: false },
+            None => self.carry_out(&united, &mut plan).await?,
         };
-        let status = plan.status.take().and_then(|draft| draft.patch(&united, failure.as_ref()));
-        let held = status.as_ref().and_then(|status| self.paces.wait(key, status.is_urgent));
-        let status = status.filter(|_| held.is_none());
-        if !self.write_status(&united, status.map(|status| status.patch)).await? {
-            return Ok(Next::After(SOON));
-        }
-        match failure {
-            None => Ok(held.into_iter().chain(plan.again).min().map_or(Next::Done, Next::After)),
-            Some(Failure::Provision(message) | Failure::Update(message)) => {
-                Err(ReconcileError::Action(message))
+        let held = self.write_status(&united, plan.status, outcome.failure.as_ref()).await?;
+        let soon = outcome.is_outdated.then_some(SOON);
+        let again = [held, plan.again, soon].into_iter().flatten().min();
+        match (outcome.failure, again) {
+            (None, again) => Ok(again.map_or(Next::Done, Next::After)),
+            (Some(Failure::Provision(problem) | Failure::Update(problem)), Some(within)) => {
+                Err(ReconcileError::Due { problem, within })
+            }
+            (Some(Failure::Provision(problem) | Failure::Update(problem)), None) => {
+                Err(ReconcileError::Action(problem))
             }
         }
     }
@@ -200,23 +208,81 @@ impl Controller {
         }
     }
 
+    /// The UnitedDeployment of a workload; of one that nobody manages those that could adopt it.
     fn of_child(&self, change: &Change<Child>) -> Vec<(Key, Duration)> {
         if !trigger::of_child(change.old.as_deref(), change.new.as_deref()) {
             return Vec::new();
         }
-        let owners = change.states().filter_map(|child| Some((&child.namespace, &child.owner.as_ref()?.0)));
-        owners.map(|(namespace, name)| ((namespace.to_string(), name.to_string()), Duration::ZERO)).collect()
+        let owners = change
+            .states()
+            .filter_map(|child| Some((child.namespace.to_string(), child.owner.as_ref()?.0.to_string())));
+        let mut keys: BTreeSet<Key> = owners.collect();
+        if let Some(orphan) = change.new.as_ref().filter(|child| child.owner.is_none()) {
+            let near = self.united.group(&orphan.namespace);
+            keys.extend(
+                near.iter().filter(|united| trigger::could_serve(orphan, united)).map(|near| near.key()),
+            );
+        }
+        keys.into_iter().map(|key| (key, Duration::ZERO)).collect()
     }
 
-    /// The UnitedDeployments with a subset of the name that the Pod has.
+    /// The UnitedDeployment with the workload that the Pod belongs to.
     fn of_pod(&self, change: &Change<ObservedPod>) -> Vec<(Key, Duration)> {
-        let Some((namespace, subset)) = trigger::of_pod(change.old.as_deref(), change.new.as_deref()) else {
+        if !trigger::of_pod(change.old.as_deref(), change.new.as_deref()) {
             return Vec::new();
-        };
+        }
+        let owners: BTreeSet<Key> = change.states().flat_map(|pod| self.owners_of(pod)).collect();
+        owners.into_iter().map(|key| (key, Duration::ZERO)).collect()
+    }
+
+    fn owners_of(&self, pod: &ObservedPod) -> Vec<Key> {
+        let namespace = &pod.metadata.namespace;
+        let Some(subset) = pod.label(SUBSET_NAME) else { return Vec::new() };
         let group = Group::Subset(named(namespace, subset));
         let children = self.children.iter().flat_map(|children| children.stored.group(&group));
-        let owners = children.filter_map(|child| Some(child.owner.as_ref()?.0.to_string()));
-        owners.map(|name| ((namespace.to_owned(), name), Duration::ZERO)).collect()
+        let own = children.filter(|child| child.runs(pod));
+        own.filter_map(|child| Some((namespace.to_string(), child.owner.as_ref()?.0.to_string()))).collect()
+    }
+
+    /// A plan, once the revision is there that it needs, or why that can't be had.
+    async fn planned(&self, united: &UnitedDeployment) -> (Plan, Option<ReconcileError>) {
+        let mut plan = self.plan(united);
+        for _ in 1..PLANS {
+            let Some(step) = plan.revision.take() else { return (plan, None) };
+            if let Err(error) = self.revisions(united).write(step).await {
+                return (plan, Some(error));
+            }
+            plan = self.plan(united);
+        }
+        let error = plan.revision.is_some().then_some(ReconcileError::Unsettled);
+        (plan, error)
+    }
+
+    /// Tells why nothing can be done. What changed meanwhile is only looked at again, and a namespace that is being deleted
+    /// is left alone.
+    async fn fail(
+        &self,
+        united: &UnitedDeployment,
+        reason: &'static str,
+        error: ReconcileError,
+        status: Option<Draft>,
+    ) -> Result<Next, ReconcileError> {
+        if !matches!(error.retry(), Retry::Now | Retry::Never) {
+            let problem = error.message();
+            self.tell_once(united, vec![warning(reason, problem.clone())]);
+            self.write_status(united, status, Some(&Failure::Provision(problem))).await?;
+        }
+        Err(error)
+    }
+
+    /// How long nothing is created yet.
+    fn rest(&self, key: &Key) -> Option<Duration> {
+        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = rests.get(key)?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            rests.remove(key);
+        }
+        (!left.is_zero()).then_some(left)
     }
 
     fn plan(&self, united: &UnitedDeployment) -> Plan {
@@ -227,7 +293,7 @@ impl Controller {
             groups.iter().flat_map(|group| children.stored.group(group)).collect::<Vec<_>>()
         });
         let children: Vec<Arc<Child>> = children.collect();
-        let mut subsets: Vec<&str> = children.iter().map(|child| child.subset()).collect();
+        let mut subsets: Vec<&str> = children.iter().map(|child| &*child.subset).collect();
         subsets.sort_unstable();
         subsets.dedup();
         let pods = subsets.into_iter().flat_map(|subset| self.stores.pods.of_subset(namespace, subset));
@@ -251,164 +317,40 @@ impl Controller {
         }
     }
 
-    /// Carries a plan out, as far as that is possible; gives what was not.
-    async fn carry_out(&self, united: &UnitedDeployment, plan: &mut Plan) -> Option<Failure> {
-        let mut failures = Vec::new();
-        for (kind, adoption) in &plan.adoptions {
-            let children = self.children_of(*kind);
-            let path = self.path(children, united).name(&adoption.seen.name);
-            match self.patch(&path, adoption).await {
-                Ok(Some(text)) => {
-                    failures.extend(children.take_in(&text).err().map(|error| error.to_string()));
-                }
-                Ok(None) => {}
-                Err(error) => failures.push(error.to_string()),
-            }
-        }
-        for label in &plan.labels {
-            failures.extend(self.label(united, label).await.err().map(|error| error.to_string()));
-        }
-        if !failures.is_empty() {
-            return Some(Failure::Provision(failures.join("; ")));
-        }
-        self.create(united, plan, &mut failures).await;
-        self.delete(united, plan, &mut failures).await;
-        if !failures.is_empty() {
-            return Some(Failure::Provision(failures.join("; ")));
-        }
-        for (seen, target) in &plan.updates {
-            if let Err(problem) = self.update(united, seen, target).await {
-                failures.push(self.failed_at(united, target.kind, &seen.name, &problem));
-            }
-        }
-        for pod in &plan.stuck {
-            let path = PODS.namespaced(&united.metadata.namespace).name(&pod.name);
-            match write::delete(self.client(), &path, deletion(&pod.uid, Some(&pod.resource_version))).await {
-                Err(error) if error.retry() != Retry::Now => failures.push(error.to_string()),
-                _ => {}
-            }
-        }
-        for revision in &plan.obsolete {
-            failures
-                .extend(self.revisions(united).delete(revision).await.err().map(|error| error.to_string()));
-        }
-        (!failures.is_empty()).then(|| Failure::Update(failures.join("; ")))
-    }
-
-    fn path(&self, children: &Children, united: &UnitedDeployment) -> Path {
-        children.resource().namespaced(&united.metadata.namespace)
-    }
-
-    async fn create(&self, united: &UnitedDeployment, plan: &mut Plan, failures: &mut Vec<String>) {
-        let Some(kind) = ChildKind::of(&united.spec.template) else { return };
-        let children = self.children_of(kind);
-        let mut created = 0_usize;
-        for creation in std::mem::take(&mut plan.creations) {
-            let made = match creation.json {
-                Ok(json) => write::create(self.client(), &self.path(children, united), json).await,
-                Err(problem) => {
-                    failures.push(self.failed_at(united, kind, &creation.subset, &problem));
-                    continue;
-                }
-            };
-            match made.map_err(ReconcileError::from).and_then(|text| children.take_in(&text)) {
-                Ok(_) => created += 1,
-                Err(error) => {
-                    failures.push(self.failed_at(united, kind, &creation.subset, &error.to_string()));
-                }
-            }
-        }
-        if created > 0 {
-            let message = format!("Create {created} Subset ({})", kind.told());
-            self.tell(united, normal("SuccessfulUpdateSubset", message));
-        }
-    }
-
-    async fn delete(&self, united: &UnitedDeployment, plan: &Plan, failures: &mut Vec<String>) {
-        for kind in ChildKind::ALL {
-            let children = self.children_of(kind);
-            let mut deleted = 0_usize;
-            for (_, seen) in plan.deletions.iter().filter(|(of, _)| *of == kind) {
-                let path = self.path(children, united).name(&seen.name);
-                match write::delete(self.client(), &path, background_deletion(&seen.uid)).await {
-                    Ok(text) => {
-                        children.deleted(&united.metadata.namespace, seen, &text);
-                        deleted += 1;
-                    }
-                    Err(error) if error.retry() == Retry::Now => {}
-                    Err(error) => failures.push(self.failed_at(united, kind, &seen.name, &error.to_string())),
-                }
-            }
-            if deleted > 0 {
-                let message = format!("Delete {deleted} Subset ({})", kind.told());
-                self.tell(united, normal("SuccessfulUpdateSubset", message));
-            }
-        }
-    }
-
-    /// Brings a workload up to date, with what others have changed in it meanwhile.
-    async fn update(&self, united: &UnitedDeployment, seen: &Seen, target: &Target) -> Result<(), String> {
-        let children = self.children_of(target.kind);
-        let path = self.path(children, united).name(&seen.name);
-        let mut tries = 0;
-        loop {
-            let live = write::get(self.client(), &path).await.map_err(|error| error.to_string())?;
-            let Some(live) = live else { return Ok(()) };
-            let child = Child::read(target.kind, &live).map_err(|error| error.to_string())?;
-            // Another one has taken its name.
-            if child.is_none_or(|child| *child.uid != *seen.uid) {
-                return Ok(());
-            }
-            let changed = changed_child(&live, united, target)?;
-            match write::replace(self.client(), &path, changed).await {
-                Ok(text) => return children.take_in(&text).map(drop).map_err(|error| error.to_string()),
-                Err(error) if error.is_conflict() && tries < TRIES => tries += 1,
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-    }
-
-    async fn label(&self, united: &UnitedDeployment, label: &PatchOf) -> Result<(), ReconcileError> {
-        let path = PODS.namespaced(&united.metadata.namespace).name(&label.seen.name);
-        if let Some(text) = self.patch(&path, label).await? {
-            self.stores.pods.written(&text).map_err(ReconcileError::of_object("Pod"))?;
-        }
-        Ok(())
-    }
-
-    /// Sends a patch; `None` where the object has changed or is gone.
-    async fn patch(&self, path: &Path, patch: &PatchOf) -> Result<Option<String>, ApiError> {
-        match write::patch(self.client(), path, PatchKind::Merge, patch.patch.clone()).await {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.retry() == Retry::Now => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Brings the status up to date; false if the UnitedDeployment has changed or is gone.
+    /// Brings the status up to date; gives when to do it if not now. One that has changed meanwhile is told all the same what
+    /// was done: which subset has no room may not be seen again.
     async fn write_status(
         &self,
         united: &UnitedDeployment,
-        patch: Option<String>,
-    ) -> Result<bool, ReconcileError> {
-        let Some(patch) = patch else { return Ok(true) };
+        draft: Option<Draft>,
+        failure: Option<&Failure>,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        let Some(draft) = draft else { return Ok(None) };
         let path = UNITED.namespaced(united.namespace()).name(united.name()).subresource("status");
-        match write::patch(self.client(), &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = UnitedDeployment::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.united.written(after);
-                Ok(true)
+        let mut latest: Option<UnitedDeployment> = None;
+        for _ in 0..TRIES {
+            let known = latest.as_ref().unwrap_or(united);
+            let Some(status) = draft.clone().patch(known, failure) else { return Ok(None) };
+            if latest.is_none()
+                && let Some(held) = self.paces.wait(&united.key(), status.is_urgent)
+            {
+                return Ok(Some(held));
             }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
+            match write::patch(self.client(), &path, PatchKind::Merge, status.patch).await {
+                Ok(text) => {
+                    self.united.written(read(&text)?);
+                    return Ok(None);
+                }
+                Err(error) if error.retry() == Retry::Now => {}
+                Err(error) => return Err(error.into()),
+            }
+            let text = write::get(self.client(), &path).await?;
+            latest = text.map(|text| read(&text)).transpose()?.filter(|latest| latest.uid() == united.uid());
+            if latest.is_none() {
+                return Ok(None);
+            }
         }
-    }
-
-    /// Tells of a subset that could not be brought on.
-    fn failed_at(&self, united: &UnitedDeployment, kind: ChildKind, name: &str, problem: &str) -> String {
-        let message = format!("Error updating PodSet ({}) {name} when updating: {problem}", kind.told());
-        self.tell(united, warning("FailedUpdateSubset", message.clone()));
-        message
+        Ok(Some(SOON))
     }
 
     /// Tells what goes on, once as long as it is the same.
@@ -428,6 +370,10 @@ impl Controller {
     fn tell(&self, united: &UnitedDeployment, event: Event) {
         self.teller.tell(reference(united), event);
     }
+}
+
+fn read(text: &str) -> Result<UnitedDeployment, ReconcileError> {
+    UnitedDeployment::read(text).map_err(ReconcileError::of_object(KIND))
 }
 
 fn reference(united: &UnitedDeployment) -> ObjectReference {

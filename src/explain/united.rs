@@ -48,7 +48,7 @@ pub(super) async fn of_united(
     let mut revisions = Vec::new();
     list_all(client, &REVISIONS.namespaced(namespace), |revision: StoredRevision| {
         let owner = revision.metadata.controller();
-        if owner.is_some_and(|owner| owner.uid == united.metadata.uid) {
+        if owner.is_none_or(|owner| owner.uid == united.metadata.uid) {
             revisions.push(Arc::new(revision));
         }
     })

@@ -36,7 +36,7 @@ impl Kept for Child {
             Some((_, uid)) => Group::Owner(uid.clone()),
             None => Group::Orphans(self.namespace.clone()),
         };
-        vec![owner, Group::Subset(named(&self.namespace, self.subset()))]
+        vec![owner, Group::Subset(named(&self.namespace, &self.subset))]
     }
 }
 

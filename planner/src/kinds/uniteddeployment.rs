@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!   children    the workloads of subsets, as they are     template    the workloads as they are to be
+//!   rollout     how they replace Pods                     found       which of them serves which subset
 //!   allocation  how many Pods each subset gets            adaptive    which subsets have no room for theirs
 //!   revision    what a ControllerRevision records         normal      specs without what says nothing
-//!   plan        what to do
+//!   scene       all of it together                        plan        what to do
 //!   status      what is told                              explanation why it is so, for people
 //!   defaulting, validation      of the object             trigger     whom a change concerns
 //! ```
@@ -14,20 +15,23 @@ pub mod children;
 pub mod defaulting;
 pub mod explanation;
 pub mod plan;
+pub mod rollout;
 pub mod template;
 pub mod trigger;
 pub mod validation;
 
 mod adaptive;
 mod allocation;
+mod found;
 mod normal;
 mod revision;
+mod scene;
 mod status;
 
 use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::uniteddeployment::{AdaptiveStrategy, Spec};
 
-pub use status::{Failure, StatusWrite};
+pub use status::{Draft, Failure, StatusWrite};
 
 /// Pods wanted where the UnitedDeployment does not say.
 const REPLICAS: i32 = 1;

@@ -2,11 +2,10 @@
 
 use api::kinds::ObjectMeta;
 use api::meta::OwnerReference;
-use serde_json::{Map, json};
 
 use super::action::{Action, CONTROLLER_REVISION, WriteReason};
 use super::kind::Workload;
-use super::metadata;
+use super::owner::adoption;
 use super::revision::StoredRevision;
 use super::seen::Seen;
 use crate::pod::observed::ObservedPod;
@@ -54,11 +53,9 @@ impl Membership {
     ) -> impl Iterator<Item = Action> + 'a {
         let orphans = history.iter().filter(|revision| revision.metadata.controller().is_none());
         orphans.map(|revision| {
-            let known = &revision.metadata;
-            let owners: Vec<&OwnerReference> = known.owner_references.iter().chain([&self.owner]).collect();
-            let patch =
-                metadata::patch(known, Map::from_iter([("ownerReferences".to_owned(), json!(owners))]));
-            Action::AdoptChild { kind: CONTROLLER_REVISION, child: Seen::object(known), patch }
+            let child = Seen::object(&revision.metadata);
+            let patch = adoption(&child, &revision.metadata.owner_references, &self.owner);
+            Action::AdoptChild { kind: CONTROLLER_REVISION, child, patch }
         })
     }
 }

@@ -1,8 +1,12 @@
 //! The owner reference that children of a workload carry.
 
 use api::kinds::ObjectMeta;
+use api::meta::OwnerReference;
 use api::raw_object::{RawNode, RawObject};
 use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::seen::Seen;
 
 /// An owner reference that makes the owner the controller.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -48,4 +52,13 @@ impl<'a> Owner<'a> {
         owner.insert("blockOwnerDeletion", RawNode::boolean(self.block_owner_deletion));
         RawNode::array(vec![owner.into()])
     }
+}
+
+/// The merge patch by which an object, which nobody manages, belongs to this owner too. It holds for this state of the object
+/// only.
+pub(crate) fn adoption(seen: &Seen, known: &[OwnerReference], owner: &impl Serialize) -> String {
+    let owners: Vec<Value> = known.iter().map(|known| json!(known)).chain([json!(owner)]).collect();
+    let metadata =
+        json!({"ownerReferences": owners, "uid": seen.uid, "resourceVersion": seen.resource_version});
+    json!({"metadata": metadata}).to_string()
 }

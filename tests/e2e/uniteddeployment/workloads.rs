@@ -139,7 +139,13 @@ async fn another_kind_of_workload_takes_the_place_of_the_first() {
     united.shares(&[("a", 3), ("b", 3)]).await;
     let mut template = template("cloneSetTemplate", "nginx:1.25");
     template["statefulSetTemplate"] = Value::Null;
-    united.edit(json!({"template": template})).await;
+    // What serves stays until all that takes its place is there.
+    let wrong = json!({"spec": {"containers": [{"image": "nginx:1.26"}]}});
+    let subsets = json!([{"name": "a"}, {"name": "b", "patch": wrong}]);
+    united.edit(json!({"template": template, "topology": {"subsets": subsets}})).await;
+    united.told("FailedUpdateSubset", "Error updating PodSet (CloneSet) b when updating").await;
+    united.shares(&[("a", 3), ("b", 3)]).await;
+    united.edit(json!({"topology": {"subsets": named(&["a", "b"])}})).await;
     wait_for("CloneSets to take the place of StatefulSets", async || {
         let old = united.all(&united.collection).await;
         let new = united.all(&collection_of(&shop.namespace, "cloneSetTemplate")).await;
@@ -183,6 +189,14 @@ async fn second_workloads_go_and_those_of_others_stay() {
     united.child(&children["b"]).patch(&json!({"metadata": {"ownerReferences": null}})).await;
     let again = united.shares(&[("a", 3), ("b", 3)]).await;
     assert_eq!(again["b"]["metadata"]["uid"], children["b"]["metadata"]["uid"]);
+    // One whose label somebody has removed gets it back.
+    united.child(&children["b"]).patch(&json!({"metadata": {"labels": {SUBSET: null}}})).await;
+    wait_for("the label to be there again", async || {
+        let (code, child) = united.child(&children["b"]).get().await;
+        let label = &child["metadata"]["labels"][SUBSET];
+        if code == 200 && label == "b" { Ok(()) } else { Err(child) }
+    })
+    .await;
     for stranger in [far, near] {
         let (_, now) = stranger.get().await;
         assert_eq!(now["metadata"]["resourceVersion"], stranger.object["metadata"]["resourceVersion"]);

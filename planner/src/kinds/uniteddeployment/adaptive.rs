@@ -1,13 +1,11 @@
 //! Which subsets have no room for their Pods (docs/behaviour/uniteddeployment.md#subsets-without-room).
 
-use std::sync::Arc;
-
 use api::kinds::shared::{Condition, ConditionStatus};
 use api::labels::{RESERVED_POD, UNITED_REVISION};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Strategy;
-use super::children::Child;
+use super::found::Place;
 use super::status::changed;
 use crate::pod::observed::ObservedPod;
 use crate::workload::seen::Seen;
@@ -24,11 +22,11 @@ const RESCHEDULE: &str = "reschedule";
 /// What all subsets are judged by.
 pub(super) struct Rules<'a> {
     pub(super) strategy: Strategy,
-    /// Seconds that a Pod may wait for room, and that a subset is not trusted after that.
+    /// `rescheduleCriticalSeconds` and `unschedulableDuration`.
     pub(super) patience: (i32, i32),
     /// The name of the newest revision.
     pub(super) updated: &'a str,
-    /// When the newest revision came, or was reached.
+    /// When the rollout of the newest revision began, or ended.
     pub(super) updated_since: Option<Timestamp>,
     pub(super) now: Timestamp,
 }
@@ -38,7 +36,7 @@ pub(super) struct Rules<'a> {
 pub(super) struct Judgement {
     /// It has no room for all of its Pods.
     pub(super) is_unschedulable: bool,
-    /// It had none before, either.
+    /// The stored status already marked it as unschedulable.
     pub(super) was_marked: bool,
     /// Its condition; `None` where it never had one and needs none.
     pub(super) condition: Option<Condition>,
@@ -46,8 +44,10 @@ pub(super) struct Judgement {
     pub(super) reserved: i32,
     /// Pods of a subset that got room again and do not exist yet: whether they find room is not known.
     pub(super) awaited: i32,
-    /// Of the reserved ones, such as are at an older revision.
-    pub(super) reserved_old: i32,
+    /// Of the reserved ones, those that will not be ready soon: the scheduler refused them, or an older revision runs in them.
+    pub(super) stuck: i32,
+    /// The same, and reserved ones that the scheduler has not looked at yet.
+    pub(super) unplaced: i32,
     /// Pods whose label is to say whether they are reserved.
     pub(super) labels: Vec<(Seen, bool)>,
     /// When to look again.
@@ -75,8 +75,7 @@ pub(super) fn of_grown_subset(known: Option<&Condition>, now: Timestamp) -> Cond
 /// Judges a subset by its workload, its Pods, and its condition so far.
 pub(super) fn judge(
     rules: &Rules<'_>,
-    child: &Child,
-    pods: &[&Arc<ObservedPod>],
+    place: &Place<'_>,
     known: Option<&Condition>,
     partition: i32,
 ) -> Judgement {
@@ -87,18 +86,13 @@ pub(super) fn judge(
     };
     match rules.strategy {
         Strategy::Fixed => judgement,
-        Strategy::Adaptive => by_time(rules, child, pods, judgement),
-        Strategy::Reserving => by_pods(rules, child, pods, partition, judgement),
+        Strategy::Adaptive => by_time(rules, place, judgement),
+        Strategy::Reserving => by_pods(rules, place, partition, judgement),
     }
 }
 
 /// Without room for a Pod the subset gets no further ones for a while.
-fn by_time(
-    rules: &Rules<'_>,
-    child: &Child,
-    pods: &[&Arc<ObservedPod>],
-    mut judgement: Judgement,
-) -> Judgement {
+fn by_time(rules: &Rules<'_>, place: &Place<'_>, mut judgement: Judgement) -> Judgement {
     let duration = rules.patience.1;
     let set = |status, reason, message: &str, judgement: &mut Judgement| {
         let known = judgement.condition.as_ref();
@@ -110,17 +104,16 @@ fn by_time(
         if rules.now < until {
             judgement.is_unschedulable = true;
             judgement.look_again(until);
-        } else {
-            let message = format!("unschedulable subset recovered after {duration}.000000 seconds");
-            set(ConditionStatus::True, "recover", &message, &mut judgement);
+            return judgement;
         }
-        return judgement;
+        let message = format!("unschedulable subset recovered after {duration}.000000 seconds");
+        set(ConditionStatus::True, "recover", &message, &mut judgement);
     }
-    if child.ready_replicas >= child.status_replicas {
+    if place.child.ready_replicas >= place.child.status_replicas {
         return judgement;
     }
     let mut has_timed_out = false;
-    for pod in pods {
+    for pod in place.active() {
         match room(rules, pod) {
             Room::Found => {}
             Room::Awaited(until) => judgement.look_again(until),
@@ -136,50 +129,24 @@ fn by_time(
 }
 
 /// Each Pod is reserved or not.
-fn by_pods(
-    rules: &Rules<'_>,
-    child: &Child,
-    pods: &[&Arc<ObservedPod>],
-    partition: i32,
-    mut judgement: Judgement,
-) -> Judgement {
-    let living: Vec<_> = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
+fn by_pods(rules: &Rules<'_>, place: &Place<'_>, partition: i32, mut judgement: Judgement) -> Judgement {
+    let living: Vec<_> = place.active().collect();
     let old = living.iter().filter(|pod| pod.label(UNITED_REVISION) != Some(rules.updated)).count();
     let keeps_old = i32::try_from(old).unwrap_or(i32::MAX) <= partition;
     for pod in &living {
-        let label = pod.label(RESERVED_POD);
-        let is_updated = pod.label(UNITED_REVISION) == Some(rules.updated);
-        let is_reserved = if label == Some("true") || (judgement.was_marked && label.is_none()) {
-            let is_trusted = label.is_some() && is_updated && is_trusted(rules, pod, &mut judgement);
-            !is_trusted
-        } else if is_updated {
-            match room(rules, pod) {
-                Room::Found => false,
-                Room::Awaited(until) => {
-                    judgement.look_again(until);
-                    false
-                }
-                Room::Lacking => true,
-            }
-        } else if keeps_old || pod.is_ready() {
-            false
-        } else {
-            let until = rules.updated_since.map(|since| after(since, rules.patience.0));
-            let waits = until.filter(|until| rules.now <= *until);
-            waits.into_iter().for_each(|until| judgement.look_again(until));
-            judgement.reserved_old += i32::from(waits.is_none());
-            waits.is_none()
-        };
-        judgement.reserved += i32::from(is_reserved);
-        if label != Some(if is_reserved { "true" } else { "false" }) {
+        let is_reserved = is_reserved(rules, pod, keeps_old, &mut judgement);
+        if is_reserved {
+            count(rules, pod, &mut judgement);
+        }
+        if pod.label(RESERVED_POD) != Some(if is_reserved { "true" } else { "false" }) {
             judgement.labels.push((Seen::pod(pod), is_reserved));
         }
     }
+    judgement.is_unschedulable = judgement.reserved > 0;
     let known = judgement.condition.as_ref();
     let is_new = known.is_some_and(|known| known.reason == CREATED);
-    let lacking = child.replicas.saturating_sub(i32::try_from(living.len()).unwrap_or(i32::MAX)).max(0);
-    judgement.is_unschedulable = judgement.reserved > 0;
-    if judgement.was_marked && lacking > 0 {
+    let lacking = place.child.replicas.saturating_sub(i32::try_from(living.len()).unwrap_or(i32::MAX)).max(0);
+    if judgement.was_marked && (lacking > 0 || (is_new && living.is_empty())) {
         // Whether these find room is not known before they are there.
         judgement.awaited = if is_new { 0 } else { lacking };
         return judgement;
@@ -190,6 +157,35 @@ fn by_pods(
     };
     judgement.condition = Some(changed(known, (SCHEDULABLE, status), (RESCHEDULE, message), rules.now));
     judgement
+}
+
+fn is_reserved(rules: &Rules<'_>, pod: &ObservedPod, keeps_old: bool, judgement: &mut Judgement) -> bool {
+    let label = pod.label(RESERVED_POD);
+    let is_updated = pod.label(UNITED_REVISION) == Some(rules.updated);
+    if label == Some("true") || (judgement.was_marked && label.is_none()) {
+        return !(label.is_some() && is_updated && is_trusted(rules, pod, judgement));
+    }
+    if is_updated {
+        let room = room(rules, pod);
+        if let Room::Awaited(until) = room {
+            judgement.look_again(until);
+        }
+        return matches!(room, Room::Lacking);
+    }
+    if keeps_old || pod.is_ready() {
+        return false;
+    }
+    let until = rules.updated_since.map(|since| after(since, rules.patience.0));
+    let waits = until.filter(|until| rules.now <= *until);
+    waits.into_iter().for_each(|until| judgement.look_again(until));
+    waits.is_none()
+}
+
+fn count(rules: &Rules<'_>, pod: &ObservedPod, judgement: &mut Judgement) {
+    let is_old = pod.label(UNITED_REVISION) != Some(rules.updated);
+    judgement.reserved += 1;
+    judgement.stuck += i32::from(!pod.is_ready() && (is_old || is_refused(pod)));
+    judgement.unplaced += i32::from(!pod.is_ready() && (is_old || has_no_node(pod)));
 }
 
 /// A reserved Pod that has been ready for long enough.
@@ -213,15 +209,19 @@ enum Room {
     Lacking,
 }
 
-fn room(rules: &Rules<'_>, pod: &ObservedPod) -> Room {
+fn has_no_node(pod: &ObservedPod) -> bool {
+    &*pod.status.phase == "Pending" && pod.spec.node_name.is_empty()
+}
+
+fn is_refused(pod: &ObservedPod) -> bool {
     let scheduled = pod.condition("PodScheduled");
     let is_refused = scheduled
         .is_some_and(|scheduled| &*scheduled.status == "False" && &*scheduled.reason == "Unschedulable");
-    let waits = pod.metadata.deletion_timestamp.is_none()
-        && &*pod.status.phase == "Pending"
-        && pod.spec.node_name.is_empty()
-        && is_refused;
-    if !waits {
+    has_no_node(pod) && is_refused
+}
+
+fn room(rules: &Rules<'_>, pod: &ObservedPod) -> Room {
+    if !is_refused(pod) {
         return Room::Found;
     }
     let until = after(pod.metadata.creation_timestamp.unwrap_or(rules.now), rules.patience.0);

@@ -22,7 +22,7 @@ pub(super) struct Present {
     pub(super) reserved: i32,
     /// It has no room for all of its Pods.
     pub(super) is_unschedulable: bool,
-    /// It had none before, either.
+    /// The stored status already marked it as unschedulable.
     pub(super) was_marked: bool,
 }
 
@@ -122,8 +122,9 @@ struct Bounds<'a> {
 }
 
 fn bounds(subsets: &[Subset], total: i32) -> Result<Vec<Bounds<'_>>, String> {
-    let read = |(index, subset): (usize, &'_ Subset)| {
-        let number = |value: &Option<IntOrString>| value.as_ref().and_then(|value| count(value, total));
+    let number = |value: &Option<IntOrString>| value.as_ref().and_then(|value| count(value, total));
+    let mut all = Vec::new();
+    for (index, subset) in subsets.iter().enumerate() {
         let least = number(&subset.min_replicas).unwrap_or(0);
         let most = number(&subset.max_replicas).unwrap_or(i32::MAX);
         if least > most {
@@ -131,14 +132,9 @@ fn bounds(subsets: &[Subset], total: i32) -> Result<Vec<Bounds<'_>>, String> {
                 "subset[{index}].maxReplicas({most}) must be more than or equal to minReplicas({least})"
             ));
         }
-        Ok((least.max(0), most.max(0)))
-    };
-    let all = subsets.iter().enumerate();
-    all.map(|(index, subset)| {
-        let (least, most) = read((index, subset))?;
-        Ok(Bounds { name: &subset.name, least, most })
-    })
-    .collect()
+        all.push(Bounds { name: &subset.name, least: least.max(0), most: most.max(0) });
+    }
+    Ok(all)
 }
 
 /// Each gets its least, in order; then each what it may have, in order.
@@ -191,12 +187,15 @@ fn reserve(bounds: &[Bounds<'_>], total: i32, present: &BTreeMap<&str, Present>)
         rest -= counted;
         rest > 0
     };
-    let goes_on = bounds.iter().all(|subset| take(subset, subset.least));
-    if goes_on {
-        let _filled = bounds.iter().all(|subset| {
-            let unschedulable = present.get(subset.name).filter(|known| known.is_unschedulable);
-            take(subset, unschedulable.map_or(subset.most, |known| known.replicas))
-        });
+    let least = bounds.iter().map(|subset| (subset, subset.least));
+    let most = bounds.iter().map(|subset| {
+        let unschedulable = present.get(subset.name).filter(|known| known.is_unschedulable);
+        (subset, unschedulable.map_or(subset.most, |known| known.replicas))
+    });
+    for (subset, to) in least.chain(most) {
+        if !take(subset, to) {
+            break;
+        }
     }
     shares
 }

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use api::annotations::SUBSET_PATCH;
-use api::kinds::shared::{IntOrString, WorkloadTemplate};
+use api::kinds::shared::WorkloadTemplate;
 use api::kinds::uniteddeployment::{KIND, Template};
 use api::kinds::{ObjectMeta, Time};
 use api::labels::{SUBSET_NAME, UNITED_REVISION};
+use api::meta::{LabelSelector, OwnerReference};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use super::rollout::Rollout;
+use crate::pod::observed::ObservedPod;
 use crate::workload::seen::Seen;
 
 /// What runs the Pods of subsets.
@@ -105,7 +109,7 @@ impl ChildKind {
     }
 }
 
-/// A workload that a UnitedDeployment owns, or that nobody does and that names a subset.
+/// A workload that a UnitedDeployment owns, or that nobody does and whose labels name a subset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     /// What it is.
@@ -120,8 +124,12 @@ pub struct Child {
     pub resource_version: Box<str>,
     /// Name and UID of its UnitedDeployment; `None` where nobody manages it.
     pub owner: Option<(Box<str>, Box<str>)>,
+    /// Its owners, where nobody manages it.
+    pub others: Box<[OwnerReference]>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The subset that it serves: the one that its selector names, which never changes, or else its label; empty for none.
+    pub subset: Box<str>,
     /// The patch of its subset, as it was when it was written last.
     pub patch: Box<str>,
     /// When it was created.
@@ -130,12 +138,8 @@ pub struct Child {
     pub deleting: bool,
     /// Pods that it is to have.
     pub replicas: i32,
-    /// Pods that it keeps at the old revision.
-    pub partition: Option<IntOrString>,
-    /// How many Pods may be unavailable while they are replaced.
-    pub max_unavailable: Option<IntOrString>,
-    /// Its Pods are replaced when somebody deletes them.
-    pub on_delete: bool,
+    /// How it replaces Pods of an older revision.
+    pub rollout: Rollout,
     /// Pods that it has.
     pub status_replicas: i32,
     /// Of these, those that are ready.
@@ -144,33 +148,18 @@ pub struct Child {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Object {
+struct Object<'a> {
     metadata: ObjectMeta,
-    spec: Spec,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
     status: Option<Status>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Spec {
     replicas: Option<i32>,
-    update_strategy: Option<Strategy>,
-    strategy: Option<Strategy>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Strategy {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    rolling_update: Option<Rolling>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Rolling {
-    partition: Option<IntOrString>,
-    max_unavailable: Option<IntOrString>,
+    selector: Option<LabelSelector>,
 }
 
 #[derive(Default, Deserialize)]
@@ -194,12 +183,17 @@ impl Child {
             None if metadata.labels.contains_key(SUBSET_NAME) => None,
             _ => return Ok(None),
         };
-        let strategy = spec.update_strategy.or(spec.strategy).unwrap_or_default();
-        let rolling = strategy.rolling_update.unwrap_or_default();
+        let spec = spec.map_or("{}", RawValue::get);
+        let rollout = Rollout::read(spec)?;
+        let Spec { replicas, selector } = serde_json::from_str(spec)?;
+        let selected = selector.and_then(|selector| selector.match_labels?.remove(SUBSET_NAME));
+        let subset = selected.or_else(|| metadata.labels.get(SUBSET_NAME).cloned());
         let status = status.unwrap_or_default();
         Ok(Some(Self {
             kind,
+            others: if owner.is_none() { metadata.owner_references.into() } else { Box::default() },
             owner,
+            subset: subset.unwrap_or_default().into(),
             patch: metadata
                 .annotations
                 .get(SUBSET_PATCH)
@@ -207,10 +201,8 @@ impl Child {
                 .unwrap_or_default(),
             created: metadata.creation_timestamp.as_ref().and_then(Time::timestamp),
             deleting: metadata.deletion_timestamp.is_some(),
-            replicas: spec.replicas.unwrap_or(1),
-            partition: rolling.partition,
-            max_unavailable: rolling.max_unavailable,
-            on_delete: strategy.kind.as_deref() == Some("OnDelete"),
+            replicas: replicas.unwrap_or(1),
+            rollout,
             status_replicas: status.replicas.unwrap_or(0),
             ready_replicas: status.ready_replicas.unwrap_or(0),
             namespace: metadata.namespace.into(),
@@ -221,11 +213,6 @@ impl Child {
         }))
     }
 
-    /// The subset that it names; empty for none.
-    pub fn subset(&self) -> &str {
-        self.labels.get(SUBSET_NAME).map(String::as_str).unwrap_or_default()
-    }
-
     /// The revision of the UnitedDeployment that it was written at.
     pub fn revision(&self) -> &str {
         self.labels.get(UNITED_REVISION).map(String::as_str).unwrap_or_default()
@@ -234,6 +221,18 @@ impl Child {
     /// Whether the UnitedDeployment with this UID manages it.
     pub fn is_of(&self, uid: &str) -> bool {
         self.owner.as_ref().is_some_and(|owner| *owner.1 == *uid)
+    }
+
+    /// Whether the Pod is one of its own. Those of a Deployment belong to its ReplicaSets, which are named after it.
+    pub fn runs(&self, pod: &ObservedPod) -> bool {
+        let Some(owner) = pod.controller().filter(|_| *pod.metadata.namespace == *self.namespace) else {
+            return false;
+        };
+        if self.kind != ChildKind::Deployment {
+            return *owner.uid == *self.uid;
+        }
+        let hash = owner.name.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('-'));
+        owner.kind == "ReplicaSet" && hash.is_some_and(|hash| !hash.contains('-'))
     }
 
     /// The state that was looked at.

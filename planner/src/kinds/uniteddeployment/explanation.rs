@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::plan::{Plan, Snapshot, plan};
+use super::template::Target;
 
 /// What there is to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -92,5 +93,3 @@ fn next(plan: &Plan) -> Vec<String> {
         revision.chain(adoptions).chain(labels).chain(creations).chain(deletions).chain(updates).chain(stuck);
     all.collect()
 }
-
-use super::template::Target;

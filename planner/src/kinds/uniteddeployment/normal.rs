@@ -3,11 +3,15 @@
 
 use serde_json::{Map, Value};
 
-use crate::text::canonical::{CanonicalError, Kind, Unknown, canonical_json, table};
+use super::children::ChildKind;
+use crate::text::canonical::Kind::{Bool, Int32, IntOrString, Raw, Struct, Text};
+use crate::text::canonical::Presence::{NonEmpty, Optional};
+use crate::text::canonical::shape::field;
+use crate::text::canonical::{CanonicalError, Kind, Shape, Unknown, canonical_json, table};
 
 /// Values that mean the same as none: Go leaves them out where it writes them itself. Numbers that are pointers in its
 /// types, such as `revisionHistoryLimit`, mean what they say.
-const ZEROS: [&str; 12] = [
+const ZEROS: [&str; 21] = [
     "/paused",
     "/minReadySeconds",
     "/serviceName",
@@ -20,7 +24,54 @@ const ZEROS: [&str; 12] = [
     "/scaleStrategy/enablePVCReuse",
     "/scaleStrategy/disablePVCReuse",
     "/scaleStrategy/excludePreparingDelete",
+    "/lifecycle/preDelete/markPodNotReady",
+    "/lifecycle/inPlaceUpdate/markPodNotReady",
+    "/lifecycle/preNormal/markPodNotReady",
+    "/updateStrategy/inPlaceUpdateStrategy/gracePeriodSeconds",
+    "/updateStrategy/rollingUpdate/inPlaceUpdateStrategy/gracePeriodSeconds",
+    "/volumeClaimUpdateStrategy/type",
+    "/persistentVolumeClaimRetentionPolicy/whenDeleted",
+    "/persistentVolumeClaimRetentionPolicy/whenScaled",
+    "/ordinals/start",
 ];
+
+/// What OpenKruise knows of a Deployment's spec. Its Pod template has a canonical form of its own.
+static DEPLOYMENT: Shape = Shape(&[
+    field("replicas", Int32, Optional),
+    field("selector", Struct(&table::LABEL_SELECTOR), Optional),
+    field("template", Raw, Optional),
+    field("strategy", Struct(&DEPLOYMENT_STRATEGY), Optional),
+    field("minReadySeconds", Int32, NonEmpty),
+    field("revisionHistoryLimit", Int32, Optional),
+    field("paused", Bool, NonEmpty),
+    field("progressDeadlineSeconds", Int32, Optional),
+]);
+static DEPLOYMENT_STRATEGY: Shape =
+    Shape(&[field("type", Text, NonEmpty), field("rollingUpdate", Struct(&DEPLOYMENT_ROLLING), Optional)]);
+static DEPLOYMENT_ROLLING: Shape =
+    Shape(&[field("maxUnavailable", IntOrString, Optional), field("maxSurge", IntOrString, Optional)]);
+
+/// What OpenKruise knows of the spec of a StatefulSet of Kubernetes. Its Pod template and its claims have canonical forms of
+/// their own.
+static STATEFUL_SET: Shape = Shape(&[
+    field("replicas", Int32, Optional),
+    field("selector", Struct(&table::LABEL_SELECTOR), Optional),
+    field("template", Raw, Optional),
+    field("volumeClaimTemplates", Raw, Optional),
+    field("serviceName", Text, NonEmpty),
+    field("podManagementPolicy", Text, NonEmpty),
+    field("updateStrategy", Struct(&STATEFUL_SET_STRATEGY), Optional),
+    field("revisionHistoryLimit", Int32, Optional),
+    field("minReadySeconds", Int32, NonEmpty),
+    field("persistentVolumeClaimRetentionPolicy", Struct(&RETENTION), Optional),
+    field("ordinals", Struct(&ORDINALS), Optional),
+]);
+static STATEFUL_SET_STRATEGY: Shape =
+    Shape(&[field("type", Text, NonEmpty), field("rollingUpdate", Struct(&STATEFUL_SET_ROLLING), Optional)]);
+static STATEFUL_SET_ROLLING: Shape =
+    Shape(&[field("partition", Int32, Optional), field("maxUnavailable", IntOrString, Optional)]);
+static RETENTION: Shape = Shape(&[field("whenDeleted", Text, NonEmpty), field("whenScaled", Text, NonEmpty)]);
+static ORDINALS: Shape = Shape(&[field("start", Int32, NonEmpty)]);
 
 /// Removes values of a workload's spec that mean the same as none.
 pub(super) fn without_zeros(spec: &mut Value) {
@@ -34,6 +85,30 @@ pub(super) fn without_zeros(spec: &mut Value) {
             parent.remove(name);
         }
     }
+}
+
+/// Brings the metadata of a template into its canonical form, and removes from its spec what OpenKruise does not know where
+/// `unknown` says so. The API server removes that from CloneSets and StatefulSets of our own group.
+///
+/// # Errors
+/// The path and the problem, where a field does not decode into its Go type.
+pub(super) fn normal_members(
+    kind: ChildKind,
+    child: &mut Value,
+    unknown: Unknown,
+) -> Result<(), CanonicalError> {
+    let spec = match (kind, unknown) {
+        (ChildKind::Deployment, Unknown::Drop) => Some(&DEPLOYMENT),
+        (ChildKind::StatefulSet, Unknown::Drop) => Some(&STATEFUL_SET),
+        _ => None,
+    };
+    for (member, shape) in [("metadata", Some(&table::OBJECT_META)), ("spec", spec)] {
+        let value = child.get_mut(member).filter(|value| !value.is_null());
+        if let Some((value, shape)) = value.zip(shape) {
+            *value = canonical_value(value, &Struct(shape), unknown).map_err(|error| error.within(member))?;
+        }
+    }
+    Ok(())
 }
 
 /// Brings the claims of a workload into their canonical form.

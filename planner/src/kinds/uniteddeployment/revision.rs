@@ -5,10 +5,10 @@ use api::kinds::uniteddeployment::Template;
 use serde_json::{Value, json};
 
 use super::children::ChildKind;
-use super::normal::{normal_claims, prune, without_zeros};
+use super::normal::{normal_claims, normal_members, prune, without_zeros};
 use crate::pod::template::comparison::{DIRECTIVE, canonical};
 use crate::text::canonical::{CanonicalError, Numbers, Unknown, sorted_json};
-use crate::workload::revision::{RevisionData, restored_template};
+use crate::workload::revision::{RevisionData, StoredRevision, restored_template};
 
 /// The data of the present template.
 ///
@@ -16,6 +16,13 @@ use crate::workload::revision::{RevisionData, restored_template};
 /// The path and the problem, where a field of the Pod template does not decode into its Go type.
 pub(super) fn data_of(template: &Template) -> Result<RevisionData, CanonicalError> {
     of_template(&serde_json::to_string(template)?)
+}
+
+/// Whether a revision records the template of a UnitedDeployment, of a kind that `is_meant`.
+pub(super) fn is_of_united(stored: &StoredRevision, is_meant: impl Fn(ChildKind) -> bool) -> bool {
+    let template = stored.template().ok();
+    let template = template.and_then(|template| serde_json::from_str::<Template>(template.get()).ok());
+    template.as_ref().and_then(ChildKind::of).is_some_and(is_meant)
 }
 
 fn of_template(template: &str) -> Result<RevisionData, CanonicalError> {
@@ -52,6 +59,7 @@ fn normal(template: &str, unknown: Unknown) -> Result<Value, CanonicalError> {
             without_zeros(spec);
             normal_claims(spec, unknown)?;
         }
+        normal_members(kind, child, unknown).map_err(|error| error.within(kind.member()))?;
         prune(child);
         if let (Some(pods), Some(child)) = (pods, child.as_object_mut()) {
             let pods = serde_json::from_str(&canonical(&pods.to_string(), unknown)?)?;
@@ -122,6 +130,90 @@ mod tests {
         assert_eq!(claims("1024Mi"), claims("1Gi"));
         let empty = json!({"deploymentTemplate": {"spec": {"template": {"spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}}}});
         assert!(data(&empty).data().contains(r#""emptyDir":{}"#));
+    }
+
+    /// Explicit zero values are dropped by OpenKruise's types: the same manifest, applied again, changes nothing.
+    #[test]
+    fn zero_values_that_a_manifest_spells_out_mean_nothing() {
+        let with = |kind: ChildKind, more: Value| {
+            let mut spec = json!({"template": {"spec": {"containers": [{"name": "main", "image": "a"}]}}});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let mut template = json!({});
+            template[kind.member()] = json!({"spec": spec});
+            data(&template)
+        };
+        let hook = |more: Value| {
+            let mut hook = json!({"labelsHandler": {"a": "b"}});
+            hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"preDelete": hook, "inPlaceUpdate": hook, "preNormal": hook})
+        };
+        let rolling = |strategy: Value| json!({"rollingUpdate": {"maxUnavailable": 1, "inPlaceUpdateStrategy": strategy}});
+        let pairs = [
+            (
+                json!({"lifecycle": hook(json!({}))}),
+                json!({"lifecycle": hook(json!({"markPodNotReady": false}))}),
+            ),
+            (
+                json!({"updateStrategy": rolling(json!({}))}),
+                json!({"updateStrategy": rolling(json!({"gracePeriodSeconds": 0}))}),
+            ),
+            (json!({}), json!({"volumeClaimUpdateStrategy": {"type": ""}})),
+            (
+                json!({}),
+                json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "", "whenScaled": ""}}),
+            ),
+            (json!({}), json!({"ordinals": {"start": 0}})),
+        ];
+        for (dropped, written) in pairs {
+            let kind = ChildKind::AdvancedStatefulSet;
+            let (theirs, ours) = (with(kind, dropped), with(kind, written.clone()));
+            assert_eq!(theirs, ours, "{written}");
+        }
+        let waits = with(
+            ChildKind::AdvancedStatefulSet,
+            json!({"updateStrategy": rolling(json!({"gracePeriodSeconds": 5}))}),
+        );
+        assert_ne!(
+            waits,
+            with(ChildKind::AdvancedStatefulSet, json!({"updateStrategy": rolling(json!({}))}))
+        );
+    }
+
+    #[test]
+    fn free_form_members_that_openkruise_does_not_know_make_no_new_name() {
+        let with = |kind: ChildKind, metadata: Value, more: Value| {
+            let mut spec = json!({"template": {}, "minReadySeconds": 5});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let mut template = json!({});
+            template[kind.member()] = json!({"metadata": metadata, "spec": spec});
+            data(&template)
+        };
+        for kind in [ChildKind::Deployment, ChildKind::StatefulSet] {
+            let strategy = kind.strategy();
+            let plain = with(
+                kind,
+                json!({"labels": {"a": "b"}}),
+                json!({strategy: {"rollingUpdate": {"maxUnavailable": 1}}}),
+            );
+            let metadata = json!({"labels": {"a": "b"}, "annotations": {}, "name": "", "fieldOfTomorrow": 1});
+            let more = json!({"fieldOfTomorrow": {"n": 1}, strategy: {"rollingUpdate": {"maxUnavailable": 1, "fieldOfTomorrow": 2}}});
+            let newer = with(kind, metadata, more);
+            assert_eq!(plain.projection(), newer.projection(), "{kind:?}");
+            assert!(
+                newer.data().matches("fieldOfTomorrow").count() == 3 && plain != newer,
+                "{}",
+                newer.data()
+            );
+            let other = with(
+                kind,
+                json!({"labels": {"a": "b"}}),
+                json!({strategy: {"rollingUpdate": {"maxUnavailable": 2}}}),
+            );
+            assert_ne!(plain.projection(), other.projection());
+        }
+        let wrong = json!({"deploymentTemplate": {"spec": {"minReadySeconds": "5", "template": {}}}});
+        let problem = of_template(&wrong.to_string()).unwrap_err().to_string();
+        assert!(problem.starts_with("deploymentTemplate.spec.minReadySeconds: "), "{problem}");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use api::Raw;
 use api::annotations::SUBSET_PATCH;
-use api::kinds::shared::IntOrString;
 use api::kinds::uniteddeployment::{API_VERSION, KIND, Subset, UnitedDeployment};
 use api::labels::{SUBSET_NAME, UNITED_REVISION};
 use api::raw_object::{RawNode, RawObject};
@@ -14,15 +13,12 @@ use serde::Deserialize;
 use super::children::ChildKind;
 use crate::pod::placement::{add_required_term, append, taken};
 use crate::text::canonical::table;
-use crate::text::percent::{Rounding, scaled};
 use crate::text::strategic_merge;
 use crate::workload::owner::Owner;
 
 #[cfg(test)]
 mod tests;
 
-/// How many Pods may be unavailable where the template does not say, at most.
-const MAX_UNAVAILABLE: &str = "25%";
 /// The longest name that the API server generates names from.
 const LONGEST_PREFIX: usize = 253;
 
@@ -39,8 +35,24 @@ pub struct Target {
     pub partition: i32,
     /// The revision of the UnitedDeployment.
     pub revision: String,
-    /// How many Pods may be unavailable, where not the template decides that.
-    pub max_unavailable: Option<i32>,
+    /// How many Pods may be unavailable while a rollout goes on beside Pods that wait; `None` where the template alone decides.
+    pub allowance: Option<Allowance>,
+}
+
+/// How many Pods may be unavailable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// As many as the template says.
+    pub own: i32,
+    /// And as many as will not be ready soon.
+    pub lacking: i32,
+}
+
+impl Allowance {
+    /// All of them.
+    pub(super) fn sum(self) -> i32 {
+        self.own.saturating_add(self.lacking)
+    }
 }
 
 impl Target {
@@ -195,18 +207,9 @@ fn set_strategy(spec: &mut RawObject<'_>, target: &Target) {
         if kind == ChildKind::StatefulSet && rolls {
             strategy.insert("type", RawNode::string("RollingUpdate"));
         }
-        // A Deployment that recreates all Pods has no such number.
-        if let Some(number) = target.max_unavailable
-            && word != "Recreate"
-        {
+        if let Some(allowance) = target.allowance.filter(|allowance| allowance.lacking > 0) {
             strategy.edit_object("rollingUpdate", |rolling| {
-                let own =
-                    rolling.get("maxUnavailable").and_then(|own| serde_json::from_str(&own.to_string()).ok());
-                let own = own.unwrap_or_else(|| IntOrString::String(MAX_UNAVAILABLE.to_owned()));
-                // The template may allow more.
-                if scaled(&own, target.replicas, Rounding::Down).is_none_or(|own| own < number) {
-                    rolling.insert("maxUnavailable", RawNode::integer(number.into()));
-                }
+                rolling.insert("maxUnavailable", RawNode::integer(allowance.sum().into()));
             });
         }
     });

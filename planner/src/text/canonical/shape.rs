@@ -69,7 +69,8 @@ pub enum Presence {
     Optional,
 }
 
-pub(super) const fn field(name: &'static str, kind: Kind, presence: Presence) -> Field {
+/// A field that a strategic merge patch treats as most.
+pub(crate) const fn field(name: &'static str, kind: Kind, presence: Presence) -> Field {
     Field { name, kind, presence, merge: None }
 }
 

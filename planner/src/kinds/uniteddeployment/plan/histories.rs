@@ -3,14 +3,18 @@
 //! `KUTTER_SIMULATION_HISTORIES` sets how many are run. A failure names its seed.
 //!
 //! What must hold in each: no more Pods are wanted than replicas, but for reserved ones; a subset never has two workloads;
-//! in adaptive mode Pods that are ready in a subset with room stay while nobody edits anything; and once there is room and
-//! nothing is refused, all Pods run at the newest revision, and nothing is left to do.
+//! in adaptive mode Pods that are ready in a subset with room stay while nobody edits anything; where
+//! waiting Pods keep their place a rollout goes on beside them; and once there is room and nothing is refused, all Pods run at
+//! the newest revision, and nothing is left to do.
+
+use std::collections::BTreeSet;
 
 use serde_json::json;
 
 use super::world::{Planner, World, template};
 use super::*;
 use crate::histories::histories;
+use crate::kinds::uniteddeployment::{self as united, allocation};
 use crate::text::moment::{Moment, Random};
 
 const HISTORIES: u64 = 300;
@@ -75,17 +79,30 @@ fn history(seed: u64, planner: Planner) -> Result<(), String> {
         world.run();
         world.pass(i64::try_from(1 + below(&mut random, 120)).unwrap());
     }
-    world.room.clear();
     world.refuses = false;
+    if mode == 3 {
+        world.settle(1000);
+        rolled_out(&world)?;
+    }
+    world.room.clear();
     world.settle(1500);
     settled(&world)
+}
+
+fn rolled_out(world: &World) -> Result<(), String> {
+    let updated = &world.united.status.updated_revision;
+    let old = world.pods.iter().filter(|pod| pod["metadata"]["labels"][UNITED_REVISION] != **updated).count();
+    match old {
+        0 => Ok(()),
+        _ => Err(format!("{old} Pods stay at an older revision: {:?}", world.plan())),
+    }
 }
 
 fn check(world: &World, plan: &Plan, ready: Option<&BTreeMap<String, usize>>) -> Result<(), String> {
     let spec = &world.united.spec;
     let total = spec.replicas.unwrap();
     let wanted: i32 = plan.shares.values().sum();
-    if strategy(spec) != Strategy::Reserving && wanted > total {
+    if united::strategy(spec) != Strategy::Reserving && wanted > total {
         return Err(format!("{wanted} Pods are wanted of {total}: {:?}", plan.shares));
     }
     let mut names: Vec<&str> = Vec::new();
@@ -100,7 +117,7 @@ fn check(world: &World, plan: &Plan, ready: Option<&BTreeMap<String, usize>>) ->
         let (Some(ready), Some(share)) = (ready, plan.shares.get(subset)) else { continue };
         let kept = i32::try_from(ready.get(subset).copied().unwrap_or(0)).unwrap();
         let number = |value: &Option<api::kinds::shared::IntOrString>| {
-            value.as_ref().and_then(|value| scaled(value, total, Rounding::HalfUp))
+            value.as_ref().and_then(|value| allocation::count(value, total))
         };
         // Others may be guaranteed the place of what is ready here.
         let needed: i32 = spec
@@ -166,7 +183,7 @@ fn all_histories_end_well() {
 
 #[test]
 fn wrong_planners_are_noticed() {
-    let wrong: [Planner; 4] = [
+    let wrong: [Planner; 5] = [
         |snapshot| Plan { deletions: Vec::new(), ..plan(snapshot) },
         |snapshot| {
             let mut plan = plan(snapshot);
@@ -182,6 +199,13 @@ fn wrong_planners_are_noticed() {
             let mut united = snapshot.united.clone();
             united.spec.topology.schedule_strategy = Default::default();
             plan(&Snapshot { united: &united, ..*snapshot })
+        },
+        |snapshot| {
+            let mut plan = plan(snapshot);
+            for allowance in plan.updates.iter_mut().filter_map(|(_, target)| target.allowance.as_mut()) {
+                allowance.lacking = (allowance.lacking - allowance.own).max(0);
+            }
+            plan
         },
     ];
     for (number, planner) in wrong.into_iter().enumerate() {

@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::world::{World, template};
 use super::*;
+use api::kinds::uniteddeployment::Status;
+
 use crate::kinds::uniteddeployment::Failure;
 
 fn conditions(world: &World) -> Vec<String> {
@@ -91,6 +93,79 @@ fn history_has_a_limit() {
     }
     let names: Vec<&str> = world.revisions.iter().map(|revision| revision.name()).collect();
     assert!(names.len() <= 3 && names.contains(&world.united.status.updated_revision.as_str()), "{names:?}");
+    // While a rollout goes on both ends of it stay.
+    world.united.spec.revision_history_limit = Some(0);
+    let current = world.united.status.current_revision.clone();
+    for image in 7..=9 {
+        world.edit(&json!({"template": template(ChildKind::Deployment, &format!("nginx:{image}"))}));
+        world.look();
+        world.look();
+    }
+    let status = &world.united.status;
+    assert_eq!(status.current_revision, current);
+    let mut names: Vec<&str> = world.revisions.iter().map(|revision| revision.name()).collect();
+    names.sort_unstable();
+    let mut used = [current.as_str(), status.updated_revision.as_str()];
+    used.sort_unstable();
+    assert_eq!(names, used);
+}
+
+#[test]
+fn the_share_of_a_subset_that_goes_is_divided() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    world.edit(&json!({"topology": {"subsets": [{"name": "a"}]}}));
+    let plan = world.look();
+    assert_eq!((plan.creations.len(), plan.deletions.len(), plan.updates.len()), (0, 1, 1));
+    assert_eq!(world.shares(), [6]);
+}
+
+#[test]
+fn what_serves_stays_until_what_takes_its_place_is_there() {
+    let mut world = World::new(ChildKind::StatefulSet, &json!({}));
+    world.settle(100);
+    world.refuses = true;
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:1")}));
+    world.settle(50);
+    assert!(world.children.len() == 2 && world.pods.len() == 6);
+    world.refuses = false;
+    world.settle(100);
+    assert!(world.children.iter().all(|(kind, _)| *kind == ChildKind::CloneSet) && world.pods.len() == 6);
+}
+
+#[test]
+fn a_workload_whose_label_is_gone_stays_and_gets_it_back() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    let labels =
+        |world: &mut World| world.children[0].1["metadata"]["labels"].as_object_mut().unwrap().clone();
+    let before = labels(&mut world);
+    world.children[0].1["metadata"]["labels"].as_object_mut().unwrap().remove(SUBSET_NAME);
+    let plan = world.look();
+    assert!(plan.deletions.is_empty() && plan.creations.is_empty() && plan.updates.len() == 1, "{plan:?}");
+    assert_eq!(labels(&mut world), before);
+    // Its selector does not name the subset either: it is not known what it is for.
+    world.children[0].1["metadata"]["labels"].as_object_mut().unwrap().remove(SUBSET_NAME);
+    world.children[0].1["spec"]["selector"]["matchLabels"].as_object_mut().unwrap().remove(SUBSET_NAME);
+    let plan = world.look();
+    assert!(plan.deletions.is_empty(), "{plan:?}");
+    assert!(plan.events[0].reason == "FailedFindSubsets" && plan.events[0].message.contains("web-a-"));
+    assert!(conditions(&world).contains(&"SubsetProvisioned=False".to_owned()));
+}
+
+#[test]
+fn a_wrong_patch_stops_no_other_update() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    let wrong = json!({"spec": {"containers": [{"image": "a"}]}});
+    let right = json!({"metadata": {"annotations": {"zone": "b"}}});
+    world.edit(
+        &json!({"topology": {"subsets": [{"name": "a", "patch": wrong}, {"name": "b", "patch": right}]}}),
+    );
+    world.look();
+    assert_eq!(world.child("b")["spec"]["template"]["metadata"]["annotations"]["zone"], "b");
+    let told = world.united.status.conditions.iter().find(|one| one.kind == "SubsetUpdated").unwrap();
+    assert!(told.message.contains("failed to merge the patch of subset a"), "{told:?}");
 }
 
 #[test]
@@ -123,7 +198,8 @@ fn a_second_workload_goes_and_a_lost_one_is_adopted() {
     world.children.push((kind, second.clone()));
     assert_eq!(world.look().deletions[0].1.uid, "second");
     // Without an owner, a stranger without a subset, of another kind, or of one that is there, is left alone.
-    second["metadata"]["ownerReferences"] = json!([]);
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "o"});
+    second["metadata"]["ownerReferences"] = json!([other]);
     world.children.push((kind, second.clone()));
     world.children.push((ChildKind::Deployment, second.clone()));
     let plan = world.look();
@@ -134,6 +210,8 @@ fn a_second_workload_goes_and_a_lost_one_is_adopted() {
     world.children.push((kind, second));
     let plan = world.look();
     assert_eq!((plan.adoptions.len(), plan.creations.len()), (1, 0));
+    let owners = &world.child("a")["metadata"]["ownerReferences"];
+    assert_eq!((&owners[0]["uid"], &owners[1]["uid"]), (&json!("o"), &json!("u")), "other owners stay");
     assert!(world.look().adoptions.is_empty());
 }
 
@@ -166,6 +244,30 @@ fn shares_that_can_not_be_change_nothing() {
     assert!(plan.updates.is_empty() && world.shares() == [3, 3]);
     assert_eq!(world.united.status.observed_generation, world.united.metadata.generation);
     assert!(conditions(&world).contains(&"SubsetProvisioned=False".to_owned()));
+    // What there is, is counted all the same.
+    world.children[0].1["status"]["readyReplicas"] = json!(1);
+    world.look();
+    let status = &world.united.status;
+    assert_eq!((status.ready_replicas, status.subset_statuses[0].replicas), (Some(4), Some(3)));
+}
+
+#[test]
+fn a_revision_that_can_not_be_written_is_told() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
+    let plan = world.plan();
+    assert!(plan.revision.is_some() && plan.updates.is_empty());
+    let write =
+        plan.status.unwrap().patch(&world.united, Some(&Failure::Provision("no".to_owned()))).unwrap();
+    let patch: Value = serde_json::from_str(&write.patch).unwrap();
+    assert_eq!(patch["status"]["observedGeneration"], 2);
+    assert_eq!(patch["status"].get("updatedRevision"), None);
+    assert!(
+        write
+            .patch
+            .contains(r#""message":"no","reason":"Error","status":"False","type":"SubsetProvisioned""#)
+    );
 }
 
 #[test]
@@ -183,6 +285,33 @@ fn failures_are_told_and_forgotten() {
         patch.contains(r#""message":"no","reason":"Error","status":"False","type":"SubsetUpdated""#),
         "{patch}"
     );
+    // Provisioning went well, whatever came of the updates; and a failure that is put otherwise may wait to be told.
+    world.refuses = true;
+    world.edit(&json!({"topology": {"subsets": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}}));
+    world.look();
+    let draft = world.plan().status.unwrap();
+    let write =
+        draft.clone().patch(&world.united, Some(&Failure::Provision("otherwise".to_owned()))).unwrap();
+    assert!(!write.is_urgent && write.patch.contains("otherwise"), "{write:?}");
+    let write = draft.patch(&world.united, Some(&Failure::Update("no".to_owned()))).unwrap();
+    assert!(write.patch.contains(r#""status":"True","type":"SubsetProvisioned""#), "{write:?}");
+}
+
+/// In adaptive mode the Pods are gone by then from which it could be seen again.
+#[test]
+fn a_mark_is_told_though_the_object_has_changed() {
+    let subsets = json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]);
+    let topology = json!({"scheduleStrategy": {"type": "Adaptive"}, "subsets": subsets});
+    let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
+    world.room.insert("a".to_owned(), 1);
+    world.settle(30);
+    world.pass(31);
+    let draft = world.plan().status.unwrap();
+    world.edit(&json!({"replicas": 4}));
+    let patch = draft.clone().patch(&world.united, None).unwrap().patch;
+    assert!(patch.contains("timeout pending pods found"), "{patch}");
+    world.united.status.observed_generation = Some(2);
+    assert!(draft.patch(&world.united, None).is_none(), "what is newer stays");
 }
 
 #[test]
@@ -226,6 +355,16 @@ fn a_broken_pod_does_not_stop_a_stateful_set() {
     assert!(world.look().stuck.is_empty(), "its workload does not know of the revision yet");
     let stuck: Vec<String> = world.plan().stuck.into_iter().map(|pod| pod.uid).collect();
     assert_eq!(stuck, [world.pods[0]["metadata"]["uid"].as_str().unwrap()]);
+    // Not those that the partition keeps, and none where somebody else replaces Pods.
+    let kind =
+        std::mem::replace(&mut world.children[0].1["spec"]["updateStrategy"]["type"], json!("OnDelete"));
+    assert!(world.plan().stuck.is_empty());
+    world.children[0].1["spec"]["updateStrategy"]["type"] = kind;
+    world.edit(&json!({"updateStrategy": {"manualUpdate": {"partitions": {"a": 3}}}}));
+    world.look();
+    assert_eq!(world.plan().stuck.len(), 1);
+    world.pods[0]["metadata"]["name"] = "web-a-2".into();
+    assert!(world.plan().stuck.is_empty());
 }
 
 #[test]
@@ -269,6 +408,60 @@ fn reserved_pods_wait_beside_temporary_ones() {
         assert_eq!((world.shares(), world.united.status.reserved_pods), (vec![3, 0], Some(0)));
         assert!(world.pods.iter().all(|pod| pod["metadata"]["labels"][RESERVED_POD] == "false"));
     }
+}
+
+/// Two Pods of ten find no room: the eight others are updated all the same, at the pace of the template.
+#[test]
+fn a_rollout_goes_on_beside_pods_without_room() {
+    for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
+        let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
+        let mut world = World::new(kind, &json!({"replicas": 10, "topology": topology}));
+        world.room.insert("a".to_owned(), 8);
+        world.settle(200);
+        assert_eq!((world.shares(), world.running()["a"]), (vec![10, 2], 8));
+        world.edit(&json!({"template": template(kind, "nginx:2")}));
+        let mut updates = 0;
+        let limit = |world: &World| {
+            world.child("a")["spec"][kind.strategy()]["rollingUpdate"]["maxUnavailable"].clone()
+        };
+        world.look();
+        assert_eq!(limit(&world), 4, "{kind:?}: two that wait, and 2 of 10");
+        for _ in 0..40 {
+            world.run();
+            world.pass(10);
+            // The other subset has more temporary Pods while those that were replaced are not trusted.
+            let plan = world.look();
+            updates += plan.updates.iter().filter(|(_, target)| target.subset.name == "a").count();
+        }
+        let updated = &world.united.status.updated_revision;
+        let old = world.pods.iter().filter(|pod| pod["metadata"]["labels"][UNITED_REVISION] != **updated);
+        assert_eq!((old.count(), world.running()["a"]), (0, 8), "{kind:?}");
+        assert!(updates <= 1, "{kind:?}: {updates} writes");
+    }
+}
+
+/// The rollout of the second template begins with it: its Pods have their time.
+#[test]
+fn a_second_template_restarts_the_time_of_the_rollout() {
+    let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}]});
+    let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
+    world.settle(100);
+    world.pods[0]["status"] = json!({"phase": "Running"});
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
+    world.look();
+    world.pass(29);
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:3")}));
+    world.look();
+    world.pass(29);
+    world.look();
+    let status = &world.united.status;
+    assert_eq!(status.reserved_pods, Some(0));
+    let message =
+        &status.conditions.iter().find(|one| one.kind == "UnitedDeploymentUpdated").unwrap().message;
+    assert_eq!(*message, format!("updating to revision {}", status.updated_revision));
+    world.pass(2);
+    world.look();
+    assert_eq!(world.united.status.reserved_pods, Some(1));
 }
 
 #[test]
@@ -317,21 +510,42 @@ fn workloads_that_are_not_selected_are_left_alone() {
     world.children.remove(0);
     let plan = world.plan();
     assert!(plan.creations.is_empty() && plan.deletions.is_empty(), "{plan:?}");
+    world.edit(&json!({"topology": {"subsets": [{"name": "b"}]}}));
+    assert!(world.plan().deletions.is_empty(), "its subset is gone");
 }
 
-/// The revision of one that was deleted without it is used again.
+/// The revision of one that was deleted without it is used again; those of others with its name are left alone.
 #[test]
 fn an_orphaned_revision_is_used_again() {
-    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    let mut world = World::new(ChildKind::CloneSet, &json!({"revisionHistoryLimit": 0}));
     world.settle(100);
     let revision = &world.revisions[0];
     let name = revision.name().to_owned();
-    let json = json!({"metadata": {"name": name, "namespace": "shop", "uid": "r", "annotations": revision.metadata.annotations},
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "o"});
+    let json = json!({"metadata": {"name": name, "namespace": "shop", "uid": "r", "annotations": revision.metadata.annotations,
+        "labels": {"app": "web"}, "ownerReferences": [other]},
         "data": serde_json::from_str::<Value>(revision.data.get()).unwrap(), "revision": 1});
-    let stranger = json!({"metadata": {"name": "web-zone-a-x-1", "namespace": "shop", "uid": "s"}, "data": {}, "revision": 1});
+    let stranger = |name: &str, data: Value| json!({"metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "web"}}, "data": data, "revision": 1});
+    let of_stateful_set =
+        json!({"spec": {"template": {"$patch": "replace", "metadata": {}, "spec": {"containers": []}}}});
+    let objects = [json, stranger("web-zone-a-x-1", json!({})), stranger("web-5d4f", of_stateful_set)];
     world.revisions =
-        [json, stranger].map(|object| Arc::new(StoredRevision::read(&object.to_string()).unwrap())).to_vec();
-    let plan = world.plan();
-    assert!(plan.revision.is_none() && plan.obsolete.is_empty(), "{plan:?}");
-    assert!(plan.updates.is_empty());
+        objects.map(|object| Arc::new(StoredRevision::read(&object.to_string()).unwrap())).to_vec();
+    let plan = world.look();
+    assert!(plan.revision.is_none() && plan.obsolete.is_empty() && plan.updates.is_empty(), "{plan:?}");
+    let owners = |at: usize| {
+        let owners = world.revisions[at].metadata.owner_references.iter();
+        owners.map(|owner| owner.uid.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!((owners(0), owners(1), owners(2)), (vec!["o", "u"], vec![], vec![]));
+    // OpenKruise gives revisions of CloneSets no labels; those of other kinds are known by theirs.
+    for (kind, is_taken) in [(ChildKind::CloneSet, true), (ChildKind::Deployment, false)] {
+        let mut world = World::new(kind, &json!({}));
+        world.settle(100);
+        let revision = Arc::make_mut(&mut world.revisions[0]);
+        revision.metadata.owner_references.clear();
+        revision.metadata.labels.retain(|key, _| key == CONTROLLER_HASH);
+        let step = world.plan().revision.unwrap();
+        assert_eq!(matches!(step, RevisionStep::Patch { .. }), is_taken, "{kind:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::kinds::uniteddeployment::Failure;
 use crate::kinds::uniteddeployment::template::changed_child;
 
 use super::*;
@@ -89,7 +90,7 @@ impl World {
             planned = self.plan();
         }
         let done = planned.clone();
-        let failure = planned.problem.clone().map(crate::kinds::uniteddeployment::Failure::Provision);
+        let failure = planned.problem.clone().map(Failure::Provision);
         let mut failure = failure.or_else(|| self.provision(&planned));
         if failure.is_none() {
             failure = self.update(&planned);
@@ -110,17 +111,24 @@ impl World {
     fn write_revision(&mut self, step: RevisionStep) {
         match step {
             RevisionStep::Create(revision) => {
-                self.revisions.push(Arc::new(StoredRevision::read(&revision.to_json()).unwrap()));
+                let mut revision: Value = serde_json::from_str(&revision.to_json()).unwrap();
+                revision["metadata"]["creationTimestamp"] = self.now.to_string().into();
+                self.revisions.push(Arc::new(StoredRevision::read(&revision.to_string()).unwrap()));
             }
             RevisionStep::Patch { revision, patch } => {
-                let patch: Value = serde_json::from_str(&patch).unwrap();
+                let mut patch: Value = serde_json::from_str(&patch).unwrap();
                 let known = self.revisions.iter_mut().find(|known| known.name() == revision.name).unwrap();
-                Arc::make_mut(known).revision = patch["revision"].as_i64().unwrap();
+                let known = Arc::make_mut(known);
+                known.revision = patch["revision"].as_i64().unwrap_or(known.revision);
+                let owners = patch["metadata"]["ownerReferences"].take();
+                if !owners.is_null() {
+                    known.metadata.owner_references = serde_json::from_value(owners).unwrap();
+                }
             }
         }
     }
 
-    fn provision(&mut self, plan: &Plan) -> Option<crate::kinds::uniteddeployment::Failure> {
+    fn provision(&mut self, plan: &Plan) -> Option<Failure> {
         for patch in plan.adoptions.iter().map(|(_, patch)| patch) {
             let owners =
                 serde_json::from_str::<Value>(&patch.patch).unwrap()["metadata"]["ownerReferences"].take();
@@ -131,12 +139,8 @@ impl World {
             let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == label.seen.uid).unwrap();
             pod["metadata"]["labels"].as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
         }
-        for (_, seen) in &plan.deletions {
-            self.children.retain(|(_, child)| child["metadata"]["uid"] != seen.uid);
-            self.pods.retain(|pod| pod["child"] != seen.uid);
-        }
         if self.refuses && !plan.creations.is_empty() {
-            return Some(crate::kinds::uniteddeployment::Failure::Provision("refused".to_owned()));
+            return Some(Failure::Provision("refused".to_owned()));
         }
         for creation in &plan.creations {
             let mut child: Value = serde_json::from_str(creation.json.as_ref().unwrap()).unwrap();
@@ -148,14 +152,21 @@ impl World {
             let kind = ChildKind::of(&self.united.spec.template).unwrap();
             self.children.push((kind, child));
         }
+        for (_, seen) in &plan.deletions {
+            self.children.retain(|(_, child)| child["metadata"]["uid"] != seen.uid);
+            self.pods.retain(|pod| pod["child"] != seen.uid);
+        }
         None
     }
 
-    fn update(&mut self, plan: &Plan) -> Option<crate::kinds::uniteddeployment::Failure> {
+    fn update(&mut self, plan: &Plan) -> Option<Failure> {
+        let mut problems = Vec::new();
         for (seen, target) in &plan.updates {
             let live = self.child_mut(&seen.uid).to_string();
-            let changed = changed_child(&live, &self.united, target).unwrap();
-            *self.child_mut(&seen.uid) = serde_json::from_str(&changed).unwrap();
+            match changed_child(&live, &self.united, target) {
+                Ok(changed) => *self.child_mut(&seen.uid) = serde_json::from_str(&changed).unwrap(),
+                Err(problem) => problems.push(problem),
+            }
         }
         for stuck in &plan.stuck {
             self.pods.retain(|pod| pod["metadata"]["uid"] != stuck.uid);
@@ -163,7 +174,7 @@ impl World {
         for gone in &plan.obsolete {
             self.revisions.retain(|revision| revision.name() != gone.name);
         }
-        None
+        (!problems.is_empty()).then(|| Failure::Update(problems.join("; ")))
     }
 
     fn child_mut(&mut self, uid: &str) -> &mut Value {
@@ -171,7 +182,8 @@ impl World {
         &mut known.unwrap().1
     }
 
-    /// Workloads bring their Pods a step further: one that is too many goes, all that lack come, one old one is replaced.
+    /// Workloads bring their Pods a step further: one that is too many goes, all that lack come, one old one is replaced, as
+    /// far as its workload may have Pods unavailable.
     pub(super) fn run(&mut self) {
         for at in 0..self.children.len() {
             let (kind, child) = self.children[at].clone();
@@ -198,6 +210,13 @@ impl World {
         let of_child = |pod: &&Value| pod["child"] == uid;
         let old = self.pods.iter().filter(of_child).filter(|pod| is_old(pod)).count();
         let own = self.pods.iter().filter(of_child).count();
+        let rollout = Rollout::read(&child["spec"].to_string()).unwrap();
+        let limit = rollout.max_unavailable(kind, i32::try_from(wanted).unwrap());
+        // Pods that come beside the old ones first make room for as many.
+        let surge = if kind == ChildKind::Deployment { wanted.div_ceil(4) } else { 0 };
+        let ready =
+            self.pods.iter().filter(of_child).filter(|pod| pod["status"]["phase"] == "Running").count();
+        let is_allowed = limit.is_none_or(|limit| wanted < ready + surge + usize::try_from(limit).unwrap());
         let waits = |pod: &Value| pod["status"]["phase"] == "Pending";
         let pick = |pods: &[Value], test: &dyn Fn(&Value) -> bool| {
             pods.iter().position(|pod| pod["child"] == uid && test(pod))
@@ -207,9 +226,8 @@ impl World {
             self.pods.remove(at);
         } else if old > kept {
             let at = pick(&self.pods, &|pod| is_old(pod) && waits(pod))
-                .or_else(|| pick(&self.pods, &is_old))
-                .unwrap();
-            self.pods.remove(at);
+                .or_else(|| pick(&self.pods, &is_old).filter(|_| is_allowed));
+            at.map(|at| self.pods.remove(at));
         }
         let own = self.pods.iter().filter(of_child).count();
         for _ in own..wanted {

@@ -12,7 +12,7 @@ fn target(kind: ChildKind, subset: &Value) -> Target {
     let mut whole = json!({"name": "a"});
     whole.as_object_mut().unwrap().extend(subset.as_object().unwrap().clone());
     let subset = serde_json::from_value(whole).unwrap();
-    Target { kind, subset, replicas: 3, partition: 1, revision: "web-1".to_owned(), max_unavailable: None }
+    Target { kind, subset, replicas: 3, partition: 1, revision: "web-1".to_owned(), allowance: None }
 }
 
 fn pods(spec: &Value) -> Value {
@@ -123,17 +123,25 @@ fn a_wrong_patch_is_told_and_expressions_alone_are_a_selector() {
 }
 
 #[test]
+fn replicas_of_a_template_are_ignored() {
+    let made = made(ChildKind::CloneSet, &json!({"template": pods(&json!({})), "replicas": 99}), &json!({}));
+    assert_eq!(made["spec"]["replicas"], 3);
+}
+
+#[test]
 fn pods_without_room_make_way_for_a_rollout() {
-    let made = |kind: ChildKind, strategy: Value| {
-        let mut spec = json!({"template": pods(&json!({}))});
-        spec[kind.strategy()] = strategy;
+    let made = |kind: ChildKind, lacking: i32| {
+        let strategy = kind.strategy();
+        let spec =
+            json!({"template": pods(&json!({})), strategy: {"rollingUpdate": {"maxUnavailable": "25%"}}});
         let mut template = json!({});
         template[kind.member()] = json!({"spec": spec});
-        let target = Target { max_unavailable: Some(2), ..target(kind, &json!({})) };
+        let allowance = Some(Allowance { own: 1, lacking });
+        let target = Target { allowance, ..target(kind, &json!({})) };
         let made: Value = serde_json::from_str(&new_child(&united(&template), &target).unwrap()).unwrap();
-        made["spec"][kind.strategy()]["rollingUpdate"]["maxUnavailable"].clone()
+        made["spec"][strategy]["rollingUpdate"]["maxUnavailable"].clone()
     };
-    assert_eq!(made(ChildKind::CloneSet, json!({})), 2);
-    assert_eq!(made(ChildKind::Deployment, json!({})), 2);
-    assert_eq!(made(ChildKind::Deployment, json!({"type": "Recreate"})), Value::Null);
+    for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
+        assert_eq!((made(kind, 2), made(kind, 0)), (json!(3), json!("25%")));
+    }
 }
