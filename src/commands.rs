@@ -31,13 +31,13 @@ enum Command {
     /// Show why a workload is as it is, and what its controller would do next
     ///
     /// Exit code 0: complete, 1: error, 2: waiting or moving.
-    Explain(explain::ExplainArguments),
+    Explain(Box<explain::ExplainArguments>),
     /// Show how a workload is created and rolled out, in a simulated cluster
     ///
     /// Exit code 0: it came to what it asks for, 1: error, 4: it did not.
     Simulate(simulate::SimulateArguments),
     /// Print the CustomResourceDefinitions
-    Crds,
+    Crds(crds::CrdsArguments),
     /// Print what the chart installs, for kubectl apply --server-side -f -
     Manifests(manifests::ManifestsArguments),
     /// Read a ResourceList and append the ResourceDistribution of its functionConfig, for Kustomize
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         Command::Review(arguments) => review::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Crds => crds::print(),
+        Command::Crds(arguments) => crds::print(&arguments),
         Command::Manifests(arguments) => manifests::print(&arguments),
         Command::GenerateResourcedistribution => plugin::generate::run(),
         Command::Finalizer(arguments) => finalizer::run(&arguments),

@@ -15,10 +15,9 @@ mod workload;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use api::features::FeatureGates;
 use api::kinds::broadcastjob::BroadcastJob;
 use api::kinds::cloneset::CloneSet;
@@ -26,13 +25,15 @@ use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::list::{List, query};
-use cluster::{client, write};
+use cluster::write;
 use kube::Client;
 use planner::text::moment::rfc3339;
 use planner::workload::explanation::{Blocker, Explanation};
 use planner::workload::kind::Workload;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::plugin::connection::Connection;
 
 /// Objects per page of a list.
 const PAGE: usize = 500;
@@ -92,15 +93,11 @@ enum Kind {
 struct Target {
     /// The name of the object
     name: String,
-    /// Its namespace; where none is given, that of the kubeconfig
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// Kubeconfig to use instead of the one that kubectl would use
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
     /// How to show it
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Debug, Args)]
@@ -129,7 +126,7 @@ struct SidecarArguments {
 
 /// `kutter explain` by itself, to read a word that was taken apart.
 #[derive(Debug, Parser)]
-#[command(name = "kutter explain")]
+#[command(name = "kutter explain", args_override_self = true)]
 struct Alone {
     #[command(flatten)]
     arguments: ExplainArguments,
@@ -145,7 +142,11 @@ enum Format {
 
 /// Prints the explanation of an object.
 pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    crate::serve::install_cryptography();
+    run_with(arguments, &[])
+}
+
+/// Prints the explanation of an object. `flags` about the connection, which were given before KIND/NAME, count there too.
+pub(crate) fn run_with(arguments: &ExplainArguments, flags: &[OsString]) -> anyhow::Result<ExitCode> {
     let (text, code) = match &arguments.kind {
         Kind::CloneSet(arguments) => workload::<CloneSet>(arguments)?,
         Kind::StatefulSet(arguments) => workload::<StatefulSet>(arguments)?,
@@ -177,21 +178,21 @@ pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         })?,
         Kind::UnitedDeployment(target) => target
             .with_cluster(async |client, namespace| united::of_united(client, namespace, target).await)?,
-        Kind::Word(words) => return run(&taken_apart(words)?.arguments),
+        Kind::Word(words) => return run(&taken_apart(words, flags)?.arguments),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(code)
 }
 
-/// Reads `pod/web-0 -n shop` as `pod web-0 -n shop`.
-fn taken_apart(words: &[OsString]) -> anyhow::Result<Alone> {
+/// Reads `pod/web-0 -n shop` as `pod web-0 -n shop`, with the flags before the rest.
+fn taken_apart(words: &[OsString], flags: &[OsString]) -> anyhow::Result<Alone> {
     let (word, rest) = words.split_first().context("what is to be explained?")?;
     let word = word.to_string_lossy();
     let (kind, name) = word.split_once('/').unwrap_or((&word, ""));
     let is_known = Alone::command().find_subcommand(kind).is_some();
     anyhow::ensure!(is_known && !name.is_empty(), "{word:?} can't be explained: see kutter explain --help");
     let words = ["kutter explain", kind, name].into_iter().map(OsString::from);
-    Ok(Alone::parse_from(words.chain(rest.iter().cloned())))
+    Ok(Alone::parse_from(words.chain(flags.iter().chain(rest).cloned())))
 }
 
 impl Target {
@@ -200,13 +201,7 @@ impl Target {
         &self,
         work: impl AsyncFnOnce(&Client, &str) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let configuration = client::configuration(self.kubeconfig.as_deref()).await?;
-            let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace);
-            let client = client::connect(&configuration, "kutter-explain")?;
-            work(&client, namespace).await
-        })
+        self.connection.with(async |session| work(&session.client, &session.namespace).await)
     }
 }
 
@@ -231,12 +226,12 @@ fn code(complete: bool) -> ExitCode {
 
 async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
     let answer = write::get(client, path).await;
-    answer.map_err(|error| anyhow!("{path} can't be read: {error}"))
+    answer.with_context(|| format!("{path} can't be read"))
 }
 
 /// The query for objects whose labels are as `selector` says. Of what a selector holds only spaces have to be
 /// escaped.
-fn labelled(selector: &str) -> String {
+pub(crate) fn labelled(selector: &str) -> String {
     format!("labelSelector={}", selector.replace(' ', "%20"))
 }
 

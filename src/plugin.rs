@@ -3,19 +3,22 @@
 //!
 //! ```text
 //!   connection  which cluster, namespace and user         target    the objects that are meant, and requests about them
-//!   rollout     status, history, undo, pause, restart     follow    a rollout, to its end
+//!   rollout     status, history, pause, restart, plan     undo      rolling back
+//!   follow      a rollout, to its end                     written   how a write is done and printed
 //!   set         images, variables, resources, accounts    scale     chosen Pods away, and from a Deployment to a CloneSet
 //!   create      jobs, Services, restarts, pulls           pods      exec, logs, cp
 //!   list        get all                                   version   of all that takes part
-//!   describe    a Rollout as a page                           terminal  blocks and colours
+//!   describe    a Rollout as a page                       terminal  the standard output: text, blocks and colours
 //!   complete    completion in shells                      generate  a ResourceDistribution for Kustomize
-//!   words       command lines that kubectl reads             served    the versions of kinds that a server has
+//!   words       command lines, taken apart                served    the versions of kinds that a server has
+//!   failures    what went wrong, as kubectl says it
 //! ```
 
 pub(crate) mod complete;
-mod connection;
+pub(crate) mod connection;
 mod create;
 mod describe;
+mod failures;
 mod follow;
 pub(crate) mod generate;
 mod list;
@@ -26,19 +29,28 @@ mod served;
 mod set;
 mod target;
 mod terminal;
+mod undo;
 mod version;
 mod words;
+mod written;
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::OnceLock;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{explain, review, simulate};
 use connection::Connection;
+use terminal::OutputClosed;
+use words::Line;
+
+/// What shells say of a program whose output nobody reads: 128 and the number of SIGPIPE.
+const OUTPUT_CLOSED: u8 = 141;
 
 /// Work with the workloads of Kruise.
 ///
@@ -56,7 +68,7 @@ struct CommandLine {
 enum Verb {
     /// Watch a rollout, list revisions, go back, pause, resume, restart, approve
     #[command(visible_alias = "ro")]
-    Rollout(rollout::RolloutArguments),
+    Rollout(Box<rollout::RolloutArguments>),
     /// Set images, environment variables, requests and limits, accounts
     Set(Box<set::SetArguments>),
     /// Scale down by chosen Pods
@@ -82,13 +94,13 @@ enum Verb {
     #[command(disable_help_flag = true)]
     Exec(Passed),
     /// Print the log of a container; -S names that of a SidecarSet
-    #[command(disable_help_flag = true, visible_alias = "log")]
+    #[command(disable_help_flag = true)]
     Logs(Passed),
     /// Copy files to and from a container; -S names that of a SidecarSet
     #[command(disable_help_flag = true)]
     Cp(Passed),
     /// Show why a workload is as it is, and what its controller would do next
-    Explain(explain::ExplainArguments),
+    Explain(Box<explain::ExplainArguments>),
     /// Show how a workload is created and rolled out, in a simulated cluster
     Simulate(simulate::SimulateArguments),
     /// Show what admission would answer for manifests, without a cluster
@@ -108,10 +120,27 @@ struct Passed {
     words: Vec<OsString>,
 }
 
-/// Runs the plugin with these arguments, the first of which is its name.
+/// The commands and flags of the plugin.
+fn command() -> clap::Command {
+    words::as_of_kubectl(CommandLine::command())
+}
+
+/// Runs the plugin with these arguments, the first of which is its name, and prints what went wrong.
 pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    match carried_out(words::with_hyphens(arguments)) {
+        Err(error) if error.is::<OutputClosed>() => Ok(ExitCode::from(OUTPUT_CLOSED)),
+        Err(error) => {
+            eprintln!("{}", failures::printed(&error));
+            Ok(ExitCode::FAILURE)
+        }
+        done => done,
+    }
+}
+
+fn carried_out(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let given = arguments.get(1..).unwrap_or_default().to_vec();
-    let line = match CommandLine::try_parse_from(arguments) {
+    let matches = command().try_get_matches_from(arguments);
+    let line = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => line,
         Err(error) => return misread(&error, &given),
     };
@@ -131,41 +160,141 @@ pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Verb::Exec(_) => pods::run(&given, "exec"),
         Verb::Logs(_) => pods::run(&given, "logs"),
         Verb::Cp(_) => pods::run(&given, "cp"),
-        Verb::Explain(arguments) => explain::run(&arguments),
+        Verb::Explain(arguments) => explain::run_with(&arguments, &connection.flags()),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Review(arguments) => review::run(&arguments),
         Verb::Version(arguments) => version::run(&arguments, connection),
-        Verb::Completion(arguments) => Ok(complete::script(&arguments)),
+        Verb::Completion(arguments) => complete::script(&arguments),
         Verb::Other(_) => hand_over(&given),
     }
 }
 
-/// Arguments that were not understood: of kinds of Kubernetes kubectl may know more.
+/// Arguments that were not understood: kubectl may know more about commands that it has too.
 fn misread(error: &clap::Error, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let shared = ["rollout", "set", "create", "expose", "describe"];
-    let is_shared = given.iter().any(|word| shared.iter().any(|verb| word == verb));
-    if !is_help && is_shared && given.len() > 2 && !target::name_ours(given) {
+    if !is_help && may_be_for_kubectl(given) {
         return hand_over(given);
     }
-    error.print()?;
+    let text = error.render();
+    if error.use_stderr() {
+        eprint!("{text}");
+    } else {
+        terminal::print(text)?;
+    }
     Ok(if is_help { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Becomes kubectl with the same arguments.
+/// Whether kubectl has the command too, and no kind of Kruise is named.
+fn may_be_for_kubectl(given: &[OsString]) -> bool {
+    let words: Option<Vec<String>> = given.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    let (root, words) = (command(), words.unwrap_or_default());
+    let line = Line::read(&root, &words);
+    match line.verbs[..] {
+        ["create", ..] if line.has_files() => true,
+        ["create", "job"] => true,
+        ["create" | "describe" | "set" | "rollout"] => !line.words.is_empty() || line.has_files(),
+        ["expose"]
+        | ["rollout", "status" | "history" | "undo" | "pause" | "resume" | "restart"]
+        | ["set", "image" | "env" | "resources" | "serviceaccount"] => {
+            (!line.words.is_empty() || line.has_files()) && !target::name_ours(&line.words)
+        }
+        _ => false,
+    }
+}
+
+/// The standard input, once the plugin has read it: kubectl gets the same bytes.
+static INPUT: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// The standard input, which is read once.
+fn standard_input() -> anyhow::Result<&'static [u8]> {
+    if let Some(input) = INPUT.get() {
+        return Ok(input);
+    }
+    let mut input = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut input).context("the standard input can't be read")?;
+    Ok(INPUT.get_or_init(|| input))
+}
+
+/// Writes the standard input of a process that has a pipe for it, and closes the pipe.
+fn feed(process: &mut Child, input: &[u8]) {
+    if let Some(mut pipe) = process.stdin.take() {
+        // A process that ends before it has read everything says why.
+        let _ = pipe.write_all(input);
+    }
+}
+
+/// Becomes kubectl with the same arguments. Where the standard input was read, kubectl gets it by a pipe.
 fn hand_over(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
-    let error = Command::new("kubectl").args(arguments).exec();
-    Err(anyhow!("this is for kubectl, which can't be started: {error}"))
+    let absent = |error| anyhow!("this is for kubectl, which can't be started: {error}");
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(arguments);
+    let Some(input) = INPUT.get() else { return Err(absent(kubectl.exec())) };
+    let mut process = kubectl.stdin(Stdio::piped()).spawn().map_err(absent)?;
+    feed(&mut process, input);
+    let status = process.wait()?;
+    let code = status.code().or_else(|| status.signal()?.checked_add(128));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+
+    fn is_for_kubectl(line: &str) -> bool {
+        may_be_for_kubectl(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
 
     #[test]
     fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn what_kubectl_may_know_is_handed_over() {
+        for line in [
+            "rollout status deployment/web --kubectl-only",
+            "ro history sts/web --kubectl-only",
+            "-n rollout rollout restart deployment web --kubectl-only",
+            "rollout undo daemonset web --to-revision=2 --kubectl-only clone",
+            "set image deployment/web clone=a --kubectl-only",
+            "create -f clonesets/web.yaml",
+            "create -kclonesets",
+            "create job now --image a --kubectl-only",
+            "expose deployment clone --kubectl-only",
+            "describe --kubectl-only deployment web",
+        ] {
+            assert!(is_for_kubectl(line), "{line}");
+        }
+        for line in [
+            "rollout status clone/web --nosuch",
+            "ro history clone web --nosuch",
+            "rollout approve deployment/web --nosuch",
+            "set env deployment,clonesets K=V --nosuch",
+            "expose cloneset web --nosuch",
+            "describe rollout web --nosuch",
+            "rollout --nosuch",
+            "scaledown --nosuch",
+            "rollout status",
+        ] {
+            assert!(!is_for_kubectl(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn booleans_take_a_value_and_the_last_flag_counts() {
+        let parse = |line: &str| {
+            let words = std::iter::once("kubectl-kruise").chain(line.split(' '));
+            command().try_get_matches_from(words).and_then(|found| CommandLine::from_arg_matches(&found))
+        };
+        for line in [
+            "rollout undo clone/web --fast=false --dry-run=client --dry-run=server --wait=T -y=true",
+            "set image clone/web main=a --all=false --diff=true -l a=b -l c=d",
+            "rollout restart clone/web --in-place --max-unavailable 2 --max-unavailable=3",
+            "explain cloneset web --context a -n shop",
+        ] {
+            assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+        }
+        assert!(parse("rollout restart clone/web --max-unavailable 2").is_err());
+        assert!(parse("rollout undo clone/web --fast=maybe").is_err());
     }
 }

@@ -6,8 +6,8 @@
 //!   containers  images, environment, resources, accounts              removal      scaling down by chosen Pods
 //!   migration   from a Deployment to a CloneSet, step by step         staged       Rollouts, and their steps
 //!   creation    jobs, restarts and pulls from a few words             generator    a ResourceDistribution from files
-//!   described   a Rollout as a page                                   deployment   the way back of what a Rollout drives
-//!   pods        what Pods wait for
+//!   described   a Rollout as a page                                   deployment   rolling back a Deployment
+//!   pods        what Pods wait for                                template     a Pod template as text
 //! ```
 
 pub mod containers;
@@ -23,6 +23,7 @@ pub mod pods;
 pub mod progress;
 pub mod removal;
 pub mod staged;
+pub mod template;
 
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,28 @@
 //! Completion of command lines: scripts for shells, and the candidates that kubectl asks for.
 
 use std::ffi::OsString;
-use std::process::{Command as Process, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Command, CommandFactory, Parser};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use cluster::resource::NAMESPACES;
 use planner::plugin::containers::container_names;
 use planner::plugin::kinds::WorkloadKind;
 
-use super::CommandLine;
-use super::connection::{Connection, Session};
+use super::command;
+use super::connection::Session;
 use super::rollout::revisions;
-use super::target::{Named, names};
+use super::target::Named;
+use super::terminal::print;
+use super::words::Line;
 
-/// How long to look for candidates: who waits longer has typed the word.
+/// The time limit of a completion request; a person has typed the word by then.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What kubectl reads behind the candidates: offer no files.
 const NO_FILES: &str = ":4";
+/// As [`NO_FILES`], and put no space behind the candidate: its value follows.
+const NO_SPACE: &str = ":6";
 
 /// Arguments of `completion`.
 #[derive(Debug, Args)]
@@ -29,135 +33,108 @@ pub(super) struct CompletionArguments {
 }
 
 /// Prints the script for a shell.
-pub(super) fn script(arguments: &CompletionArguments) -> ExitCode {
-    clap_complete::generate(
-        arguments.shell,
-        &mut CommandLine::command(),
-        "kubectl-kruise",
-        &mut std::io::stdout(),
-    );
-    ExitCode::SUCCESS
-}
-
-/// The flags about the connection, wherever they are.
-#[derive(Debug, Parser)]
-#[command(ignore_errors = true, disable_help_flag = true)]
-struct ConnectionAmong {
-    #[command(flatten)]
-    connection: Connection,
-    #[arg(trailing_var_arg = false, allow_hyphen_values = true)]
-    _words: Vec<String>,
+pub(super) fn script(arguments: &CompletionArguments) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command(), "kubectl-kruise", &mut script);
+    print(String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the candidates for the last of these words, as kubectl asks for them.
 pub(crate) fn candidates(words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    for candidate in found(&words).unwrap_or_default() {
-        println!("{candidate}");
-    }
-    println!("{NO_FILES}");
+    let found = found(&words).unwrap_or_default();
+    // Errors are not printed between the words that somebody types.
+    let _ = print(answer(&found));
     ExitCode::SUCCESS
 }
 
-/// What is before the word to complete.
-struct Before<'w> {
-    /// Words that are no flags.
-    plain: Vec<&'w str>,
-    /// The word just before.
-    last: &'w str,
+/// What kubectl reads.
+fn answer(found: &[String]) -> String {
+    let awaits_value = !found.is_empty() && found.iter().all(|candidate| candidate.ends_with('='));
+    let end = if awaits_value { NO_SPACE } else { NO_FILES };
+    let lines = found.iter().map(String::as_str).chain([end]);
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 fn found(words: &[String]) -> anyhow::Result<Vec<String>> {
     let Some((word, given)) = words.split_last() else { return Ok(Vec::new()) };
-    let root = CommandLine::command();
-    let mut command = &root;
-    let mut before = Before { plain: Vec::new(), last: given.last().map_or("", String::as_str) };
-    let mut verbs = Vec::new();
-    for word in given.iter().filter(|word| !word.starts_with('-')) {
-        match command.find_subcommand(word) {
-            Some(next) if before.plain.is_empty() => {
-                command = next;
-                verbs.push(next.get_name());
-            }
-            _ => before.plain.push(word),
-        }
-    }
+    let root = command();
+    let line = Line::read(&root, given);
     let starting = |all: Vec<String>| all.into_iter().filter(|one| one.starts_with(word.as_str())).collect();
-    if word.starts_with("--") {
-        let flags = command.get_arguments().filter_map(|argument| argument.get_long());
-        return Ok(starting(flags.map(|flag| format!("--{flag}")).collect()));
+    if let Some(argument) = line.awaited {
+        let values = argument.get_possible_values();
+        if !values.is_empty() {
+            return Ok(starting(values.iter().map(|value| value.get_name().to_owned()).collect()));
+        }
+        if argument.get_long() == Some("context") {
+            return Ok(starting(line.connection()?.contexts()?));
+        }
+    } else if word.starts_with("--") {
+        let flags =
+            line.command.get_arguments().chain(root.get_arguments()).filter(|flag| !flag.is_hide_set());
+        let mut flags: Vec<String> =
+            flags.filter_map(|flag| flag.get_long()).map(|flag| format!("--{flag}")).collect();
+        flags.sort_unstable();
+        flags.dedup();
+        return Ok(starting(flags));
+    } else if line.command.has_subcommands() && line.words.is_empty() {
+        let names = line.command.get_subcommands().map(|one| one.get_name().to_owned());
+        return Ok(starting(names.chain(visible_aliases(line.command)).collect()));
     }
-    if command.has_subcommands() && before.plain.is_empty() {
-        let names = command.get_subcommands().map(|one| one.get_name().to_owned());
-        return Ok(starting(names.chain(visible_aliases(command)).collect()));
-    }
-    let arguments = std::iter::once("x").chain(given.iter().map(String::as_str));
-    let connection =
-        ConnectionAmong::try_parse_from(arguments).map(|parsed| parsed.connection).unwrap_or_default();
-    if before.last == "--context" {
-        let output = Process::new("kubectl").args(["config", "get-contexts", "-o", "name"]).output()?;
-        return Ok(starting(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()));
-    }
-    let all =
-        connection.within(PATIENCE, async |session| from_cluster(session, &before, word, &verbs).await)?;
-    Ok(starting(all))
+    let connection = line.connection()?;
+    Ok(starting(connection.within(PATIENCE, async |session| from_cluster(session, &line, word).await)?))
 }
 
 fn visible_aliases(command: &Command) -> impl Iterator<Item = String> {
     command.get_subcommands().flat_map(Command::get_visible_aliases).map(str::to_owned)
 }
 
-/// Kinds, and names of objects, containers, revisions and namespaces.
-async fn from_cluster(
-    session: &Session,
-    before: &Before<'_>,
-    word: &str,
-    verbs: &[&str],
-) -> anyhow::Result<Vec<String>> {
-    if matches!(before.last, "-n" | "--namespace") {
-        return names(&session.client, &NAMESPACES.all()).await;
-    }
-    let object = match before.plain[..] {
-        [kind, name, ..] if !kind.contains('/') => {
-            WorkloadKind::named(kind).map(|kind| Named::new(kind, name))
-        }
-        [first, ..] => {
-            first.split_once('/').and_then(|(kind, name)| Some(Named::new(WorkloadKind::named(kind)?, name)))
-        }
-        [] => None,
-    };
-    if let Some(object) = &object {
-        if before.last == "--to-revision" || before.last == "--revision" {
+/// The values of flags, kinds, and names of objects and containers.
+async fn from_cluster(session: &Session, line: &Line<'_, '_>, word: &str) -> anyhow::Result<Vec<String>> {
+    let object = object_of(line);
+    match (line.awaited.map(|flag| flag.get_long()), &object) {
+        (Some(Some("namespace")), _) => return session.names(&NAMESPACES.all()).await,
+        (Some(Some("to-revision" | "revision")), Some(object)) => {
             let found = session.read(object).await?;
             let all = revisions(session, object, &found).await?;
             return Ok(all.iter().map(|revision| revision.revision.to_string()).collect());
         }
-        if verbs == ["set", "image"] {
+        (Some(_), _) => return Ok(Vec::new()),
+        (None, Some(object)) if line.verbs == ["set", "image"] => {
             let found = session.read(object).await?;
             return Ok(container_names(object.kind, &found).iter().map(|name| format!("{name}=")).collect());
         }
+        (None, _) => {}
     }
-    let of_kind = async |kind: WorkloadKind| {
-        let namespace = if kind.is_namespaced() { session.namespace.as_str() } else { "" };
-        names(&session.client, &Named::new(kind, "").resource(session).namespaced(namespace)).await
-    };
+    let of_kind = async |kind: WorkloadKind| session.names(&Named::new(kind, "").collection(session)).await;
     if let Some((kind, _)) = word.split_once('/') {
         let Some(known) = WorkloadKind::named(kind) else { return Ok(Vec::new()) };
         return Ok(of_kind(known).await?.into_iter().map(|name| format!("{kind}/{name}")).collect());
     }
-    match before.plain[..] {
+    match line.words[..] {
         [kind] if !kind.contains('/') => match WorkloadKind::named(kind) {
             Some(kind) => of_kind(kind).await,
             None => Ok(Vec::new()),
         },
-        [] if verbs == ["describe", "rollout"] => of_kind(WorkloadKind::Rollout).await,
-        [] if verbs == ["sidecar", "status"] => of_kind(WorkloadKind::SidecarSet).await,
+        [] if line.verbs == ["describe", "rollout"] => of_kind(WorkloadKind::Rollout).await,
+        [] if line.verbs == ["sidecar", "status"] => of_kind(WorkloadKind::SidecarSet).await,
         [] => {
-            let known = WorkloadKind::ALL.into_iter().filter(|kind| is_for(*kind, verbs));
+            let known = WorkloadKind::ALL.into_iter().filter(|kind| is_for(*kind, &line.verbs));
             Ok(known.map(qualified).collect())
         }
         _ => Ok(Vec::new()),
     }
+}
+
+/// The first object that is named.
+fn object_of(line: &Line<'_, '_>) -> Option<Named> {
+    let (kind, name) = match line.words[..] {
+        [kind, name, ..] if !kind.contains('/') => (kind, name),
+        [first, ..] => first.split_once('/')?,
+        [] => return None,
+    };
+    Some(Named::new(WorkloadKind::named(kind)?, name))
 }
 
 /// Whether these verbs do something with objects of the kind.
@@ -201,7 +178,18 @@ mod tests {
     fn verbs_and_flags_are_offered_without_a_cluster() {
         assert!(offered(&["roll"]).contains(&"rollout".to_owned()));
         assert_eq!(offered(&["rollout", "un"]), ["undo"]);
-        assert_eq!(offered(&["rollout", "undo", "--to"]), ["--to-revision"]);
+        assert_eq!(offered(&["-n", "shop", "roll"]), ["rollout"]);
+        assert_eq!(offered(&["--context", "rollout", "ro", "--as=x", "un"]), ["undo"]);
+        assert_eq!(offered(&["rollout", "history", "clone/web", "-o", "w"]), ["wide"]);
+        assert_eq!(offered(&["rollout", "undo", "--names"]), ["--namespace"]);
+        assert_eq!(offered(&["rollout", "undo", "--to-"]), ["--to-revision"]);
         assert_eq!(found(&[]).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_name_whose_value_follows_has_no_space_behind_it() {
+        assert_eq!(answer(&["main=".to_owned()]), "main=\n:6\n");
+        assert_eq!(answer(&["web".to_owned()]), "web\n:4\n");
+        assert_eq!(answer(&[]), ":4\n");
     }
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{PODS, Resource, SERVICES};
-use cluster::watched::WatchedObject;
+use cluster::write;
 use futures::StreamExt;
-use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
-use planner::plugin::creation::{Exposure, JobKind, RestartSettings, pull_job, restart_request};
+use planner::plugin::creation::{
+    Exposure, JobKind, RestartSettings, Stage, pull_job, pull_stage, restart_request, restart_stage,
+};
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::pods;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};
+use super::failures::{not_found, refused};
+use super::follow::{Seen, events};
 use super::hand_over;
-use super::target::{Named, WriteArguments, named};
-use crate::explain::list_all;
+use super::target::{Named, named};
+use super::written::WriteArguments;
 
 const JOBS: Resource<'_> = Resource::new("batch/v1", "jobs", "Job");
 const BROADCAST_JOBS: Resource<'_> = Resource::new("apps.kruise.io/v1beta1", "broadcastjobs", "BroadcastJob");
@@ -56,7 +56,7 @@ struct JobArguments {
     /// Image to run
     #[arg(long)]
     image: Option<String>,
-    /// acj/NAME of which the job is to be like
+    /// Create the job from the template of this AdvancedCronJob: acj/NAME
     #[arg(long)]
     from: Option<String>,
     /// The command
@@ -75,7 +75,7 @@ struct RequestArguments {
     /// The containers, with commas between them; all where none is given
     #[arg(long, value_delimiter = ',')]
     containers: Vec<String>,
-    /// How long the Pod is not ready before, in seconds
+    /// Seconds between marking the Pod not ready and restarting its containers
     #[arg(
         short,
         long = "unreadyGracePeriodSeconds",
@@ -83,7 +83,7 @@ struct RequestArguments {
         default_value_t = 3
     )]
     unready_grace_period_seconds: i64,
-    /// How long a container has to run to count as restarted, in seconds
+    /// Seconds that a container has to run to count as restarted
     #[arg(short, long = "minStartedSeconds", alias = "min-started-seconds", default_value_t = 3)]
     min_started_seconds: i64,
     #[command(flatten)]
@@ -130,6 +130,7 @@ fn job(
                 Ok(ExitCode::SUCCESS)
             });
         }
+        (None, Some(_)) if !arguments.command.is_empty() => bail!("cannot specify --from and command"),
         (None, Some(source)) => source,
         _ => bail!("either --image or --from must be specified"),
     };
@@ -151,9 +152,18 @@ fn job(
     })
 }
 
-async fn read_pod(session: &Session, name: &str) -> anyhow::Result<Value> {
+/// The name of a Pod in `NAME` or `pod/NAME`; `None` for other types.
+pub(super) fn pod_name(target: &str) -> Option<&str> {
+    match target.split_once('/') {
+        None => Some(target),
+        Some((kind, name)) => matches!(kind, "pod" | "pods" | "po").then_some(name),
+    }
+}
+
+/// A Pod of the namespace.
+pub(super) async fn read_pod(session: &Session, name: &str) -> anyhow::Result<Value> {
     let pod = session.find(&PODS.namespaced(&session.namespace).name(name)).await?;
-    pod.ok_or_else(|| anyhow!("Error from server (NotFound): pods {name:?} not found"))
+    pod.ok_or_else(|| not_found(format!("pods {name:?}")))
 }
 
 /// Arguments of `expose`.
@@ -162,21 +172,39 @@ pub(super) struct ExposeArguments {
     /// TYPE NAME or TYPE/NAME
     #[arg(required = true)]
     words: Vec<String>,
-    /// Port of the Service
+    /// Port of the Service, or several with commas between them
     #[arg(long)]
-    port: Option<u16>,
+    port: Option<String>,
     /// Port of the Pods, by number or name
-    #[arg(long)]
-    target_port: Option<String>,
-    /// TCP, UDP or SCTP
-    #[arg(long, default_value = "TCP")]
+    #[arg(long, default_value = "")]
+    target_port: String,
+    /// TCP, UDP or SCTP; what the containers say of the port where none is given
+    #[arg(long, default_value = "")]
     protocol: String,
     /// Name of the Service; that of the workload where none is given
-    #[arg(long)]
-    name: Option<String>,
+    #[arg(long, default_value = "")]
+    name: String,
     /// ClusterIP, NodePort or LoadBalancer
     #[arg(long = "type", default_value = "ClusterIP")]
     kind: String,
+    /// Labels of the Pods, such as app=web; those of the workload's selector where none are given
+    #[arg(long, default_value = "")]
+    selector: String,
+    /// Labels of the Service, such as app=web; those of the workload where none are given
+    #[arg(short, long, default_value = "")]
+    labels: String,
+    /// Address of the Service in the cluster; None for none
+    #[arg(long, default_value = "")]
+    cluster_ip: String,
+    /// Address outside the cluster at which the Service answers too
+    #[arg(long, default_value = "")]
+    external_ip: String,
+    /// Address of the load balancer
+    #[arg(long, default_value = "")]
+    load_balancer_ip: String,
+    /// None or ClientIP
+    #[arg(long, default_value = "")]
+    session_affinity: String,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -192,24 +220,44 @@ pub(super) fn expose(
     if one.kind != WorkloadKind::CloneSet {
         bail!("cannot expose a {}", one.kind.kind());
     }
-    let port = arguments.port.with_context(|| {
+    let ports = arguments.port.as_deref().with_context(|| {
         format!(
             "couldn't find port via --port flag or introspection: cannot extract ports from {}",
             one.quoted()
         )
     })?;
+    let exposure = Exposure {
+        name: &arguments.name,
+        ports,
+        target_port: &arguments.target_port,
+        protocol: &arguments.protocol,
+        kind: &arguments.kind,
+        selector: &arguments.selector,
+        labels: &arguments.labels,
+        cluster_ip: &arguments.cluster_ip,
+        external_ip: &arguments.external_ip,
+        load_balancer_ip: &arguments.load_balancer_ip,
+        session_affinity: &arguments.session_affinity,
+    };
     connection.with(async |session| {
-        let exposure = Exposure {
-            name: arguments.name.as_ref().unwrap_or(&one.name),
-            port,
-            target_port: arguments.target_port.as_deref(),
-            protocol: &arguments.protocol,
-            kind: &arguments.kind,
-        };
         let service = exposure.service(&session.read(one).await?).map_err(anyhow::Error::msg)?;
-        session.create(SERVICES, service, &arguments.write).await?;
+        create_service(session, service, &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Creates the Service, which is told as `exposed` and not as `created`.
+async fn create_service(session: &Session, service: Value, arguments: &WriteArguments) -> anyhow::Result<()> {
+    let path = SERVICES.namespaced(&session.namespace);
+    let made = if arguments.sends_nothing() {
+        service
+    } else {
+        let path = if arguments.writes() { path } else { path.query("dryRun=All") };
+        let text = write::create(&session.client, &path, service.to_string()).await;
+        serde_json::from_str(&text.map_err(|error| refused(&error))?)?
+    };
+    let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    arguments.tell(&format!("service/{name}"), &made, "exposed")
 }
 
 /// Arguments of `restart`.
@@ -230,7 +278,8 @@ pub(super) struct RestartArguments {
 /// Restarts containers of a Pod, and waits until they run.
 pub(super) fn restart(arguments: &RestartArguments, connection: &Connection) -> anyhow::Result<ExitCode> {
     connection.with(async |session| {
-        let name = arguments.pod.trim_start_matches("pod/").trim_start_matches("pods/");
+        let name = pod_name(&arguments.pod);
+        let name = name.with_context(|| format!("only a Pod is restarted, not {:?}", arguments.pod))?;
         let pod = read_pod(session, name).await?;
         let made = request_restart(session, &pod, &arguments.containers, &arguments.write).await?;
         await_restart(session, &made, arguments.patience, &arguments.write).await
@@ -256,22 +305,7 @@ pub(super) async fn await_restart(
     patience: Duration,
     write: &WriteArguments,
 ) -> anyhow::Result<ExitCode> {
-    wait(session, RESTARTS, made, patience, write, |object| {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let states = object.pointer("/status/containerRecreateStates").and_then(Value::as_array);
-        let states: Vec<(&str, &str)> = states
-            .into_iter()
-            .flatten()
-            .filter_map(|state| Some((state.get("name")?.as_str()?, state.get("phase")?.as_str()?)))
-            .collect();
-        let told: Vec<String> = states.iter().map(|(name, phase)| format!("{name}: {phase}")).collect();
-        let is_over = matches!(text("/status/phase"), "Completed" | "Succeeded" | "Failed");
-        let succeeded =
-            states.iter().all(|(_, phase)| *phase == "Succeeded") && text("/status/message").is_empty();
-        let message = [told.join(", "), text("/status/message").to_owned()].join(" ").trim().to_owned();
-        Stage { message, end: is_over.then_some(succeeded) }
-    })
-    .await
+    wait(session, RESTARTS, made, patience, write, restart_stage).await
 }
 
 /// Arguments of `image`.
@@ -306,30 +340,11 @@ pub(super) fn image(arguments: &ImageArguments, connection: &Connection) -> anyh
     let job = pull_job(&arguments.image, arguments.selector.as_deref()).map_err(anyhow::Error::msg)?;
     connection.with(async |session| {
         let made = session.create(PULLS, job, &arguments.write).await?;
-        wait(session, PULLS, &made, arguments.patience, &arguments.write, |object| {
-            let number =
-                |name: &str| object.pointer(&format!("/status/{name}")).and_then(Value::as_i64).unwrap_or(0);
-            let message = format!(
-                "{} of {} nodes have it, {} failed",
-                number("succeeded"),
-                number("desired"),
-                number("failed")
-            );
-            let is_over = object.pointer("/status/completionTime").is_some_and(|time| !time.is_null());
-            Stage { message, end: is_over.then(|| number("failed") == 0) }
-        })
-        .await
+        wait(session, PULLS, &made, arguments.patience, &arguments.write, pull_stage).await
     })
 }
 
-/// How far what was asked for is.
-struct Stage {
-    message: String,
-    /// Over, and whether it succeeded.
-    end: Option<bool>,
-}
-
-/// Follows an object until it is over.
+/// Tells the progress of a restart or a pull, until it is over.
 async fn wait(
     session: &Session,
     resource: Resource<'_>,
@@ -342,22 +357,16 @@ async fn wait(
         return Ok(ExitCode::SUCCESS);
     }
     let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let api: Api<WatchedObject> = Api::namespaced_with(
-        session.client.clone(),
-        &session.namespace,
-        &session.served.newest(resource).api_resource(),
-    );
-    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let served = session.served.newest(resource);
     let followed = async {
-        let mut events = pin!(watcher(api, only).default_backoff());
+        let mut events = pin!(events(session, served, &session.namespace, name));
         let mut told = String::new();
         while let Some(event) = events.next().await {
-            let object = match event {
-                Ok(Event::Apply(object) | Event::InitApply(object)) => object,
-                Ok(Event::Delete(_)) => bail!("object has been deleted"),
-                Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+            let object = match event? {
+                Seen::Object(object) => object,
+                Seen::Gone => bail!("object has been deleted"),
             };
-            let stage = stage(&serde_json::from_str(object.json())?);
+            let stage = stage(&object);
             if stage.message != told {
                 eprintln!("{}", stage.message);
                 told = stage.message;
@@ -374,31 +383,8 @@ async fn wait(
     }
 }
 
-/// A name of a workload's Pod: the Pod itself, or the first of a workload of ours.
-pub(super) async fn pod_of(session: &Session, target: &str) -> anyhow::Result<Value> {
-    let found = match target.split_once('/') {
-        Some((kind, name)) => WorkloadKind::named(kind).map(|kind| Named::new(kind, name)),
-        None => None,
-    };
-    let Some(workload) = found else {
-        return read_pod(session, target.trim_start_matches("pod/").trim_start_matches("pods/")).await;
-    };
-    let mut pods = workload_pods(session, &workload).await?;
-    // Those that run come first.
-    pods.sort_by_key(|pod| pod.pointer("/status/phase").and_then(Value::as_str) != Some("Running"));
-    pods.into_iter().next().ok_or_else(|| anyhow!("{} has no Pods", workload.quoted()))
-}
-
-/// The Pods that a workload owns.
+/// The Pods that a workload controls.
 pub(super) async fn workload_pods(session: &Session, workload: &Named) -> anyhow::Result<Vec<Value>> {
     let object = session.read(workload).await?;
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let mut all = Vec::new();
-    list_all(&session.client, &PODS.namespaced(workload.namespace(session)), |pod: Value| {
-        if pods::is_owned(&pod, uid) {
-            all.push(pod);
-        }
-    })
-    .await?;
-    Ok(all)
+    session.pods_of(workload.namespace(session), &object).await
 }

@@ -7,21 +7,18 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use cluster::resource::PODS;
 use futures::StreamExt;
 use jiff::Timestamp;
 use planner::plugin::described::Page;
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::{pods, staged};
+use planner::plugin::staged;
 use serde_json::Value;
 
 use super::connection::{Connection, Session, seconds};
-use super::follow::{Seen, within};
+use super::follow::{Seen, events, within};
 use super::hand_over;
-use super::rollout::REPLICA_SETS;
 use super::target::Named;
-use super::terminal::ColourArguments;
-use crate::explain::list_all;
+use super::terminal::{ColourArguments, draws, print};
 
 /// Arguments of `describe`.
 #[derive(Debug, Args)]
@@ -66,22 +63,24 @@ pub(super) fn run(
     connection.with(async |session| {
         let named = Named::new(WorkloadKind::Rollout, &arguments.name);
         if !arguments.watch {
-            print!("{}", page(arguments, session, &session.read(&named).await?).await?);
+            print(page(arguments, session, &session.read(&named).await?).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        within(arguments.timeout, 1, watch(arguments, session, &named)).await
+        within(arguments.timeout, || ExitCode::FAILURE, watch(arguments, session, &named)).await
     })
 }
 
 async fn watch(arguments: &PageArguments, session: &Session, named: &Named) -> anyhow::Result<ExitCode> {
     session.read(named).await?;
-    let mut events = pin!(super::follow::events(session, named));
+    let mut events = pin!(events(session, named.resource(session), named.namespace(session), &named.name));
+    // A page takes the place of the one before, or comes behind an empty line.
+    let between = if draws() { "\u{1b}[2J\u{1b}[H" } else { "\n" };
+    let mut before = if draws() { between } else { "" };
     while let Some(event) = events.next().await {
         match event? {
             Seen::Object(rollout) => {
-                let page = page(arguments, session, &rollout).await?;
-                let before = if super::terminal::is_there() { "\u{1b}[2J\u{1b}[H" } else { "" };
-                print!("{before}{page}");
+                print(format_args!("{before}{}", page(arguments, session, &rollout).await?))?;
+                before = between;
             }
             Seen::Gone => bail!("object has been deleted"),
         }
@@ -94,33 +93,17 @@ async fn page(arguments: &PageArguments, session: &Session, rollout: &Value) -> 
         Some(reference) => super::rollout::workload(session, &reference).await?,
         None => None,
     };
-    let mut found: Vec<Value> = Vec::new();
-    if let Some(workload) = &workload {
-        let mut owners = vec![uid(workload)];
-        list_all(&session.client, &REPLICA_SETS.namespaced(&session.namespace), |one: Value| {
-            if pods::is_owned(&one, &uid(workload)) {
-                owners.push(uid(&one));
-            }
-        })
-        .await?;
-        list_all(&session.client, &PODS.namespaced(&session.namespace), |pod: Value| {
-            if owners.iter().any(|uid| pods::is_owned(&pod, uid)) {
-                found.push(pod);
-            }
-        })
-        .await?;
-    }
+    let pods = match &workload {
+        Some(workload) => session.pods_of(&session.namespace, workload).await?,
+        None => Vec::new(),
+    };
     let page = Page {
         rollout,
         workload: workload.as_ref(),
-        pods: &found,
+        pods: &pods,
         all: arguments.all,
         colour: arguments.colour.colours(),
         now: Timestamp::now(),
     };
     Ok(page.text())
-}
-
-fn uid(object: &Value) -> String {
-    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -1,12 +1,12 @@
 //! Following a rollout to its end.
 
-use std::io::Write;
+use std::cell::Cell;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use cluster::resource::{PODS, Resource};
+use cluster::resource::Resource;
 use cluster::watched::WatchedObject;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
@@ -14,19 +14,22 @@ use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::pods;
 use planner::plugin::progress::{self, Progress};
+use planner::plugin::{pods, staged};
 use serde_json::Value;
+use tokio::time::MissedTickBehavior;
 
 use super::connection::Session;
+use super::failures::{each, from_server};
 use super::target::Named;
-use super::terminal::{self, Block};
-use crate::explain::list_all;
+use super::terminal::{self, Block, print};
 
 /// The time ran out.
 const TIMED_OUT: u8 = 2;
 /// The rollout failed.
 const FAILED: u8 = 3;
+/// The rollout waits for a person.
+const HELD: u8 = 4;
 
 /// How often a terminal is drawn again.
 const REDRAW: Duration = Duration::from_secs(2);
@@ -40,12 +43,19 @@ const CORE_EVENTS: Resource<'_> = Resource::new("v1", "events", "Event");
 pub(super) struct Following {
     /// Go on until it is done, instead of telling once.
     pub(super) watches: bool,
-    /// How long: nothing is for ever.
+    /// The time limit: zero has none.
     pub(super) timeout: Duration,
     /// The exit code tells what went wrong.
     pub(super) exit_codes: bool,
     /// Tell which Pods are updated.
     pub(super) detail: bool,
+}
+
+impl Following {
+    /// The exit code of an end that is no success.
+    fn code(self, code: u8) -> ExitCode {
+        if self.exit_codes { ExitCode::from(code) } else { ExitCode::FAILURE }
+    }
 }
 
 /// Tells how far the rollout is, each time that it says something else.
@@ -54,14 +64,25 @@ pub(super) async fn follow(
     named: &Named,
     following: Following,
 ) -> anyhow::Result<ExitCode> {
-    let code = if following.exit_codes { TIMED_OUT } else { 1 };
-    within(following.timeout, code, watch(session, named, following)).await
+    let is_held = Cell::new(false);
+    let late = || following.code(if is_held.get() { HELD } else { TIMED_OUT });
+    let viewer = Viewer {
+        session,
+        named,
+        following,
+        draws: terminal::draws() && following.watches,
+        block: Block::default(),
+        told: String::new(),
+        is_pause_told: false,
+        is_held: &is_held,
+    };
+    within(following.timeout, late, watch(viewer)).await
 }
 
-/// Does something for as long; no time is for ever.
+/// Runs `work` with a time limit (zero: none) and returns what `late` says when it expires.
 pub(super) async fn within(
     timeout: Duration,
-    code: u8,
+    late: impl FnOnce() -> ExitCode,
     work: impl Future<Output = anyhow::Result<ExitCode>>,
 ) -> anyhow::Result<ExitCode> {
     if timeout.is_zero() {
@@ -71,26 +92,27 @@ pub(super) async fn within(
         Ok(done) => done,
         Err(_) => {
             eprintln!("error: timed out waiting for the condition");
-            Ok(ExitCode::from(code))
+            Ok(late())
         }
     }
 }
 
-/// Follows what was written, one object after the other.
+/// Follows what was written, one object after the other; `None` does not follow.
 pub(super) async fn follow_all(
     session: &Session,
     all: &[Named],
-    timeout: Option<Duration>,
+    following: Option<Following>,
 ) -> anyhow::Result<ExitCode> {
-    let Some(timeout) = timeout else { return Ok(ExitCode::SUCCESS) };
+    let Some(following) = following else { return Ok(ExitCode::SUCCESS) };
     let mut worst = ExitCode::SUCCESS;
-    for named in all {
-        let following = Following { watches: true, timeout, exit_codes: false, detail: false };
+    each(all, async |named| {
         let code = follow(session, named, following).await?;
         if code != ExitCode::SUCCESS {
             worst = code;
         }
-    }
+        Ok(())
+    })
+    .await?;
     Ok(worst)
 }
 
@@ -102,118 +124,231 @@ pub(super) enum Seen {
     Gone,
 }
 
-/// The object, at each change. A watch that was cut goes on by itself.
-pub(super) fn events(session: &Session, named: &Named) -> impl Stream<Item = anyhow::Result<Seen>> + use<> {
-    let resource = named.resource(session).api_resource();
-    let namespace = named.namespace(session);
-    let api: Api<WatchedObject> = if named.kind.is_namespaced() {
-        Api::namespaced_with(session.client.clone(), namespace, &resource)
+/// The object of this name, at each change; `namespace` is empty for a kind of the cluster. A watch that was cut goes on by
+/// itself; one that is not allowed ends with an error.
+pub(super) fn events(
+    session: &Session,
+    resource: Resource<'_>,
+    namespace: &str,
+    name: &str,
+) -> impl Stream<Item = anyhow::Result<Seen>> + use<> {
+    let kind = resource.api_resource();
+    let mut what = format!("{}.{}", kind.plural, kind.group).trim_end_matches('.').to_owned();
+    let api: Api<WatchedObject> = if namespace.is_empty() {
+        Api::all_with(session.client.clone(), &kind)
     } else {
-        Api::all_with(session.client.clone(), &resource)
+        what.push_str(&format!(" in namespace {namespace:?}"));
+        Api::namespaced_with(session.client.clone(), namespace, &kind)
     };
-    let only = watcher::Config::default().fields(&format!("metadata.name={}", named.name));
-    watcher(api, only).default_backoff().filter_map(|event| {
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut is_absent = false;
+    watcher(api, only).default_backoff().filter_map(move |event| {
         let seen = match event {
-            Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                Some(serde_json::from_str(object.json()).map(Seen::Object).map_err(anyhow::Error::from))
-            }
-            Ok(Event::Delete(_)) => Some(Ok(Seen::Gone)),
-            Ok(Event::Init | Event::InitDone) | Err(_) => None,
+            Ok(event) => seen(event, &mut is_absent),
+            Err(error) => denied(error, &what).map(Err),
         };
         std::future::ready(seen)
     })
 }
 
-async fn watch(session: &Session, named: &Named, following: Following) -> anyhow::Result<ExitCode> {
-    let mut object = session.read(named).await?;
-    if progress::progress(named.kind, &object).is_none() {
-        bail!("no status viewer has been implemented for {}", named.quoted());
+/// What an event shows. A list that is complete without the object (`is_absent`) shows that it is gone.
+fn seen(event: Event<WatchedObject>, is_absent: &mut bool) -> Option<anyhow::Result<Seen>> {
+    let read = |object: &WatchedObject| {
+        Some(serde_json::from_str(object.json()).map(Seen::Object).map_err(anyhow::Error::from))
+    };
+    match event {
+        Event::Init => {
+            *is_absent = true;
+            None
+        }
+        Event::InitApply(object) => {
+            *is_absent = false;
+            read(&object)
+        }
+        Event::Apply(object) => read(&object),
+        Event::InitDone => is_absent.then_some(Ok(Seen::Gone)),
+        Event::Delete(_) => Some(Ok(Seen::Gone)),
     }
-    let mut events = pin!(events(session, named));
+}
+
+/// The error of a watch that would be refused again and again.
+fn denied(error: watcher::Error, what: &str) -> Option<anyhow::Error> {
+    let (verb, status) = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => ("list", status),
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => ("watch", status),
+        _ => return None,
+    };
+    matches!(status.code, 401 | 403 | 404)
+        .then(|| from_server(&status.reason, format!("cannot {verb} {what}: {}", status.message)))
+}
+
+/// Somebody who looks at a rollout.
+struct Viewer<'a> {
+    session: &'a Session,
+    named: &'a Named,
+    following: Following,
+    /// One block is drawn again and again, instead of lines.
+    draws: bool,
+    block: Block,
+    /// The message that was printed last.
+    told: String,
+    is_pause_told: bool,
+    /// The rollout waited for a person when it was looked at last.
+    is_held: &'a Cell<bool>,
+}
+
+async fn watch(mut viewer: Viewer<'_>) -> anyhow::Result<ExitCode> {
+    let (session, named) = (viewer.session, viewer.named);
+    let mut object = session.read(named).await?;
+    if let Some(code) = viewer.look(&object).await? {
+        return Ok(code);
+    }
+    let mut events = pin!(events(session, named.resource(session), named.namespace(session), &named.name));
     let mut redraw = tokio::time::interval(REDRAW);
-    let (mut told, mut held, mut block) = (String::new(), false, Block::default());
-    let draws = terminal::is_there() && following.watches;
+    redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let is_new = tokio::select! {
+        tokio::select! {
             event = events.next() => {
                 object = match event.ok_or_else(|| anyhow!("the watch ended"))?? {
                     Seen::Object(object) => object,
                     Seen::Gone => bail!("object has been deleted"),
                 };
-                true
             }
             // Pods change where the workload says nothing new.
-            _ = redraw.tick(), if draws => false,
-        };
-        let Some(progress) = progress::progress(named.kind, &object) else { continue };
+            _ = redraw.tick(), if viewer.draws => {}
+        }
+        if let Some(code) = viewer.look(&object).await? {
+            return Ok(code);
+        }
+    }
+}
+
+impl Viewer<'_> {
+    /// Tells how far the rollout is, if that is new; gives the exit code at its end.
+    async fn look(&mut self, object: &Value) -> anyhow::Result<Option<ExitCode>> {
+        let kind = self.named.kind;
+        let progress = self.progress(object).await?;
+        let is_held = matches!(progress, Progress::Waiting(_)) && progress::is_held(kind, object);
+        self.is_held.set(is_held);
+        if let Progress::Failed(message) = &progress {
+            eprintln!("error: {message}");
+            return Ok(Some(self.following.code(FAILED)));
+        }
         let mut message = progress.message().to_owned();
-        if following.detail && named.kind == WorkloadKind::CloneSet {
-            message.push_str(&updated_pods(session, named, &object).await?);
+        if self.following.detail && kind == WorkloadKind::CloneSet {
+            message.push_str(&self.updated_pods(object).await?);
         }
-        if draws {
-            block.draw(&lines(session, named, &object, &message).await?)?;
-        } else if message != told {
-            println!("{message}");
-            std::io::stdout().flush()?;
+        if self.draws {
+            let lines = self.lines(object, &message).await;
+            self.block.draw(&lines)?;
+        } else if message != self.told {
+            print(format_args!("{message}\n"))?;
         }
-        told = message;
-        // What was read before the watch began may be older than the change that is followed.
-        if !is_new {
-            continue;
+        self.told = message;
+        if matches!(progress, Progress::Done(_)) {
+            return Ok(Some(ExitCode::SUCCESS));
         }
-        match progress {
-            Progress::Done(_) => return Ok(ExitCode::SUCCESS),
-            Progress::Failed(message) => {
-                eprintln!("error: {message}");
-                return Ok(ExitCode::from(if following.exit_codes { FAILED } else { 1 }));
-            }
-            Progress::Waiting(_) if !following.watches => return Ok(ExitCode::SUCCESS),
-            Progress::Waiting(_) => {}
+        let is_paused = progress::is_paused(kind, object);
+        if is_paused && !self.draws && !std::mem::replace(&mut self.is_pause_told, true) {
+            eprintln!("{} is paused", self.named.quoted());
         }
-        if progress::is_paused(&object) && !draws && !std::mem::replace(&mut held, true) {
-            eprintln!("{} is paused", named.quoted());
+        let once =
+            if is_held && self.following.exit_codes { self.following.code(HELD) } else { ExitCode::SUCCESS };
+        Ok((!self.following.watches).then_some(once))
+    }
+
+    /// How far the rollout is. A Rollout that is over may not have seen the newest version of its workload.
+    async fn progress(&self, object: &Value) -> anyhow::Result<Progress> {
+        let Some(progress) = progress::progress(self.named.kind, object) else {
+            bail!("no status viewer has been implemented for {}", self.named.quoted());
+        };
+        let is_over = !matches!(progress, Progress::Waiting(_));
+        let reference =
+            staged::workload(object).filter(|_| is_over && self.named.kind == WorkloadKind::Rollout);
+        let Some(reference) = reference else { return Ok(progress) };
+        let session = self.session.in_namespace(self.named.namespace(self.session));
+        let workload = super::rollout::workload(&session, &reference).await?;
+        Ok(workload.and_then(|workload| progress::awaits_workload(object, &workload)).unwrap_or(progress))
+    }
+
+    /// What a terminal shows of a rollout: how far it is, the Pods that take longest, and the newest warning. Who may not
+    /// read Pods or Events sees the rest.
+    async fn lines(&self, object: &Value, message: &str) -> Vec<String> {
+        let kind = self.named.kind;
+        let mut lines = Vec::from_iter(progress::bar(kind, object));
+        lines.extend(message.lines().map(str::to_owned));
+        if progress::is_paused(kind, object) {
+            lines.push("It is paused.".to_owned());
         }
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let namespace = self.named.namespace(self.session);
+        let has_pods = !matches!(kind, WorkloadKind::SidecarSet | WorkloadKind::Rollout);
+        let all = if has_pods { self.session.pods_of(namespace, object).await } else { Ok(Vec::new()) };
+        let all = all.unwrap_or_default();
+        let warnings = CORE_EVENTS.namespaced(namespace).query("fieldSelector=type=Warning");
+        let events: Vec<Value> = self.session.list(&warnings).await.unwrap_or_default();
+        let now = Timestamp::now();
+        lines.extend(pods::slowest(&all, SLOWEST, now).into_iter().map(|pod| format!("  {pod}")));
+        let warning = pods::newest_warning(&events, uid, &all, now);
+        lines.extend(warning.map(|warning| format!("Warning {warning}")));
+        lines
+    }
+
+    /// Two lines with the updated Pods of a CloneSet.
+    async fn updated_pods(&self, set: &Value) -> anyhow::Result<String> {
+        let pods = self.session.pods_of(self.named.namespace(self.session), set).await?;
+        let (ready, not_ready) = progress::updated_pods(set, &pods);
+        Ok(format!(
+            "\nUpdated ready pods: [{}]\nUpdated not ready pods: [{}]",
+            ready.join(" "),
+            not_ready.join(" ")
+        ))
     }
 }
 
-/// What a terminal shows of a rollout: how far it is, the Pods that take longest, and the newest warning.
-async fn lines(
-    session: &Session,
-    named: &Named,
-    object: &Value,
-    message: &str,
-) -> anyhow::Result<Vec<String>> {
-    let mut lines = Vec::from_iter(progress::bar(named.kind, object));
-    lines.extend(message.lines().map(str::to_owned));
-    if progress::is_paused(object) {
-        lines.push("It is paused.".to_owned());
-    }
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let (mut all, mut events): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-    let namespace = named.namespace(session);
-    list_all(&session.client, &PODS.namespaced(namespace), |pod| {
-        if pods::is_owned(&pod, uid) {
-            all.push(pod);
-        }
-    })
-    .await?;
-    let warnings = CORE_EVENTS.namespaced(namespace).query("fieldSelector=type=Warning");
-    // Who may not read Events sees the rest.
-    let _ = list_all(&session.client, &warnings, |event| events.push(event)).await;
-    let now = Timestamp::now();
-    lines.extend(pods::slowest(&all, SLOWEST, now).into_iter().map(|pod| format!("  {pod}")));
-    lines.extend(pods::newest_warning(&events, uid, &all, now).map(|warning| format!("Warning {warning}")));
-    Ok(lines)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Two lines with the updated Pods of a CloneSet.
-async fn updated_pods(session: &Session, named: &Named, set: &Value) -> anyhow::Result<String> {
-    let mut pods: Vec<Value> = Vec::new();
-    list_all(&session.client, &PODS.namespaced(named.namespace(session)), |pod| pods.push(pod)).await?;
-    let (ready, not_ready) = progress::updated_pods(set, &pods);
-    Ok(format!(
-        "\nUpdated ready pods: [{}]\nUpdated not ready pods: [{}]",
-        ready.join(" "),
-        not_ready.join(" ")
-    ))
+    fn status(code: u16, reason: &str) -> Box<kube::core::Status> {
+        let status =
+            serde_json::json!({"status": "Failure", "message": "no", "reason": reason, "code": code});
+        Box::new(serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn a_list_without_the_object_shows_that_it_is_gone() {
+        let object = || serde_json::from_str::<WatchedObject>(r#"{"metadata": {"name": "web"}}"#).unwrap();
+        let mut is_absent = false;
+        let mut kinds = |event| match seen(event, &mut is_absent) {
+            None => "nothing",
+            Some(Ok(Seen::Gone)) => "gone",
+            Some(Ok(Seen::Object(_))) => "object",
+            Some(Err(_)) => "error",
+        };
+        assert_eq!(kinds(Event::Init), "nothing");
+        assert_eq!(kinds(Event::InitApply(object())), "object");
+        assert_eq!(kinds(Event::InitDone), "nothing");
+        assert_eq!(kinds(Event::Apply(object())), "object");
+        // The watch was cut, and the object went meanwhile.
+        assert_eq!(kinds(Event::Init), "nothing");
+        assert_eq!(kinds(Event::InitDone), "gone");
+        assert_eq!(kinds(Event::Delete(object())), "gone");
+    }
+
+    #[test]
+    fn a_watch_that_is_not_allowed_ends() {
+        let what = "clonesets.apps.kruise.io in namespace \"shop\"";
+        let error = watcher::Error::InitialListFailed(kube::Error::Api(status(403, "Forbidden")));
+        let text = denied(error, what).unwrap().to_string();
+        assert_eq!(text, format!("Error from server (Forbidden): cannot list {what}: no"));
+        let error = watcher::Error::WatchError(status(401, "Unauthorized"));
+        assert!(denied(error, what).unwrap().to_string().contains("cannot watch"));
+        for (code, reason) in [(410, "Expired"), (429, "TooManyRequests"), (500, "InternalError")] {
+            assert!(denied(watcher::Error::WatchError(status(code, reason)), what).is_none(), "{reason}");
+        }
+        assert!(denied(watcher::Error::NoResourceVersion, what).is_none());
+    }
 }

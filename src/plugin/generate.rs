@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use planner::plugin::generator::generate;
+use planner::plugin::generator::{Surroundings, generate};
 use serde_json::Value;
 
 /// Reads a ResourceList and prints it with one more object.
@@ -13,7 +13,8 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let mut list: Value = serde_saphyr::from_str(&text).context("the ResourceList is not understood")?;
-    generate(&mut list, &read).map_err(anyhow::Error::msg)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    generate(&mut list, Surroundings { read: &read, variable: &variable }).map_err(anyhow::Error::msg)?;
     print!("{}", serde_saphyr::to_string(&list)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,29 +1,19 @@
 //! `exec`, `logs` and `cp`: kubectl's own, for Pods of our workloads and for the container of a sidecar that works now.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::bail;
+use anyhow::{Context, anyhow};
+use cluster::resource::PODS;
+use planner::plugin::containers::{preferred, selected, working_container};
 use planner::plugin::kinds::WorkloadKind;
 use serde_json::Value;
 
-use super::create::pod_of;
+use super::connection::{Connection, Session};
+use super::create::{pod_name, read_pod, workload_pods};
 use super::hand_over;
+use super::target::Named;
 use super::words::Words;
-
-/// Which container of a sidecar that is upgraded without a gap works now.
-const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
-/// The container that works for that of a SidecarSet.
-fn working(pod: &Value, sidecar: &str) -> anyhow::Result<String> {
-    let text =
-        pod.pointer("/metadata/annotations").and_then(|all| all.get(WORKING)?.as_str()).unwrap_or("{}");
-    let known: serde_json::Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
-    if let Some(name) = known.get(sidecar).and_then(Value::as_str) {
-        return Ok(name.to_owned());
-    }
-    let known: Vec<&str> = known.keys().map(String::as_str).collect();
-    bail!("no container {sidecar:?} of a SidecarSet works in this Pod; there are: {}", known.join(", "))
-}
 
 /// Becomes kubectl, with the Pod and the container that are meant.
 pub(super) fn run(given: &[OsString], verb: &str) -> anyhow::Result<ExitCode> {
@@ -43,7 +33,7 @@ pub(super) fn run(given: &[OsString], verb: &str) -> anyhow::Result<ExitCode> {
         connection.namespace = Some(namespace.to_owned());
         name = pod;
     }
-    let pod = connection.with(async |session| pod_of(session, name).await)?;
+    let pod = connection.with(async |session| pod_of(session, &connection, name).await)?;
     let mut rest = line.rest.clone();
     let named = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let word = match (verb, of_pod.split_once('/')) {
@@ -55,7 +45,7 @@ pub(super) fn run(given: &[OsString], verb: &str) -> anyhow::Result<ExitCode> {
         *place = word;
     }
     if let Some(sidecar) = &line.sidecar {
-        let container = working(&pod, sidecar)?;
+        let container = working_container(&pod, sidecar).map_err(anyhow::Error::msg)?;
         eprintln!("Enter working container {container} of SidecarSet.");
         let at = rest.iter().position(|word| word == "--").unwrap_or(rest.len());
         rest.splice(at..at, ["-c".to_owned(), container]);
@@ -63,17 +53,31 @@ pub(super) fn run(given: &[OsString], verb: &str) -> anyhow::Result<ExitCode> {
     hand_over(&rest.into_iter().map(OsString::from).collect::<Vec<_>>())
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_sidecar_that_does_not_work_here_is_an_error() {
-        let pod = json!({"metadata": {"annotations": {WORKING: r#"{"agent":"agent-2"}"#}}});
-        assert_eq!(working(&pod, "agent").unwrap(), "agent-2");
-        assert!(working(&pod, "nosuch").unwrap_err().to_string().ends_with("there are: agent"));
-        assert!(working(&json!({}), "agent").is_err());
+/// Finds the named Pod, or the Pod to enter of the named workload or Service.
+async fn pod_of(session: &Session, connection: &Connection, target: &str) -> anyhow::Result<Value> {
+    if let Some(name) = pod_name(target) {
+        return read_pod(session, name).await;
     }
+    let workload = target.split_once('/');
+    let workload = workload.and_then(|(kind, name)| Some(Named::new(WorkloadKind::named(kind)?, name)));
+    let pods = match workload {
+        Some(workload) => workload_pods(session, &workload).await?,
+        None => selected_pods(session, connection, target).await?,
+    };
+    preferred(&pods).cloned().ok_or_else(|| anyhow!("{target} has no Pods"))
+}
+
+/// The Pods that an object of Kubernetes selects: kubectl knows the names of all kinds.
+async fn selected_pods(
+    session: &Session,
+    connection: &Connection,
+    target: &str,
+) -> anyhow::Result<Vec<Value>> {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(["get", target, "-o", "json"]).args(connection.flags()).stderr(Stdio::inherit());
+    let output = kubectl.output().context("kubectl, which finds the object, can't be started")?;
+    anyhow::ensure!(output.status.success(), "{target} was not found");
+    let object = serde_json::from_slice(&output.stdout).context("the answer of kubectl is not understood")?;
+    let pods = session.list(&PODS.namespaced(&session.namespace)).await?;
+    selected(&object, pods).with_context(|| format!("{target} selects no Pods"))
 }

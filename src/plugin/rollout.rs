@@ -1,7 +1,7 @@
 //! `kubectl kruise rollout`.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -10,21 +10,23 @@ use cluster::files::Object;
 use cluster::resource::{REVISIONS, Resource};
 use jiff::Zoned;
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::{containers, deployment, edit, history, progress, staged};
-use planner::text::json_patch::{Patch, apply};
+use planner::plugin::template::described;
+use planner::plugin::{containers, edit, history, progress, staged};
+use planner::text::json_patch::apply;
 use planner::workload::revision::StoredRevision;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Session};
-use super::create::{await_restart, request_restart, workload_pods};
+use super::create::{await_restart, request_restart};
+use super::failures::each;
 use super::follow::{Following, follow, follow_all};
 use super::hand_over;
-use super::target::{Change, Named, ObjectArguments, WriteArguments, each, print_value};
-use crate::explain::list_all;
+use super::target::{Named, ObjectArguments};
+use super::terminal::print;
+use super::undo::{UndoArguments, undo};
+use super::written::{Change, WriteArguments, print_value};
 use crate::simulate::{self, CourseArguments};
 
-/// The ReplicaSets of Deployments.
-pub(super) const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
 const STATEFUL_SETS: Resource<'_> = Resource::new("apps/v1", "statefulsets", "StatefulSet");
 const DAEMON_SETS: Resource<'_> = Resource::new("apps/v1", "daemonsets", "DaemonSet");
 
@@ -75,12 +77,12 @@ struct StatusArguments {
 #[derive(Debug, Args)]
 struct FollowArguments {
     /// Go on until the rollout is done
-    #[arg(short, long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(short, long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = crate::arguments::boolean, action = clap::ArgAction::Set)]
     watch: bool,
     /// How long to wait, such as 90s or 5m; 0s for ever
     #[arg(long, default_value = "0s", value_parser = crate::arguments::duration)]
     timeout: Duration,
-    /// End with 2 when the time runs out and with 3 when the rollout fails, instead of 1
+    /// End with 2 when the time runs out, 3 when the rollout fails and 4 when it waits for a person, instead of 1
     #[arg(long)]
     exit_codes: bool,
 }
@@ -96,6 +98,8 @@ impl FollowArguments {
 enum HistoryOutput {
     /// With the names, images and roles of the revisions
     Wide,
+    /// The names of the ControllerRevisions
+    Name,
     /// For programs
     Json,
     /// For programs
@@ -107,25 +111,11 @@ struct HistoryArguments {
     #[command(flatten)]
     objects: ObjectArguments,
     /// Show the Pod template of this revision
-    #[arg(long, default_value = "0")]
+    #[arg(long, default_value = "0", allow_negative_numbers = true)]
     revision: i64,
     /// How to show them
     #[arg(short, long, value_enum)]
     output: Option<HistoryOutput>,
-}
-
-#[derive(Debug, Args)]
-struct UndoArguments {
-    #[command(flatten)]
-    objects: ObjectArguments,
-    /// The revision to go back to; 0 is the one before the newest
-    #[arg(long, default_value = "0")]
-    to_revision: i64,
-    /// Take a Rollout back to an earlier step without traffic
-    #[arg(long)]
-    fast: bool,
-    #[command(flatten)]
-    write: WriteArguments,
 }
 
 #[derive(Debug, Args)]
@@ -179,7 +169,12 @@ pub(super) fn run(
         Verb::Plan(arguments) => &arguments.objects,
         Verb::Other(_) => return hand_over(given),
     };
-    let Some(all) = objects.resolve(connection)? else { return hand_over(given) };
+    // Deployments are rolled back here too: kubectl would drop the annotations of their Rollout.
+    let kinds = match &arguments.verb {
+        Verb::Undo(_) => &WorkloadKind::WITH_DEPLOYMENTS[..],
+        _ => &WorkloadKind::ALL,
+    };
+    let Some(all) = objects.resolve_among(connection, kinds)? else { return hand_over(given) };
     connection.with(async |session| match &arguments.verb {
         Verb::Status(arguments) => status(arguments, session, &all).await,
         Verb::History(arguments) => show(arguments, session, &all).await,
@@ -244,124 +239,74 @@ pub(super) async fn revisions(
     if !named.kind.has_revisions() {
         bail!("no history viewer has been implemented for {}", named.quoted());
     }
-    let mut all = Vec::new();
-    list_all(&session.client, &REVISIONS.namespaced(named.namespace(session)), |revision| all.push(revision))
-        .await?;
+    let all = session.list(&REVISIONS.namespaced(named.namespace(session))).await?;
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
     Ok(history::of_owner(all, uid))
 }
 
 async fn show(arguments: &HistoryArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
+    if arguments.revision < 0 {
+        bail!("revision must be a positive integer: {}", arguments.revision);
+    }
     each(all, async |named| {
         let object = session.read(named).await?;
         let history = revisions(session, named, &object).await?;
-        let as_yaml = match arguments.output {
-            Some(HistoryOutput::Json) => Some(false),
-            Some(HistoryOutput::Yaml) => Some(true),
-            Some(HistoryOutput::Wide) | None => None,
-        };
         if arguments.revision == 0 {
-            if let Some(as_yaml) = as_yaml {
-                return print_value(&history::listed(&history, &object), as_yaml);
-            }
-            println!("{} ", named.word());
-            let is_wide = arguments.output == Some(HistoryOutput::Wide);
-            print!("{}", if is_wide { history::wide(&history, &object) } else { history::table(&history) });
-            return Ok(());
+            return show_all(arguments.output, named, &object, &history);
         }
-        let revision = history::target(&history, arguments.revision)
+        let revision = history::target(named.kind, &history, arguments.revision)
             .map_err(|_| anyhow!("unable to find the specified revision"))?;
-        let template: Value = serde_json::from_str(revision.template()?.get())?;
-        if let Some(as_yaml) = as_yaml {
-            let shown = json!({"revision": revision.revision, "name": revision.name(), "template": template});
-            return print_value(&shown, as_yaml);
-        }
-        println!("{} with revision #{}", named.word(), arguments.revision);
-        print!("{}", history::described(&template));
-        Ok(())
+        show_one(arguments.output, named, revision)
     })
     .await?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn undo(
-    arguments: &UndoArguments,
-    session: &Session,
-    all: &[Named],
-    connection: &Connection,
-) -> anyhow::Result<ExitCode> {
-    let names: Vec<String> = all.iter().map(Named::word).collect();
-    arguments.write.confirm(&format!("Roll back {}?", names.join(", ")))?;
-    if arguments.fast {
-        each(all, async |named| {
-            if named.kind != WorkloadKind::Rollout {
-                bail!("{} has no steps: --fast is for Rollouts", named.quoted());
-            }
-            let object = session.read(named).await?;
-            let patch =
-                staged::undo_fast(&object).map_err(|reason| anyhow!("{} {reason}", named.quoted()))?;
-            session.change_status(named, &arguments.write, &patch, "rolled back").await
-        })
-        .await?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let workloads = driven(arguments, session, all, connection).await?;
-    each(&workloads, async |named| {
-        session
-            .change(named, &arguments.write, async |object| back(arguments, session, named, object).await)
-            .await
-    })
-    .await?;
-    follow_all(session, &workloads, arguments.write.following()).await
+fn show_all(
+    output: Option<HistoryOutput>,
+    named: &Named,
+    object: &Value,
+    history: &[StoredRevision],
+) -> anyhow::Result<()> {
+    let text = match output {
+        Some(HistoryOutput::Json) => return print_value(&history::listed(history, object), false),
+        Some(HistoryOutput::Yaml) => return print_value(&history::listed(history, object), true),
+        Some(HistoryOutput::Name) => {
+            return history.iter().try_for_each(|revision| print(revision_word(revision)));
+        }
+        Some(HistoryOutput::Wide) => history::wide(history, object),
+        None => history::table(history),
+    };
+    print(format_args!("{} \n{text}", named.word()))
 }
 
-/// The workloads themselves: for a Rollout the one that it drives, each once. Those of kinds that kubectl deals with go
-/// back at once.
-async fn driven(
-    arguments: &UndoArguments,
-    session: &Session,
-    all: &[Named],
-    connection: &Connection,
-) -> anyhow::Result<Vec<Named>> {
-    let mut workloads: Vec<Named> = Vec::new();
-    let mut others: Vec<(&str, String)> = Vec::new();
-    for named in all {
-        if named.kind != WorkloadKind::Rollout {
-            workloads.push(named.clone());
-            continue;
-        }
-        let object = session.read(named).await?;
-        let reference =
-            staged::workload(&object).ok_or_else(|| anyhow!("{} names no workload", named.quoted()))?;
-        let (_, kind, name) = &reference;
-        if let Some(kind) = kind_of(&reference) {
-            let namespace = named.namespace.clone();
-            workloads.push(Named { kind, name: (*name).to_owned(), namespace });
-        } else {
-            others.push((named.namespace(session), format!("{kind}/{name}")));
+fn show_one(output: Option<HistoryOutput>, named: &Named, revision: &StoredRevision) -> anyhow::Result<()> {
+    let template: Value = serde_json::from_str(revision.template()?.get())?;
+    let number = revision.revision;
+    let shown = || json!({"revision": number, "name": revision.name(), "template": template});
+    match output {
+        Some(HistoryOutput::Json) => print_value(&shown(), false),
+        Some(HistoryOutput::Yaml) => print_value(&shown(), true),
+        Some(HistoryOutput::Name) => print(revision_word(revision)),
+        Some(HistoryOutput::Wide) | None => {
+            print(format_args!("{} with revision #{number}\n{}", named.word(), described(&template)))
         }
     }
-    others.sort_unstable();
-    others.dedup();
-    for (namespace, word) in &others {
-        undo_by_kubectl(arguments, (namespace, word), connection)?;
-    }
-    let mut once: Vec<Named> = Vec::new();
-    for workload in workloads {
-        if !once.contains(&workload) {
-            once.push(workload);
-        }
-    }
-    Ok(once)
 }
 
-/// The kind of what a Rollout drives, where the plugin deals with it.
-fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
-    let known = WorkloadKind::ALL.into_iter().chain([WorkloadKind::Deployment]);
-    known.into_iter().find(|one| one.kind() == *kind && one.group() == group.as_str())
+/// The line by which kubectl names a revision.
+fn revision_word(revision: &StoredRevision) -> String {
+    format!("controllerrevision.apps/{}\n", revision.name())
 }
 
-/// What a Rollout drives; `None` if it is not there, or of a kind that no Rollout drives.
+/// The kind of the workload that a Rollout controls, where the plugin rolls it back itself.
+pub(super) fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
+    WorkloadKind::WITH_DEPLOYMENTS
+        .into_iter()
+        .find(|one| one.kind() == *kind && one.group() == group.as_str())
+}
+
+/// The workload that a Rollout controls; `None` if it is not there, or of a kind that no Rollout controls.
 pub(super) async fn workload(
     session: &Session,
     reference: &(String, &str, &str),
@@ -374,65 +319,6 @@ pub(super) async fn workload(
         _ => return Ok(None),
     };
     session.find(&path).await
-}
-
-fn undo_by_kubectl(
-    arguments: &UndoArguments,
-    (namespace, word): (&str, &str),
-    connection: &Connection,
-) -> anyhow::Result<()> {
-    let mut command = Command::new("kubectl");
-    command.args(["rollout", "undo", word]).args(connection.flags()).args(["--namespace", namespace]);
-    command.arg(format!("--to-revision={}", arguments.to_revision)).arg(arguments.write.dry_run_flag());
-    let status = command.status().context("kubectl, which takes this back, can't be started")?;
-    anyhow::ensure!(status.success(), "{word} was not rolled back");
-    Ok(())
-}
-
-/// The change by which a Deployment that a Rollout drives goes back.
-async fn deployment_back(
-    arguments: &UndoArguments,
-    session: &Session,
-    named: &Named,
-    object: &Value,
-) -> anyhow::Result<Change> {
-    let mut replica_sets: Vec<Value> = Vec::new();
-    let path = REPLICA_SETS.namespaced(named.namespace(session));
-    list_all(&session.client, &path, |one| replica_sets.push(one)).await?;
-    let back = deployment::undo(object, &replica_sets, arguments.to_revision).map_err(anyhow::Error::msg)?;
-    Ok(arguments.rolled_back(back.patch, &back.template))
-}
-
-impl UndoArguments {
-    /// What is said of a way back to this template.
-    fn rolled_back(&self, patch: Option<Patch>, template: &Value) -> Change {
-        let operation = if patch.is_none() {
-            let number = self.to_revision;
-            format!("skipped rollback (current template already matches revision {number})")
-        } else if self.write.sends_nothing() {
-            format!("will roll back to {}", history::described(template).trim_end())
-        } else {
-            "rolled back".to_owned()
-        };
-        Change { patch, operation }
-    }
-}
-
-/// The change by which a workload goes back.
-async fn back(
-    arguments: &UndoArguments,
-    session: &Session,
-    named: &Named,
-    object: &Value,
-) -> anyhow::Result<Change> {
-    if named.kind == WorkloadKind::Deployment {
-        return deployment_back(arguments, session, named, object).await;
-    }
-    let history = revisions(session, named, object).await?;
-    let revision = history::target(&history, arguments.to_revision).map_err(anyhow::Error::msg)?;
-    let patch = edit::undo(object, revision).map_err(anyhow::Error::msg)?;
-    let template: Value = serde_json::from_str(revision.template()?.get())?;
-    Ok(arguments.rolled_back(patch, &template))
 }
 
 async fn pause(
@@ -459,27 +345,21 @@ async fn pause(
             .await
     })
     .await?;
-    Ok(ExitCode::SUCCESS)
+    follow_all(session, all, arguments.write.following()).await
 }
 
 async fn restart(arguments: &RestartArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
-    if arguments.in_place {
-        each(all, async |named| restart_in_place(arguments, session, named).await).await?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let now = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
     each(all, async |named| {
         if !named.kind.has_revisions() && named.kind != WorkloadKind::UnitedDeployment {
             bail!("{} restarting is not supported", named.quoted());
         }
+        if arguments.in_place {
+            return restart_in_place(arguments, session, named).await;
+        }
         session
             .change(named, &arguments.write, async |object| {
-                let known = containers::container_names(named.kind, object);
-                if let Some(unknown) =
-                    arguments.containers.iter().find(|name| !known.contains(&name.as_str()))
-                {
-                    bail!("{} has no container {unknown:?}; it has {}", named.quoted(), known.join(", "));
-                }
+                known_containers(arguments, named, object)?;
                 let patch = containers::restart(named.kind, object, &arguments.containers, &now);
                 Ok(Change::new(Some(patch), "restarted"))
             })
@@ -487,6 +367,17 @@ async fn restart(arguments: &RestartArguments, session: &Session, all: &[Named])
     })
     .await?;
     follow_all(session, all, arguments.write.following()).await
+}
+
+/// Refuses names of containers that are not restarted: unknown ones, and init containers.
+fn known_containers(arguments: &RestartArguments, named: &Named, object: &Value) -> anyhow::Result<()> {
+    let known = edit::restartable(named.kind, object);
+    match arguments.containers.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(unknown) => {
+            bail!("{} has no container {unknown:?} to restart; it has {}", named.quoted(), known.join(", "))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Restarts containers of the Pods of a workload, some Pods at a time, the next ones when those run again.
@@ -497,8 +388,13 @@ async fn restart_in_place(
 ) -> anyhow::Result<()> {
     /// How long the containers of a Pod may take.
     const PATIENCE: Duration = Duration::from_secs(300);
+    if !named.kind.has_revisions() {
+        bail!("{} controls no Pods: restart its workloads with --in-place", named.quoted());
+    }
     let session = &session.in_namespace(named.namespace(session));
-    let mut pods = workload_pods(session, named).await?;
+    let object = session.read(named).await?;
+    known_containers(arguments, named, &object)?;
+    let mut pods = session.pods_of(&session.namespace, &object).await?;
     pods.retain(|pod| pod.pointer("/metadata/deletionTimestamp").is_none());
     for some in pods.chunks(arguments.max_unavailable.get()) {
         let mut requests = Vec::new();
@@ -523,11 +419,9 @@ async fn plan(arguments: &PlanArguments, session: &Session, all: &[Named]) -> an
     let live = session.read(named).await?;
     let (before, after) = if arguments.images.is_empty() {
         let history = revisions(session, named, &live).await?;
-        let current = live.pointer("/status/currentRevision").and_then(Value::as_str).unwrap_or_default();
-        let update = live.pointer("/status/updateRevision").and_then(Value::as_str).unwrap_or_default();
-        let revision = history.iter().find(|one| one.name() == current && current != update);
-        let revision = revision
-            .ok_or_else(|| anyhow!("{} has no rollout under way: say what to --set", named.quoted()))?;
+        let revision = history::outgoing(&history, &live).ok_or_else(|| {
+            anyhow!("{} has no rollout in progress; give an image with --set CONTAINER=IMAGE", named.quoted())
+        })?;
         let mut before = live.clone();
         if let Some(template) = before.pointer_mut("/spec/template") {
             *template = serde_json::from_str(revision.template()?.get())?;
@@ -568,9 +462,12 @@ async fn approve(arguments: &WrittenArguments, session: &Session, all: &[Named])
         if named.kind != WorkloadKind::Rollout {
             return Err(failure("approving is not supported"));
         }
-        let object = session.read(named).await?;
-        let patch = staged::approve(&object).map_err(|reason| failure(&reason))?;
-        session.change_status(named, &arguments.write, &patch, "approved").await
+        session
+            .change_status(named, &arguments.write, async |object| {
+                let patch = staged::approve(object).map_err(|reason| failure(&reason))?;
+                Ok(Change::new(Some(patch), "approved"))
+            })
+            .await
     })
     .await?;
     follow_all(session, all, arguments.write.following()).await

@@ -8,23 +8,22 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use cluster::ErrorReason;
 use cluster::resource::{PODS, Path, Resource};
-use cluster::watched::WatchedObject;
 use cluster::write::{self, PatchKind};
 use futures::{StreamExt, stream};
-use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
 use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::migration::{self, Migration, Step};
+use planner::plugin::migration::{self, Amount, Migration, Request, Step};
 use planner::plugin::removal::Removal;
 use planner::text::json_patch::Patch;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};
-use super::follow::follow_all;
-use super::target::{Change, Named, WriteArguments, named, refused};
-use crate::explain::list_all;
+use super::failures::{not_found, refused};
+use super::follow::{Seen, events, follow_all};
+use super::target::{Named, named};
+use super::written::{Change, WriteArguments};
 
+/// How often the plan is computed anew because somebody else changed the CloneSet.
+const ATTEMPTS: usize = 5;
 const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deployment");
 
 /// Arguments of `scaledown`.
@@ -33,10 +32,10 @@ pub(super) struct ScaledownArguments {
     /// TYPE NAME or TYPE/NAME: a CloneSet, or an Advanced StatefulSet
     #[arg(required = true)]
     words: Vec<String>,
-    /// Names of Pods, with commas between them
+    /// Names of Pods, or ordinals of an Advanced StatefulSet, with commas between them
     #[arg(long, visible_alias = "ordinals", default_value = "")]
     pods: String,
-    /// Others take their place: the number of replicas stays
+    /// Keep the number of replicas: other Pods take their place
     #[arg(long)]
     keep_replicas: bool,
     #[command(flatten)]
@@ -50,27 +49,20 @@ pub(super) fn scale_down(
 ) -> anyhow::Result<ExitCode> {
     let all = named(&arguments.words)?.unwrap_or_default();
     let [named] = &all[..] else { bail!("currently only supported CloneSet selective pods deletion") };
-    // Ordinals stand for the Pods that have them.
-    let is_stateful = named.kind == WorkloadKind::AdvancedStatefulSet;
-    let names: Vec<String> = arguments.pods.split(',').map(str::trim).map(str::to_owned).collect();
-    let names = names.into_iter().map(|name| {
-        let is_ordinal = is_stateful && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-        if is_ordinal { format!("{}-{name}", named.name) } else { name }
-    });
-    let names = names.collect::<Vec<_>>().join(",");
-    let removal = Removal::read(&names, arguments.keep_replicas).map_err(anyhow::Error::msg)?;
-    let told = removal.names.iter().copied().collect::<Vec<_>>().join(" ");
+    let removal = Removal::read(named.kind, &named.name, &arguments.pods, arguments.keep_replicas);
+    let removal = removal.map_err(anyhow::Error::msg)?;
+    let told = removal.names.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     arguments.write.confirm(&format!("Delete Pods {told}?"))?;
     connection.with(async |session| {
         let decide = async |workload: &Value| {
-            let mut pods: Vec<Value> = Vec::new();
-            let path = PODS.namespaced(named.namespace(session));
-            list_all(&session.client, &path, |pod| pods.push(pod)).await?;
+            let pods: Vec<Value> = session.list(&PODS.namespaced(named.namespace(session))).await?;
             let patch = removal.patch(named.kind, workload, &pods).map_err(anyhow::Error::msg)?;
             Ok(Change::new(Some(patch), "selective pod deletion"))
         };
         session.change(named, &arguments.write, decide).await?;
-        eprintln!("# {} delete pods [{told}] successfully", named.name);
+        if arguments.write.writes() {
+            eprintln!("# {} delete pods [{told}] successfully", named.name);
+        }
         follow_all(session, &all, arguments.write.following()).await
     })
 }
@@ -108,11 +100,11 @@ pub(super) struct MigrateArguments {
     /// Create it with as many replicas
     #[arg(long, requires = "create")]
     copy: bool,
-    /// How many replicas move; -1 for all
-    #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
-    replicas: i64,
-    /// How many replicas more there may be meanwhile
-    #[arg(long, default_value_t = 1)]
+    /// How many replicas move; -1 for all, as without this flag
+    #[arg(long, allow_negative_numbers = true)]
+    replicas: Option<i64>,
+    /// How many replicas more there may be meanwhile; less than 1 means 1
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     max_surge: i64,
     /// How long to go on; -1 for ever
     #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
@@ -129,42 +121,21 @@ pub(super) fn migrate(arguments: &MigrateArguments, connection: &Connection) -> 
     if arguments.dst_name.is_none() && !arguments.create {
         bail!("must specify the CloneSet by --dst-name, or --create");
     }
-    if arguments.replicas == 0 {
-        bail!("invalid replicas 0");
-    }
+    let replicas = arguments.replicas.map(Amount::read).transpose().map_err(anyhow::Error::msg)?;
+    let request = Request { replicas, surge: arguments.max_surge };
     let destination = arguments.dst_name.as_ref().unwrap_or(&arguments.src_name);
+    let destination = Named::new(WorkloadKind::CloneSet, destination);
     connection.with(async |session| {
-        let path = DEPLOYMENTS.namespaced(&session.namespace).name(&arguments.src_name);
-        let deployment = session.find(&path).await?.ok_or_else(|| {
-            anyhow!("Error from server (NotFound): deployments.apps {:?} not found", arguments.src_name)
-        })?;
-        let named = Named::new(WorkloadKind::CloneSet, destination);
         if arguments.create {
-            if session.find(&named.path(session)).await?.is_some() {
-                bail!("cloneset {}/{destination} already exists", session.namespace);
-            }
-            let made = migration::clone_set_of(&deployment, destination, arguments.copy);
-            session.create(named.resource(session), made, &arguments.write).await?;
-            eprintln!(
-                "Successfully created from Deployment/{} to CloneSet/{destination}",
-                arguments.src_name
-            );
-            return Ok(ExitCode::SUCCESS);
+            return create_clone_set(session, arguments, &destination).await;
         }
         let question =
-            format!("Move replicas from Deployment/{} to CloneSet/{destination}?", arguments.src_name);
+            format!("Move replicas from Deployment/{} to CloneSet/{}?", arguments.src_name, destination.name);
         arguments.write.confirm(&question)?;
-        let clone_set = session.read(&named).await?;
-        let plan = planned(arguments, &deployment, &clone_set)?;
-        if arguments.write.sends_nothing() {
-            eprintln!("would move {} replicas (dry run)", plan.replicas);
+        let Some(plan) = begun(session, arguments, request, &destination).await? else {
             return Ok(ExitCode::SUCCESS);
-        }
-        if Migration::of(&clone_set).is_none() {
-            patch(session, &named.path(session), &plan.noted(&clone_set)).await?;
-        }
-        let moving =
-            Moving { session, plan: &plan, surge: arguments.max_surge, source: path, destination: &named };
+        };
+        let moving = Moving { session, plan: &plan, surge: arguments.max_surge, destination: &destination };
         match u64::try_from(arguments.timeout_seconds).ok().map(Duration::from_secs) {
             None => moving.run().await?,
             Some(limit) => match tokio::time::timeout(limit, moving.run()).await {
@@ -176,16 +147,58 @@ pub(super) fn migrate(arguments: &MigrateArguments, connection: &Connection) -> 
     })
 }
 
-/// The plan that was begun, or a new one.
-fn planned(arguments: &MigrateArguments, deployment: &Value, clone_set: &Value) -> anyhow::Result<Migration> {
-    let wanted = Some(arguments.replicas).filter(|replicas| *replicas >= 0);
-    match Migration::of(clone_set) {
-        Some(plan) if plan.source != arguments.src_name => {
-            bail!("a move from Deployment/{} to this CloneSet has not ended", plan.source)
-        }
-        Some(plan) => Ok(plan),
-        None => Migration::new(deployment, clone_set, wanted).map_err(anyhow::Error::msg),
+/// The Deployment to move from.
+async fn read_deployment(session: &Session, name: &str) -> anyhow::Result<Value> {
+    let found = session.find(&DEPLOYMENTS.namespaced(&session.namespace).name(name)).await?;
+    found.ok_or_else(|| not_found(format!("deployments.apps {name:?}")))
+}
+
+/// Creates a CloneSet like the Deployment.
+async fn create_clone_set(
+    session: &Session,
+    arguments: &MigrateArguments,
+    destination: &Named,
+) -> anyhow::Result<ExitCode> {
+    let (source, name) = (&arguments.src_name, &destination.name);
+    let deployment = read_deployment(session, source).await?;
+    if session.find(&destination.path(session)).await?.is_some() {
+        bail!("cloneset {}/{name} already exists", session.namespace);
     }
+    let made = migration::clone_set_of(&deployment, name, arguments.copy);
+    session.create(destination.resource(session), made, &arguments.write).await?;
+    if arguments.write.writes() {
+        eprintln!("Successfully created from Deployment/{source} to CloneSet/{name}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan, once the CloneSet keeps it. `None` where there is nothing to do but to tell so.
+async fn begun(
+    session: &Session,
+    arguments: &MigrateArguments,
+    request: Request,
+    destination: &Named,
+) -> anyhow::Result<Option<Migration>> {
+    let (source, name) = (&arguments.src_name, &destination.name);
+    for _ in 0..ATTEMPTS {
+        let deployment = read_deployment(session, source).await?;
+        let clone_set = session.read(destination).await?;
+        let plan = Migration::planned(&deployment, &clone_set, request).map_err(anyhow::Error::msg)?;
+        let Some(plan) = plan else {
+            eprintln!("Deployment/{source} has no replicas: nothing is left to move to CloneSet/{name}");
+            return Ok(None);
+        };
+        if !arguments.write.writes() {
+            let how = if arguments.write.sends_nothing() { "dry run" } else { "server dry run" };
+            eprintln!("{} ({how})", plan.told(name, request.surge));
+            return Ok(None);
+        }
+        let is_kept = Migration::of(&clone_set).ok().flatten().as_ref() == Some(&plan);
+        if is_kept || patch(session, &destination.path(session), &plan.noted(&clone_set)).await? {
+            return Ok(Some(plan));
+        }
+    }
+    bail!("CloneSet/{name} changes all the time, so that the plan can't be written on it: try again")
 }
 
 /// A patch of one object. Somebody else's change in between is for the next event.
@@ -202,77 +215,62 @@ struct Moving<'a> {
     session: &'a Session,
     plan: &'a Migration,
     surge: i64,
-    source: Path,
     destination: &'a Named,
 }
 
 impl Moving<'_> {
-    fn events(
-        &self,
-        resource: Resource<'_>,
-        name: &str,
-        is_source: bool,
-    ) -> impl futures::Stream<Item = (bool, Value)> + use<> {
-        let resource = resource.api_resource();
-        let api: Api<WatchedObject> =
-            Api::namespaced_with(self.session.client.clone(), &self.session.namespace, &resource);
-        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        watcher(api, only).default_backoff().filter_map(move |event| {
-            let object = match event {
-                Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                    serde_json::from_str(object.json()).ok()
-                }
-                Ok(Event::Delete(_)) => Some(Value::Null),
-                Ok(Event::Init | Event::InitDone) | Err(_) => None,
-            };
-            std::future::ready(object.map(|object| (is_source, object)))
-        })
-    }
-
     /// Moves replica by replica, at each change of either object.
     async fn run(&self) -> anyhow::Result<()> {
-        let source = self.events(DEPLOYMENTS, &self.plan.source, true);
-        let destination = self.events(self.destination.resource(self.session), &self.destination.name, false);
-        let mut events = pin!(stream::select(source, destination));
+        let events = |resource, name| events(self.session, resource, &self.session.namespace, name);
+        let source = events(DEPLOYMENTS, &self.plan.source).map(|event| (true, event));
+        let destination = events(self.destination.resource(self.session), &self.destination.name);
+        let mut events = pin!(stream::select(source, destination.map(|event| (false, event))));
         let (mut deployment, mut clone_set) = (None, None);
         let mut told = String::new();
-        while let Some((is_source, object)) = events.next().await {
-            if object.is_null() {
-                bail!("object has been deleted");
-            }
+        while let Some((is_source, event)) = events.next().await {
+            let Seen::Object(object) = event? else { bail!("object has been deleted") };
             *(if is_source { &mut deployment } else { &mut clone_set }) = Some(object);
             let (Some(deployment), Some(clone_set)) = (&deployment, &clone_set) else { continue };
             let (moved, added) = self.plan.progress(deployment, clone_set);
-            let names = (&self.plan.source, &self.destination.name);
             let progress = format!(
                 "Migration progress: Deployment/{} scale in {moved}, CloneSet/{} scale out {added}",
-                names.0, names.1
+                self.plan.source, self.destination.name
             );
             if progress != told {
                 eprintln!("{progress}");
                 told = progress;
             }
-            let path = self.destination.path(self.session);
-            match self.plan.step(deployment, clone_set, self.surge) {
-                Step::Grow(replicas) => {
-                    patch(self.session, &path, &migration::scaled(clone_set, replicas)).await?;
-                }
-                Step::Shrink(replicas) => {
-                    patch(self.session, &self.source, &migration::scaled(deployment, replicas)).await?;
-                }
-                Step::Wait => {}
-                Step::Done => {
-                    // A change in between brings another event.
-                    if patch(self.session, &path, &migration::forgotten(clone_set)).await? {
-                        eprintln!(
-                            "Successfully migrated {added} replicas from Deployment/{} to CloneSet/{}",
-                            names.0, names.1
-                        );
-                        return Ok(());
-                    }
-                }
+            if self.act(deployment, clone_set).await? {
+                return Ok(());
             }
         }
         Err(anyhow!("the watch ended")).context("the move has not ended; the same command goes on")
+    }
+
+    /// Takes the next step; true at the end.
+    async fn act(&self, deployment: &Value, clone_set: &Value) -> anyhow::Result<bool> {
+        let destination = self.destination.path(self.session);
+        match self.plan.step(deployment, clone_set, self.surge) {
+            Step::Grow(replicas) => {
+                patch(self.session, &destination, &migration::scaled(clone_set, replicas)).await?;
+            }
+            Step::Shrink(replicas) => {
+                let source = DEPLOYMENTS.namespaced(&self.session.namespace).name(&self.plan.source);
+                patch(self.session, &source, &migration::scaled(deployment, replicas)).await?;
+            }
+            Step::Wait => {}
+            Step::Stop(message) => bail!(message),
+            // A change in between brings another event.
+            Step::Done if !patch(self.session, &destination, &migration::forgotten(clone_set)).await? => {}
+            Step::Done => {
+                let (_, added) = self.plan.progress(deployment, clone_set);
+                let (source, name) = (&self.plan.source, &self.destination.name);
+                eprintln!(
+                    "Successfully migrated {added} replicas from Deployment/{source} to CloneSet/{name}"
+                );
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

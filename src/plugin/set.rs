@@ -6,15 +6,20 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{CONFIG_MAPS, SECRETS};
-use planner::plugin::containers::{self, EnvironmentChange, ResourceChange};
+use planner::plugin::containers::environment::{
+    EnvironmentChange, Store, Stores, list_environment, parted, set_environment, stores,
+};
+use planner::plugin::containers::{self, ResourceChange};
 use planner::plugin::edit;
 use planner::text::json_patch::Patch;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::connection::{Connection, Session};
+use super::failures::{Failures, each, not_found};
 use super::follow::follow_all;
-use super::hand_over;
-use super::target::{Change, Named, ObjectArguments, WriteArguments, each};
+use super::target::{Named, ObjectArguments};
+use super::written::{Change, WriteArguments};
+use super::{hand_over, standard_input};
 
 /// Arguments of `set`.
 #[derive(Debug, Args)]
@@ -63,26 +68,29 @@ struct ImageArguments {
 struct EnvironmentArguments {
     #[command(flatten)]
     objects: ObjectArguments,
-    /// K=V; - reads lines from the standard input
+    /// K=V, or K- to remove K; - reads lines from the standard input
     #[arg(short, long, allow_hyphen_values = true)]
     env: Vec<String>,
     /// secret/NAME or configmap/NAME, of which each key becomes a variable
     #[arg(long)]
     from: Option<String>,
-    /// The keys that are taken, where not all are
+    /// The keys to take with --from; all where none is given
     #[arg(long, value_delimiter = ',')]
     keys: Vec<String>,
-    /// What stands before the names of variables that are taken
+    /// Text to put before the names of the variables
     #[arg(long, default_value = "")]
     prefix: String,
-    /// The containers; * stands for anything
+    /// The containers; * matches any characters
     #[arg(short, long, default_value = "*")]
     containers: String,
     /// Show the variables and set none
     #[arg(long)]
     list: bool,
+    /// With --list: show the values that come from Secrets, ConfigMaps and metadata
+    #[arg(long)]
+    resolve: bool,
     /// Whether a variable that is there gets another value
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = crate::arguments::boolean, action = clap::ArgAction::Set)]
     overwrite: bool,
     #[command(flatten)]
     way: WayArguments,
@@ -95,12 +103,12 @@ struct ResourcesArguments {
     #[command(flatten)]
     objects: ObjectArguments,
     /// Limits, such as cpu=1,memory=1Gi
-    #[arg(long)]
-    limits: Option<String>,
+    #[arg(long, default_value = "")]
+    limits: String,
     /// Requests, such as cpu=1,memory=1Gi
-    #[arg(long)]
-    requests: Option<String>,
-    /// The containers; * stands for anything
+    #[arg(long, default_value = "")]
+    requests: String,
+    /// The containers; * matches any characters
     #[arg(short, long, default_value = "*")]
     containers: String,
     #[command(flatten)]
@@ -220,46 +228,61 @@ fn environment(
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
     let words = arguments.objects.words_mut();
-    let mut pairs = pairs(words);
-    let (gone, names) =
-        std::mem::take(words).into_iter().partition(|word| word.ends_with('-') && word != "-");
-    let gone: Vec<String> = gone;
-    *words = names;
+    let (objects, variables) = parted(words).map_err(anyhow::Error::msg)?;
+    *words = objects;
+    if !arguments.keys.is_empty() && arguments.from.is_none() {
+        bail!("when specifying --keys, a configmap or secret must be provided with --from");
+    }
     if arguments.list {
         return list(arguments, connection, given);
     }
-    for text in &arguments.env {
-        match text.as_str() {
-            "-" => pairs.extend(std::io::read_to_string(std::io::stdin())?.lines().map(str::to_owned)),
-            _ => pairs.push(text.clone()),
+    let wanted = wanted(arguments, &variables, connection)?;
+    let EnvironmentArguments { objects, way, write, containers: pattern, .. } = &*arguments;
+    Changes { objects, way, write, operation: "env updated" }.make(connection, given, |named, object| {
+        let known = containers::container_names(named.kind, object);
+        let patch = set_environment(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)?;
+        if !known.iter().any(|name| containers::matches(pattern, name)) {
+            eprintln!("warning: {} does not have any containers matching {pattern:?}", named.quoted());
         }
-    }
-    let mut wanted = EnvironmentChange {
-        remove: gone.iter().map(|name| name.trim_end_matches('-').to_owned()).collect(),
-        overwrite: arguments.overwrite,
-        ..EnvironmentChange::default()
-    };
-    for text in pairs.iter().filter(|text| !text.trim().is_empty()) {
-        let (name, value) = pair(text)?;
-        wanted.set.push(json!({"name": name, "value": value}));
-    }
+        Ok(patch)
+    })
+}
+
+/// How the environment is to change, by the words about variables and the flags.
+fn wanted(
+    arguments: &EnvironmentArguments,
+    variables: &[String],
+    connection: &Connection,
+) -> anyhow::Result<EnvironmentChange> {
+    let words = [&arguments.env, variables].concat();
+    let reads_input = words.iter().any(|word| word == "-");
+    let input = if reads_input { String::from_utf8(standard_input()?.to_vec())? } else { String::new() };
+    let wanted = EnvironmentChange::read(&words, &input, arguments.overwrite);
+    let mut wanted = wanted.map_err(anyhow::Error::msg)?;
     if let Some(source) = &arguments.from {
         if arguments.way.local {
             bail!("--from asks the API server for the keys, which --local does not");
         }
-        wanted.set.extend(connection.with(async |session| taken(session, source, arguments).await)?);
+        let (store, name) = Store::read(source).map_err(anyhow::Error::msg)?;
+        let object =
+            connection.with(async |session| read_store(session, &session.namespace, store, name).await)?;
+        store.variables(name, &object, &arguments.keys).into_iter().for_each(|taken| wanted.add(taken));
     }
-    if wanted.set.is_empty() && wanted.remove.is_empty() {
+    wanted.put_before_names(&arguments.prefix);
+    if wanted.is_empty() {
         bail!("at least one environment variable must be provided");
     }
-    let EnvironmentArguments { objects, way, write, containers: pattern, .. } = &*arguments;
-    Changes { objects, way, write, operation: "env updated" }.make(connection, given, |named, object| {
-        let known = containers::container_names(named.kind, object);
-        if !known.iter().any(|name| containers::matches(pattern, name)) {
-            eprintln!("warning: {} does not have any containers matching {pattern:?}", named.quoted());
-        }
-        containers::set_environment(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)
-    })
+    Ok(wanted)
+}
+
+/// A Secret or a ConfigMap.
+async fn read_store(session: &Session, namespace: &str, store: Store, name: &str) -> anyhow::Result<Value> {
+    let resource = match store {
+        Store::Secret => SECRETS,
+        Store::ConfigMap => CONFIG_MAPS,
+    };
+    let found = session.find(&resource.namespaced(namespace).name(name)).await?;
+    found.ok_or_else(|| not_found(format!("{} {name:?}", resource.plural)))
 }
 
 fn list(
@@ -267,55 +290,42 @@ fn list(
     connection: &Connection,
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
-    let print = |named: &Named, object: &Value| {
-        print!("{}", containers::listed_environment(named.kind, object, &arguments.containers));
+    let print = |named: &Named, object: &Value, stores: Option<&Stores>| {
+        let listing = list_environment(named.kind, object, &arguments.containers, stores);
+        let listing = listing.map_err(anyhow::Error::msg)?;
+        super::terminal::print(listing.text)?;
+        let mut failures = Failures::default();
+        for failure in listing.failures {
+            failures.keep::<()>(Err(anyhow!(failure)));
+        }
+        failures.end()
     };
     if arguments.way.local {
+        if arguments.resolve {
+            bail!("--resolve asks the API server for the values, which --local does not");
+        }
         let Some(all) = arguments.objects.local()? else { return hand_over(given) };
-        all.iter().for_each(|(named, object)| print(named, object));
+        all.iter().try_for_each(|(named, object)| print(named, object, None))?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(all) = arguments.objects.resolve(connection)? else { return hand_over(given) };
     connection.with(async |session| {
         each(&all, async |named| {
-            print(named, &session.read(named).await?);
-            Ok(())
+            let object = session.read(named).await?;
+            if !arguments.resolve {
+                return print(named, &object, None);
+            }
+            let needed = stores(named.kind, &object, &arguments.containers);
+            let mut found = Stores::new();
+            for (store, name) in needed {
+                let object = read_store(session, named.namespace(session), store, &name).await;
+                found.insert((store, name), object.map_err(|error| error.to_string()));
+            }
+            print(named, &object, Some(&found))
         })
         .await
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A variable for each key of a Secret or a ConfigMap.
-async fn taken(
-    session: &Session,
-    source: &str,
-    arguments: &EnvironmentArguments,
-) -> anyhow::Result<Vec<Value>> {
-    let (kind, name) = source.split_once('/').context("write secret/NAME or configmap/NAME")?;
-    let (resource, reference) = match kind.to_ascii_lowercase().as_str() {
-        "secret" | "secrets" => (SECRETS, "secretKeyRef"),
-        "configmap" | "configmaps" | "cm" => (CONFIG_MAPS, "configMapKeyRef"),
-        _ => bail!("write secret/NAME or configmap/NAME, not {source:?}"),
-    };
-    let object = session.find(&resource.namespaced(&session.namespace).name(name)).await?;
-    let object = object
-        .ok_or_else(|| anyhow!("Error from server (NotFound): {} {name:?} not found", resource.plural))?;
-    let keys = object.get("data").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
-    let meant = keys.filter(|key| arguments.keys.is_empty() || arguments.keys.contains(key));
-    let letter =
-        |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
-    Ok(meant
-        .map(|key| {
-            let variable = format!("{}{}", arguments.prefix, key.chars().map(letter).collect::<String>());
-            json!({"name": variable, "valueFrom": {reference: {"name": name, "key": key}}})
-        })
-        .collect())
-}
-
-/// Reads `cpu=1,memory=1Gi`.
-fn quantities(text: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
-    text.into_iter().flat_map(|text| text.split(',')).map(pair).collect()
 }
 
 fn resources(
@@ -324,11 +334,7 @@ fn resources(
     given: &[OsString],
 ) -> anyhow::Result<ExitCode> {
     let ResourcesArguments { objects, limits, requests, containers: pattern, way, write } = arguments;
-    let wanted =
-        ResourceChange { limits: quantities(limits.as_deref())?, requests: quantities(requests.as_deref())? };
-    if wanted.limits.is_empty() && wanted.requests.is_empty() {
-        bail!("you must specify an update to requests or limits (in the form of --requests/--limits)");
-    }
+    let wanted = ResourceChange::read(limits, requests).map_err(anyhow::Error::msg)?;
     let operation = "resource requirements updated";
     Changes { objects, way, write, operation }.make(connection, given, |named, object| {
         containers::set_resources(named.kind, object, pattern, &wanted).map_err(anyhow::Error::msg)
@@ -344,6 +350,6 @@ fn account(
     let AccountArguments { objects, way, write } = &*arguments;
     let operation = "serviceaccount updated";
     Changes { objects, way, write, operation }.make(connection, given, |named, object| {
-        Ok(containers::set_service_account(named.kind, object, &account))
+        containers::set_service_account(named.kind, object, &account).map_err(anyhow::Error::msg)
     })
 }

@@ -1,31 +1,30 @@
 //! The objects that are meant, and requests about them.
 
-use std::ffi::OsString;
 use std::fmt::Write;
-use std::io::{BufRead, IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::str::FromStr;
-use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, bail};
+use clap::Args;
+use cluster::ApiError;
 use cluster::files::Objects;
-use cluster::resource::{Path, Resource};
-use cluster::write::{self, PatchKind};
-use cluster::{ApiError, ErrorReason};
-use kube::Client;
+use cluster::resource::{PODS, Path, Resource};
+use cluster::write;
 use planner::plugin::kinds::WorkloadKind;
-use planner::text::json_patch::{Patch, apply};
+use planner::plugin::pods;
+use planner::workload::status::selector_text;
 use serde::Deserialize;
 use serde_json::Value;
-use similar::TextDiff;
 
 use super::connection::{Connection, Session};
-use crate::explain::list_all;
+use super::failures::{not_found, refused};
+use super::{feed, standard_input};
+use crate::explain::{labelled, list_all};
 
-/// How often a write is computed anew because somebody else changed the object.
-const ATTEMPTS: usize = 5;
+/// The ReplicaSets of Deployments.
+const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
+/// The name of the standard input among files.
+const STANDARD_INPUT: &str = "-";
 
 /// The objects that are meant.
 #[derive(Debug, Args)]
@@ -47,225 +46,6 @@ pub(super) struct ObjectArguments {
     /// All objects of this type in the namespace
     #[arg(long)]
     all: bool,
-}
-
-/// How what was done is printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Output {
-    /// The names of the objects
-    Name,
-    /// The objects
-    Json,
-    /// The objects
-    Yaml,
-    /// A form that kubectl knows: by JSONPath or by a template of Go
-    Kubectl(String),
-}
-
-/// Forms that kubectl knows.
-const KUBECTL_OUTPUTS: [&str; 7] = [
-    "go-template",
-    "go-template-file",
-    "template",
-    "templatefile",
-    "jsonpath",
-    "jsonpath-as-json",
-    "jsonpath-file",
-];
-
-impl FromStr for Output {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "name" => Ok(Self::Name),
-            "json" => Ok(Self::Json),
-            "yaml" => Ok(Self::Yaml),
-            _ if KUBECTL_OUTPUTS.contains(&text.split('=').next().unwrap_or(text)) => {
-                Ok(Self::Kubectl(text.to_owned()))
-            }
-            _ => Err(format!("write name, json, yaml, {}", KUBECTL_OUTPUTS.join(", "))),
-        }
-    }
-}
-
-/// Which form an object is printed in.
-#[derive(Debug, Args)]
-pub(super) struct PrintArguments {
-    /// How to print: name, json, yaml, jsonpath=..., go-template=... and the other forms of kubectl
-    #[arg(short, long)]
-    output: Option<Output>,
-    /// The template, or the file that has it
-    #[arg(long)]
-    template: Option<String>,
-    /// With json and yaml: who manages which field too
-    #[arg(long)]
-    show_managed_fields: bool,
-    /// Pass over what a template names and the object has not
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
-    allow_missing_template_keys: bool,
-}
-
-impl PrintArguments {
-    /// Prints an object, or `line` where nothing else is wanted.
-    fn print(&self, word: &str, object: &Value, line: &str) -> anyhow::Result<()> {
-        let default = self.template.as_ref().map(|_| Output::Kubectl("go-template".to_owned()));
-        match self.output.as_ref().or(default.as_ref()) {
-            None => println!("{line}"),
-            Some(Output::Name) => println!("{word}"),
-            Some(Output::Yaml) => print!("{}", serde_saphyr::to_string(&self.shown(object))?),
-            Some(Output::Json) => println!("{}", serde_json::to_string_pretty(&self.shown(object))?),
-            Some(Output::Kubectl(form)) => self.print_by_kubectl(object, form)?,
-        }
-        Ok(())
-    }
-
-    fn shown(&self, object: &Value) -> Value {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-            && !self.show_managed_fields
-        {
-            metadata.remove("managedFields");
-        }
-        object
-    }
-
-    /// An empty patch of a local object is the way to have kubectl print it: no request is sent.
-    fn print_by_kubectl(&self, object: &Value, form: &str) -> anyhow::Result<()> {
-        let mut command = Command::new("kubectl");
-        command.args(["patch", "--local", "-f", "-", "--type=merge", "-p", "{}", "-o", form]);
-        command.args(self.template.iter().flat_map(|template| ["--template", template]));
-        command.arg(format!("--allow-missing-template-keys={}", self.allow_missing_template_keys));
-        let mut kubectl =
-            command.stdin(Stdio::piped()).spawn().context("kubectl, which prints this, can't be started")?;
-        // The pipe is closed where it goes out of scope.
-        if let Some(mut input) = kubectl.stdin.take() {
-            input.write_all(self.shown(object).to_string().as_bytes())?;
-        }
-        anyhow::ensure!(kubectl.wait()?.success(), "the object can't be printed as {form}");
-        Ok(())
-    }
-}
-
-/// Prints a value for programs.
-pub(super) fn print_value(value: &Value, as_yaml: bool) -> anyhow::Result<()> {
-    if as_yaml {
-        print!("{}", serde_saphyr::to_string(value)?);
-    } else {
-        println!("{}", serde_json::to_string_pretty(value)?);
-    }
-    Ok(())
-}
-
-/// What a write really does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum DryRun {
-    /// It writes
-    #[default]
-    None,
-    /// It sends nothing
-    Client,
-    /// The API server does all but store it
-    Server,
-}
-
-/// How a write is done and told.
-#[derive(Debug, Args)]
-pub(super) struct WriteArguments {
-    /// Only show what would be written
-    #[arg(long, value_enum, default_value = "none", num_args = 0..=1, default_missing_value = "client", require_equals = true)]
-    dry_run: DryRun,
-    #[command(flatten)]
-    print: PrintArguments,
-    /// Show what changes
-    #[arg(long)]
-    diff: bool,
-    /// Then follow the rollout to its end
-    #[arg(long)]
-    wait: bool,
-    /// How long to wait, such as 90s or 5m; 0s for ever
-    #[arg(long, default_value = "0s", value_parser = crate::arguments::duration)]
-    timeout: Duration,
-    /// Don't ask
-    #[arg(short, long)]
-    yes: bool,
-}
-
-impl WriteArguments {
-    /// Nothing is sent to the API server.
-    pub(super) fn sends_nothing(&self) -> bool {
-        self.dry_run == DryRun::Client
-    }
-
-    /// The object is really written.
-    pub(super) fn writes(&self) -> bool {
-        self.dry_run == DryRun::None
-    }
-
-    /// How long to follow what was written, if at all: nothing is for ever.
-    pub(super) fn following(&self) -> Option<Duration> {
-        (self.wait && self.writes()).then_some(self.timeout)
-    }
-
-    /// Asks before something that can't be undone at once, where somebody is there to answer.
-    pub(super) fn confirm(&self, question: &str) -> anyhow::Result<()> {
-        let input = std::io::stdin();
-        if self.yes || !self.writes() || !input.is_terminal() {
-            return Ok(());
-        }
-        eprint!("{question} [y/N] ");
-        let mut answer = String::new();
-        input.lock().read_line(&mut answer)?;
-        if !answer.trim().eq_ignore_ascii_case("y") {
-            bail!("nothing was done");
-        }
-        Ok(())
-    }
-
-    fn query(&self, path: Path) -> Path {
-        if self.dry_run == DryRun::Server { path.query("dryRun=All") } else { path }
-    }
-
-    /// Prints what was done to an object.
-    pub(super) fn tell(&self, word: &str, object: &Value, operation: &str) -> anyhow::Result<()> {
-        let dry = match self.dry_run {
-            DryRun::None => "",
-            DryRun::Client => " (dry run)",
-            DryRun::Server => " (server dry run)",
-        };
-        self.print.print(word, object, &format!("{word} {operation}{dry}"))
-    }
-
-    /// The flag that has kubectl write as much.
-    pub(super) fn dry_run_flag(&self) -> &'static str {
-        match self.dry_run {
-            DryRun::None => "--dry-run=none",
-            DryRun::Client => "--dry-run=client",
-            DryRun::Server => "--dry-run=server",
-        }
-    }
-
-    /// Changes objects of files, and sends nothing.
-    pub(super) fn change_local(
-        &self,
-        objects: &[(Named, Value)],
-        decide: impl Fn(&Named, &Value) -> anyhow::Result<Change>,
-    ) -> anyhow::Result<()> {
-        if self.dry_run == DryRun::Server {
-            bail!("cannot specify --local and --dry-run=server - did you mean --dry-run=client?");
-        }
-        for (named, before) in objects {
-            let change = decide(named, before)?;
-            let Some(patch) = &change.patch else { continue };
-            let after = apply(&before.to_string(), patch).context("the change can't be shown")?;
-            let after: Value = serde_json::from_str(&after)?;
-            if self.diff {
-                print_difference(before, &after)?;
-            }
-            self.tell(&named.word(), &after, &change.operation)?;
-        }
-        Ok(())
-    }
 }
 
 /// An object that is meant.
@@ -292,8 +72,10 @@ impl Named {
         format!("{}.{} {:?}", self.kind.plural(), self.kind.group(), self.name)
     }
 
+    /// Its namespace; empty for a kind of the cluster.
     pub(super) fn namespace<'a>(&'a self, session: &'a Session) -> &'a str {
-        self.namespace.as_deref().unwrap_or(&session.namespace)
+        let namespace = self.namespace.as_deref().unwrap_or(&session.namespace);
+        if self.kind.is_namespaced() { namespace } else { "" }
     }
 
     /// How requests name its kind.
@@ -301,9 +83,9 @@ impl Named {
         session.served.newest(Resource::new(self.kind.api_version(), self.kind.plural(), self.kind.kind()))
     }
 
-    fn collection(&self, session: &Session) -> Path {
-        let namespace = if self.kind.is_namespaced() { self.namespace(session) } else { "" };
-        self.resource(session).namespaced(namespace)
+    /// The request path of all objects of its kind in its namespace.
+    pub(super) fn collection(&self, session: &Session) -> Path {
+        self.resource(session).namespaced(self.namespace(session))
     }
 
     /// Its request path.
@@ -318,12 +100,24 @@ impl ObjectArguments {
         &mut self.words
     }
 
-    /// The objects that are meant; `None` where kinds are meant that kubectl deals with.
+    /// The objects of Kruise that are meant; `None` where kinds are meant that kubectl deals with.
     pub(super) fn resolve(&self, connection: &Connection) -> anyhow::Result<Option<Vec<Named>>> {
+        self.resolve_among(connection, &WorkloadKind::ALL)
+    }
+
+    /// The objects of these kinds that are meant; `None` where others are meant, which are for kubectl.
+    pub(super) fn resolve_among(
+        &self,
+        connection: &Connection,
+        kinds: &[WorkloadKind],
+    ) -> anyhow::Result<Option<Vec<Named>>> {
+        if self.all && self.selector.is_some() {
+            bail!("cannot set --all and --selector at the same time");
+        }
         let is_simple =
             self.filename.is_empty() && self.kustomize.is_none() && self.selector.is_none() && !self.all;
         if is_simple && !self.words.first().is_some_and(|word| word.contains(',')) {
-            return named(&self.words);
+            return named_among(&self.words, kinds);
         }
         let mut command = Command::new("kubectl");
         command.args(["get", "-o", "json"]).args(connection.flags()).args(&self.words);
@@ -331,25 +125,39 @@ impl ObjectArguments {
         command.args(self.recursive.then_some("-R"));
         command.args(self.kustomize.iter().flat_map(|folder| ["-k", folder]));
         command.args(self.selector.iter().flat_map(|selector| ["-l", selector]));
-        let output = command.stderr(Stdio::inherit()).stdin(Stdio::inherit()).output();
-        let output = output.context("kubectl, which finds the objects, can't be started")?;
-        if !output.status.success() {
-            bail!("the objects were not found");
-        }
-        listed(&serde_json::from_slice(&output.stdout).context("the answer of kubectl is not understood")?)
+        let answer =
+            self.asked(&mut command).context("kubectl, which finds the objects, can't be started")?;
+        let Some(answer) = answer else { bail!("the objects were not found") };
+        listed(&serde_json::from_slice(&answer).context("the answer of kubectl is not understood")?, kinds)
     }
-}
 
-impl ObjectArguments {
+    /// What kubectl prints that reads the standard input where that is named; `None` where it fails.
+    fn asked(&self, command: &mut Command) -> anyhow::Result<Option<Vec<u8>>> {
+        let reads = self.filename.iter().any(|file| file == STANDARD_INPUT);
+        let input = if reads { Some(standard_input()?) } else { None };
+        command.stdout(Stdio::piped()).stdin(if reads { Stdio::piped() } else { Stdio::inherit() });
+        let mut kubectl = command.spawn()?;
+        feed(&mut kubectl, input.unwrap_or_default());
+        let output = kubectl.wait_with_output()?;
+        Ok(output.status.success().then_some(output.stdout))
+    }
+
     /// The objects of the files, which no server is asked for; `None` where kinds are meant that kubectl deals with.
     pub(super) fn local(&self) -> anyhow::Result<Option<Vec<(Named, Value)>>> {
         if self.filename.is_empty() || !self.words.is_empty() {
             bail!("--local is for the objects of files: say which by -f");
         }
-        let paths: Vec<PathBuf> = self.filename.iter().map(PathBuf::from).collect();
+        let mut objects = Objects::default();
+        for file in &self.filename {
+            if file == STANDARD_INPUT {
+                objects.parse("standard input", std::str::from_utf8(standard_input()?)?)?;
+            } else {
+                objects.extend(Objects::read(&[PathBuf::from(file)])?);
+            }
+        }
         let (mut all, mut others) = (Vec::new(), Vec::new());
-        for object in Objects::read(&paths)?.iter() {
-            let Some(kind) = kind_of(object.group(), &object.kind) else {
+        for object in objects.iter() {
+            let Some(kind) = kind_of(object.group(), &object.kind, &WorkloadKind::ALL) else {
                 others.push(format!("{} {}", object.kind, object.name));
                 continue;
             };
@@ -361,12 +169,12 @@ impl ObjectArguments {
     }
 }
 
-fn kind_of(group: &str, kind: &str) -> Option<WorkloadKind> {
-    WorkloadKind::ALL.into_iter().find(|one| one.kind() == kind && one.group() == group)
+fn kind_of(group: &str, kind: &str, kinds: &[WorkloadKind]) -> Option<WorkloadKind> {
+    kinds.iter().copied().find(|one| one.kind() == kind && one.group() == group)
 }
 
 /// The objects of a list, or the one object.
-fn listed(answer: &Value) -> anyhow::Result<Option<Vec<Named>>> {
+fn listed(answer: &Value, kinds: &[WorkloadKind]) -> anyhow::Result<Option<Vec<Named>>> {
     let all = answer.get("items").and_then(Value::as_array);
     let all = all.map_or_else(|| std::slice::from_ref(answer), Vec::as_slice);
     let text = |object: &Value, pointer: &str| {
@@ -377,7 +185,7 @@ fn listed(answer: &Value) -> anyhow::Result<Option<Vec<Named>>> {
         let (version, kind, name) =
             (text(object, "/apiVersion"), text(object, "/kind"), text(object, "/metadata/name"));
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let known = kind_of(group, &kind);
+        let known = kind_of(group, &kind, kinds);
         let namespace = Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty());
         match known {
             Some(kind) => ours.push(Named { kind, name, namespace }),
@@ -393,54 +201,68 @@ fn one_side<T>(ours: Vec<T>, others: &[String]) -> anyhow::Result<Option<Vec<T>>
         (true, true) => bail!("no objects passed to the command"),
         (true, false) => Ok(None),
         (false, true) => Ok(Some(ours)),
-        (false, false) => bail!("these are for kubectl, ask for them by themselves: {}", others.join(", ")),
+        (false, false) => {
+            bail!("kubectl handles these objects; run the command separately for: {}", others.join(", "))
+        }
     }
 }
 
-/// Reads `TYPE NAME...` or `TYPE/NAME...`; `None` where kinds are meant that kubectl deals with.
+/// Reads `TYPE NAME...` or `TYPE/NAME...` of kinds of Kruise; `None` where kinds are meant that kubectl deals with.
 pub(super) fn named(words: &[String]) -> anyhow::Result<Option<Vec<Named>>> {
+    named_among(words, &WorkloadKind::ALL)
+}
+
+fn named_among(words: &[String], kinds: &[WorkloadKind]) -> anyhow::Result<Option<Vec<Named>>> {
     let Some(first) = words.first() else { bail!("required resource not specified") };
     if !first.contains('/') {
-        let Some(kind) = WorkloadKind::named(first) else { return Ok(None) };
+        let Some(kind) = WorkloadKind::named_among(first, kinds) else { return Ok(None) };
         let names = words.get(1..).unwrap_or_default();
         if names.is_empty() {
             bail!("required resource not specified");
         }
-        return Ok(Some(names.iter().map(|name| Named::new(kind, name)).collect()));
+        return names.iter().map(|name| one_named(kind, name)).collect::<anyhow::Result<_>>().map(Some);
     }
-    let mut all = Vec::new();
+    let mut ours = Vec::new();
+    let mut others = Vec::new();
     for word in words {
         let (kind, name) = word.split_once('/').with_context(|| {
             format!("there is no need to specify a resource type as a separate argument when passing arguments in resource/name form: {word:?}")
         })?;
-        match WorkloadKind::named(kind) {
-            Some(kind) => all.push(Named::new(kind, name)),
-            None if all.is_empty() => return Ok(None),
-            None => bail!("{word:?} is for kubectl: ask for it by itself"),
+        match WorkloadKind::named_among(kind, kinds) {
+            Some(kind) => ours.push(one_named(kind, name)?),
+            None => others.push(word.clone()),
         }
     }
-    Ok(Some(all))
+    one_side(ours, &others)
 }
 
-/// Whether one of these words names a kind that the plugin deals with itself.
-pub(super) fn name_ours(words: &[OsString]) -> bool {
-    words.iter().filter_map(|word| word.to_str()).any(|word| {
-        word.split(',').any(|word| WorkloadKind::named(word.split('/').next().unwrap_or(word)).is_some())
-    })
-}
-
-/// A change of an object that was read.
-pub(super) struct Change {
-    /// The patch; without one there is nothing to change.
-    pub(super) patch: Option<Patch>,
-    /// What is said of it: empty for nothing at all.
-    pub(super) operation: String,
-}
-
-impl Change {
-    pub(super) fn new(patch: Option<Patch>, operation: &str) -> Self {
-        Self { operation: if patch.is_some() { operation.to_owned() } else { String::new() }, patch }
+/// An object by its name, which has no further parts.
+fn one_named(kind: WorkloadKind, name: &str) -> anyhow::Result<Named> {
+    if name.is_empty() || name.contains('/') {
+        bail!("arguments in resource/name form must have a single resource and name");
     }
+    Ok(Named::new(kind, name))
+}
+
+/// Whether these words name a kind of Kruise: the first one, or any of the form `TYPE/NAME`.
+pub(super) fn name_ours(words: &[&str]) -> bool {
+    let is_ours = |kind: &str| WorkloadKind::named(kind).is_some();
+    match words.first() {
+        Some(first) if !first.contains('/') => first.split(',').any(is_ours),
+        _ => words.iter().filter_map(|word| word.split_once('/')).any(|(kind, _)| is_ours(kind)),
+    }
+}
+
+fn uid(object: &Value) -> &str {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The collection, as far as the selector of a workload selects from it.
+fn selected(collection: Path, workload: &Value) -> Path {
+    let selector = workload.pointer("/spec/selector").cloned().unwrap_or_default();
+    let selector =
+        serde_json::from_value(selector).map(|selector| selector_text(&selector)).unwrap_or_default();
+    if selector.is_empty() { collection } else { collection.query(labelled(&selector)) }
 }
 
 impl Session {
@@ -449,6 +271,35 @@ impl Session {
         let text = write::get(&self.client, path).await.map_err(|error| refused(&error))?;
         text.map(|text| serde_json::from_str(&text).with_context(|| format!("{path} is not understood")))
             .transpose()
+    }
+
+    /// The objects of a collection.
+    pub(super) async fn list<T: for<'de> Deserialize<'de>>(
+        &self,
+        collection: &Path,
+    ) -> anyhow::Result<Vec<T>> {
+        let mut all = Vec::new();
+        list_all(&self.client, collection, |one| all.push(one)).await.map_err(|error| {
+            match error.downcast_ref::<ApiError>() {
+                Some(answer) => refused(answer),
+                None => error,
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// The names of the objects of a collection.
+    pub(super) async fn names(&self, collection: &Path) -> anyhow::Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Item {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: String,
+        }
+        let all: Vec<Item> = self.list(collection).await?;
+        Ok(all.into_iter().map(|item| item.metadata.name).collect())
     }
 
     /// The object.
@@ -461,157 +312,42 @@ impl Session {
 
     /// Says that there is no such object, and which one may have been meant.
     async fn absent(&self, named: &Named) -> anyhow::Error {
-        let mut text = format!("Error from server (NotFound): {} not found", named.quoted());
-        let names = names(&self.client, &named.collection(self)).await.unwrap_or_default();
+        let error = not_found(named.quoted());
+        let names = self.names(&named.collection(self)).await.unwrap_or_default();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        if let Some(close) = similar::get_close_matches(named.name.as_str(), &names, 1, 0.6).first() {
+        let close = similar::get_close_matches(named.name.as_str(), &names, 1, 0.6);
+        let Some(close) = close.first() else { return error };
+        let mut text = error.to_string();
+        if named.kind.is_namespaced() {
             // Writing to a String cannot fail.
-            let _ = write!(text, " in namespace {:?}; did you mean {close:?}?", named.namespace(self));
+            let _ = write!(text, " in namespace {:?}", named.namespace(self));
         }
-        anyhow!(text)
+        anyhow::Error::msg(format!("{text}; did you mean {close:?}?"))
     }
 
-    /// Changes an object as it is by then, and tells of it.
-    pub(super) async fn change(
+    /// The Pods that a workload of a namespace controls; of a Deployment those of its ReplicaSets.
+    pub(super) async fn pods_of(&self, namespace: &str, workload: &Value) -> anyhow::Result<Vec<Value>> {
+        let mut owners = vec![uid(workload).to_owned()];
+        if workload.get("kind").and_then(Value::as_str) == Some("Deployment") {
+            let sets = self.replica_sets_of(namespace, workload).await?;
+            owners.extend(sets.iter().map(|set| uid(set).to_owned()));
+        }
+        let mut all: Vec<Value> = self.list(&selected(PODS.namespaced(namespace), workload)).await?;
+        all.retain(|pod| owners.iter().any(|owner| pods::is_controlled_by(pod, owner)));
+        Ok(all)
+    }
+
+    /// The ReplicaSets that a Deployment controls.
+    pub(super) async fn replica_sets_of(
         &self,
-        named: &Named,
-        arguments: &WriteArguments,
-        mut decide: impl AsyncFnMut(&Value) -> anyhow::Result<Change>,
-    ) -> anyhow::Result<()> {
-        let path = arguments.query(named.path(self));
-        let mut attempt = 1;
-        loop {
-            let before = self.read(named).await?;
-            let change = decide(&before).await?;
-            let Some(patch) = &change.patch else {
-                return if change.operation.is_empty() {
-                    Ok(())
-                } else {
-                    arguments.tell(&named.word(), &before, &change.operation)
-                };
-            };
-            let text = if arguments.sends_nothing() {
-                apply(&before.to_string(), patch).context("the change can't be shown")?
-            } else {
-                match write::patch(&self.client, &path, PatchKind::Json, patch.to_json()).await {
-                    Err(error) if error.reason() == ErrorReason::Conflict && attempt < ATTEMPTS => {
-                        attempt += 1;
-                        continue;
-                    }
-                    Err(error) => bail!("{} failed to patch: {}", named.quoted(), refused(&error)),
-                    Ok(text) => text,
-                }
-            };
-            let after: Value = serde_json::from_str(&text)?;
-            if arguments.diff {
-                print_difference(&before, &after)?;
-            }
-            return arguments.tell(&named.word(), &after, &change.operation);
-        }
+        namespace: &str,
+        deployment: &Value,
+    ) -> anyhow::Result<Vec<Value>> {
+        let path = selected(REPLICA_SETS.namespaced(namespace), deployment);
+        let mut all: Vec<Value> = self.list(&path).await?;
+        all.retain(|set| pods::is_controlled_by(set, uid(deployment)));
+        Ok(all)
     }
-
-    /// Changes the status of an object by a merge patch.
-    pub(super) async fn change_status(
-        &self,
-        named: &Named,
-        arguments: &WriteArguments,
-        patch: &Value,
-        operation: &str,
-    ) -> anyhow::Result<()> {
-        let before = self.read(named).await?;
-        let path = arguments.query(named.path(self).subresource("status"));
-        let after = if arguments.sends_nothing() {
-            before
-        } else {
-            let text = write::patch(&self.client, &path, PatchKind::Merge, patch.to_string()).await;
-            let text =
-                text.map_err(|error| anyhow!("{} failed to patch: {}", named.quoted(), refused(&error)))?;
-            serde_json::from_str(&text)?
-        };
-        arguments.tell(&named.word(), &after, operation)
-    }
-
-    /// Creates an object in the namespace of the session, tells of it, and gives it back.
-    pub(super) async fn create(
-        &self,
-        resource: Resource<'_>,
-        object: Value,
-        arguments: &WriteArguments,
-    ) -> anyhow::Result<Value> {
-        let served = self.served.newest(resource);
-        let object = if object.get("apiVersion").and_then(Value::as_str) == Some(served.api_version) {
-            object
-        } else {
-            serde_json::from_str(api::conversion::convert(&object.to_string(), served.api_version)?.get())?
-        };
-        let path = arguments.query(served.namespaced(&self.namespace));
-        let made = if arguments.sends_nothing() {
-            object
-        } else {
-            let text = write::create(&self.client, &path, object.to_string()).await;
-            serde_json::from_str(&text.map_err(|error| refused(&error))?)?
-        };
-        let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let group = resource.api_version.split_once('/').map(|(group, _)| format!(".{group}"));
-        let word = format!("{}{}/{name}", resource.kind.to_lowercase(), group.unwrap_or_default());
-        arguments.tell(&word, &made, "created")?;
-        Ok(made)
-    }
-}
-
-/// The names of the objects of a collection.
-pub(super) async fn names(client: &Client, collection: &Path) -> anyhow::Result<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Item {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        name: String,
-    }
-    let mut all = Vec::new();
-    list_all(client, collection, |item: Item| all.push(item.metadata.name)).await?;
-    Ok(all)
-}
-
-/// Shows what changes, but for who changed it and when.
-fn print_difference(before: &Value, after: &Value) -> anyhow::Result<()> {
-    let text = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for name in ["managedFields", "resourceVersion", "generation"] {
-                metadata.remove(name);
-            }
-        }
-        serde_saphyr::to_string(&object)
-    };
-    let (before, after) = (text(before)?, text(after)?);
-    print!("{}", TextDiff::from_lines(&before, &after).unified_diff().header("stored", "changed"));
-    Ok(())
-}
-
-/// What the API server said, as kubectl says it.
-pub(super) fn refused(error: &ApiError) -> anyhow::Error {
-    match error.reason() {
-        ErrorReason::NotFound => anyhow!("Error from server (NotFound): {error}"),
-        ErrorReason::AlreadyExists => anyhow!("Error from server (AlreadyExists): {error}"),
-        ErrorReason::Conflict => anyhow!("Error from server (Conflict): {error}"),
-        _ => anyhow!("Error from server: {error}"),
-    }
-}
-
-/// Does something with each object; what fails at one stops no other.
-pub(super) async fn each(
-    all: &[Named],
-    mut work: impl AsyncFnMut(&Named) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut failures = Vec::new();
-    for named in all {
-        if let Err(error) = work(named).await {
-            failures.push(error.to_string());
-        }
-    }
-    if failures.is_empty() { Ok(()) } else { Err(anyhow!("{}", failures.join("\nerror: "))) }
 }
 
 #[cfg(test)]
@@ -638,9 +374,21 @@ mod tests {
         assert_eq!(two, ["statefulset.apps.kruise.io/a", "daemonset.apps.kruise.io/b"]);
         assert_eq!(read(&["deployment", "web"]).unwrap(), None);
         assert_eq!(read(&["sts/web"]).unwrap(), None);
-        for words in [&[][..], &["clone"], &["clone/a", "b"], &["clone/a", "deployment/b"]] {
+        for words in [
+            &[][..],
+            &["clone"],
+            &["clone/a", "b"],
+            &["clone/a", "deployment/b"],
+            &["deployment/b", "clone/a"],
+            &["clone/"],
+            &["clone", ""],
+            &["clone/web/status"],
+        ] {
             assert!(read(words).is_err(), "{words:?}");
         }
+        let words = ["deploy/a".to_owned(), "clone/b".to_owned()];
+        let both = named_among(&words, &WorkloadKind::WITH_DEPLOYMENTS).unwrap().unwrap();
+        assert_eq!(both[0].word(), "deployment.apps/a");
     }
 
     #[test]
@@ -648,8 +396,11 @@ mod tests {
         let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "shop"}});
         let set = object("apps.kruise.io/v1alpha1", "CloneSet");
         let deployment = object("apps/v1", "StatefulSet");
-        assert_eq!(words(listed(&set).unwrap()), Some(vec!["cloneset.apps.kruise.io/a".to_owned()]));
-        let list = |items: &[&Value]| listed(&json!({"kind": "List", "items": items}));
+        assert_eq!(
+            words(listed(&set, &WorkloadKind::ALL).unwrap()),
+            Some(vec!["cloneset.apps.kruise.io/a".to_owned()])
+        );
+        let list = |items: &[&Value]| listed(&json!({"kind": "List", "items": items}), &WorkloadKind::ALL);
         assert_eq!(list(&[&set]).unwrap().unwrap()[0].namespace.as_deref(), Some("shop"));
         assert_eq!(list(&[&deployment]).unwrap(), None);
         assert!(list(&[]).is_err());
@@ -658,9 +409,10 @@ mod tests {
 
     #[test]
     fn kinds_are_recognised_among_other_words() {
-        let ours = |words: &[&str]| name_ours(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert!(ours(&["set", "image", "clone/web", "main=a"]));
-        assert!(ours(&["set", "env", "deployment,clonesets", "K=V"]));
-        assert!(!ours(&["set", "image", "deployment/web", "clone=a"]));
+        assert!(name_ours(&["clone/web", "main=a"]));
+        assert!(name_ours(&["deployment,clonesets", "K=V"]));
+        assert!(!name_ours(&["deployment/web", "clone=a"]));
+        assert!(!name_ours(&["deployment", "clone"]));
+        assert!(!name_ours(&[]));
     }
 }

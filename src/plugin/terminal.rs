@@ -1,6 +1,7 @@
-//! What is drawn on a terminal: a block that takes the place of the one before, and colours where somebody wants them.
+//! The standard output: text for pipes, and on a terminal a block that takes the place of the one before, and colours.
 
-use std::io::{IsTerminal, Write};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use rustix::termios::tcgetwinsize;
@@ -17,7 +18,7 @@ enum Colour {
     Never,
 }
 
-/// Whether something is coloured. A colour says nothing that words don't say.
+/// When output is coloured. Colours only repeat what the text says.
 #[derive(Debug, Args)]
 pub(super) struct ColourArguments {
     /// When to colour
@@ -30,19 +31,42 @@ pub(super) struct ColourArguments {
 
 impl ColourArguments {
     pub(super) fn colours(&self) -> bool {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         match self.color {
             _ if self.no_color => false,
-            Colour::Auto => is_there() && !is_unwanted,
+            Colour::Auto => draws(),
             Colour::Always => true,
             Colour::Never => false,
         }
     }
 }
 
-/// The standard output is a terminal.
-pub(super) fn is_there() -> bool {
-    std::io::stdout().is_terminal()
+/// Whether escape sequences may be written: the standard output is a terminal that knows them, and nobody asked for plain
+/// text.
+pub(super) fn draws() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
+}
+
+/// Nobody reads the standard output any more.
+#[derive(Debug)]
+pub(super) struct OutputClosed;
+
+impl fmt::Display for OutputClosed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the standard output is closed")
+    }
+}
+
+impl std::error::Error for OutputClosed {}
+
+/// Writes to the standard output, at once.
+pub(super) fn print(text: impl fmt::Display) -> anyhow::Result<()> {
+    let mut output = io::stdout().lock();
+    write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => OutputClosed.into(),
+        _ => error.into(),
+    })
 }
 
 /// Some lines that are drawn again and again.
@@ -54,9 +78,9 @@ pub(super) struct Block {
 
 impl Block {
     /// Draws the lines in the place of those before, each on one line of the terminal.
-    pub(super) fn draw(&mut self, lines: &[String]) -> std::io::Result<()> {
+    pub(super) fn draw(&mut self, lines: &[String]) -> anyhow::Result<()> {
         // A terminal may say that it has no size.
-        let width = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let width = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
         let width = if width == 0 { 80 } else { width };
         let mut text = String::new();
         if self.height > 0 {
@@ -69,8 +93,6 @@ impl Block {
             text.push('\n');
         }
         self.height = lines.len();
-        let mut output = std::io::stdout().lock();
-        output.write_all(text.as_bytes())?;
-        output.flush()
+        print(text)
     }
 }

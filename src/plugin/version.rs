@@ -8,7 +8,9 @@ use cluster::write;
 use serde_json::{Map, Value};
 
 use super::connection::{Connection, Session};
-use super::target::print_value;
+use super::failures::refused;
+use super::terminal::print;
+use super::written::print_value;
 
 const DEPLOYMENTS: Resource<'_> = Resource::new("apps/v1", "deployments", "Deployment");
 /// The Deployment of the manager, which has the name of OpenKruise's.
@@ -50,15 +52,17 @@ pub(super) fn run(arguments: &VersionArguments, connection: &Connection) -> anyh
         return Ok(ExitCode::SUCCESS);
     }
     let text = |name: &str| versions.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
-    println!("Client Version: {}", text("clientVersion"));
+    print(format_args!("Client Version: {}\n", text("clientVersion")))?;
     if !arguments.client {
-        println!("Server Version: {}\nManager Image: {}", text("serverVersion"), text("managerImage"));
+        let (server, manager) = (text("serverVersion"), text("managerImage"));
+        print(format_args!("Server Version: {server}\nManager Image: {manager}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn of_cluster(session: &Session, arguments: &VersionArguments) -> anyhow::Result<(Value, Value)> {
-    let server = write::get(&session.client, "/version").await?.unwrap_or_default();
+    let server =
+        write::get(&session.client, "/version").await.map_err(|error| refused(&error))?.unwrap_or_default();
     let server: Value = serde_json::from_str(&server)?;
     let path = DEPLOYMENTS.namespaced(&arguments.install_namespace).name(MANAGER);
     // Not everybody may see the manager.

@@ -1,37 +1,87 @@
 //! The containers of a workload: images, environment, resources and the account that they run as
-//! (docs/behaviour/kubectl-kruise.md#set).
+//! (docs/behaviour/kubectl-kruise.md#set); and which Pod and which container `exec`, `logs` and `cp` enter
+//! (docs/behaviour/kubectl-kruise.md#get-exec-logs-cp).
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use api::annotations::SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER;
+use api::meta::LabelSelector;
+use serde_json::{Map, Value, json};
 
 use super::edit::bound;
 use super::kinds::WorkloadKind;
+use super::pods::is_ready;
 use crate::text::json_patch::{Patch, Pointer, string};
+use crate::text::quantity::Quantity;
+use crate::text::selector::Selector;
 
-/// The variable by which Pods are made anew.
+pub mod environment;
+
+use environment::EnvironmentChange;
+
+/// The variable whose change has the controller recreate the Pods.
 const RESTARTED_AT: &str = "RESTARTED_AT";
-/// The annotation of a Pod template by which Pods are made anew.
+/// The annotation of a Pod template whose change has the controller recreate the Pods.
 const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
-
-/// Changes of environment variables.
-#[derive(Debug, Default)]
-pub struct EnvironmentChange {
-    /// Variables with their values, as containers list them.
-    pub set: Vec<Value>,
-    /// Names of those that go.
-    pub remove: Vec<String>,
-    /// A variable that is there may get another value.
-    pub overwrite: bool,
-}
 
 /// Changes of requests and limits: names of resources with their quantities.
 #[derive(Debug, Default)]
 pub struct ResourceChange {
-    /// The limits.
-    pub limits: Vec<(String, String)>,
-    /// The requests.
-    pub requests: Vec<(String, String)>,
+    limits: Map<String, Value>,
+    requests: Map<String, Value>,
+}
+
+impl ResourceChange {
+    /// Reads limits and requests, each as `cpu=1,memory=1Gi`.
+    ///
+    /// # Errors
+    /// What to say to the user.
+    pub fn read(limits: &str, requests: &str) -> Result<Self, String> {
+        let change = Self { limits: quantities(limits)?, requests: quantities(requests)? };
+        if change.limits.is_empty() && change.requests.is_empty() {
+            let error =
+                "you must specify an update to requests or limits (in the form of --requests/--limits)";
+            return Err(error.to_owned());
+        }
+        Ok(change)
+    }
+
+    /// Changes the quantities at `path`, which is `resources`, and nothing beside them.
+    fn write(&self, edits: &mut Patch, path: &Pointer, resources: Option<&Value>) {
+        let wanted = [("limits", &self.limits), ("requests", &self.requests)];
+        let wanted = wanted.into_iter().filter(|(_, quantities)| !quantities.is_empty());
+        let Some(resources) = resources.filter(|resources| resources.is_object()) else {
+            let whole = wanted.map(|(member, quantities)| (member.to_owned(), quantities.clone().into()));
+            edits.add(path.clone(), Value::Object(whole.collect()).to_string());
+            return;
+        };
+        for (member, quantities) in wanted {
+            let path = path.key(member);
+            let Some(present) = resources.get(member).filter(|present| present.is_object()) else {
+                edits.add(path, json!(quantities).to_string());
+                continue;
+            };
+            for (resource, quantity) in quantities {
+                if present.get(resource) != Some(quantity) {
+                    edits.add(path.key(resource), quantity.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// Reads `cpu=1,memory=1Gi`; of two quantities of one resource the last is meant.
+fn quantities(text: &str) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for pair in text.split(',').filter(|_| !text.is_empty()) {
+        let (resource, quantity) = pair
+            .split_once('=')
+            .filter(|(resource, _)| !resource.is_empty())
+            .ok_or_else(|| format!("{pair:?} is not RESOURCE=QUANTITY, such as cpu=1"))?;
+        quantity.parse::<Quantity>().map_err(|error| format!("{pair:?}: {error}"))?;
+        all.insert(resource.to_owned(), quantity.into());
+    }
+    Ok(all)
 }
 
 /// Where the Pod specs of an object are: those of its templates, and of a SidecarSet its own spec.
@@ -58,6 +108,16 @@ fn containers(kind: WorkloadKind, object: &Value, with_init: bool) -> Vec<(Point
     found
 }
 
+/// An object without a Pod template has no containers and no account, and nothing of them can be set.
+fn with_containers(kind: WorkloadKind, object: &Value) -> Result<(), String> {
+    if pod_specs(kind, object).is_empty() { Err(without(object, kind, "containers")) } else { Ok(()) }
+}
+
+fn without(object: &Value, kind: WorkloadKind, field: &str) -> String {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    format!("{}.{} {name:?} has no field {field}", kind.plural(), kind.group())
+}
+
 fn name(value: &Value) -> &str {
     value.get("name").and_then(Value::as_str).unwrap_or_default()
 }
@@ -71,7 +131,7 @@ pub fn container_names(kind: WorkloadKind, object: &Value) -> Vec<&str> {
     names
 }
 
-/// Whether a text is what a pattern means, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, where `*` matches any characters.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
@@ -92,6 +152,7 @@ pub fn set_images(
     object: &Value,
     images: &[(String, String)],
 ) -> Result<Option<Patch>, String> {
+    with_containers(kind, object)?;
     let all = containers(kind, object, true);
     let mut edits = Patch::default();
     for (wanted, image) in images {
@@ -109,101 +170,6 @@ pub fn set_images(
     Ok((!edits.is_empty()).then(|| bound(object, edits)))
 }
 
-/// Sets and removes environment variables of the containers whose names match. `None` where nothing changes.
-///
-/// # Errors
-/// What to say to the user.
-pub fn set_environment(
-    kind: WorkloadKind,
-    object: &Value,
-    pattern: &str,
-    change: &EnvironmentChange,
-) -> Result<Option<Patch>, String> {
-    let mut edits = Patch::default();
-    for (pointer, container) in containers(kind, object, true) {
-        if matches(pattern, name(container)) {
-            change_environment(&mut edits, &pointer.key("env"), container.get("env"), change)?;
-        }
-    }
-    Ok((!edits.is_empty()).then(|| bound(object, edits)))
-}
-
-fn change_environment(
-    edits: &mut Patch,
-    path: &Pointer,
-    env: Option<&Value>,
-    change: &EnvironmentChange,
-) -> Result<(), String> {
-    let present = env.and_then(Value::as_array);
-    let at = |wanted: &str| present.and_then(|all| all.iter().position(|one| name(one) == wanted));
-    let mut added = Vec::new();
-    for variable in &change.set {
-        let found = at(name(variable)).and_then(|index| Some((index, present?.get(index)?)));
-        match found {
-            Some((_, old)) if old == variable => {}
-            Some((_, old)) if !change.overwrite => {
-                let value = old.get("value").and_then(Value::as_str).unwrap_or_default();
-                let name = name(variable);
-                return Err(format!("'{name}' already has a value ({value}), and --overwrite is false"));
-            }
-            Some((index, _)) => edits.replace(path.index(index), variable.to_string()),
-            None => added.push(variable),
-        }
-    }
-    if present.is_none() && !added.is_empty() {
-        edits.add(path.clone(), json!(added).to_string());
-    } else {
-        for variable in added {
-            edits.add(path.end(), variable.to_string());
-        }
-    }
-    let mut gone: Vec<usize> = change.remove.iter().filter_map(|name| at(name)).collect();
-    gone.sort_unstable();
-    gone.dedup();
-    // From the end on, so that no index moves before its turn.
-    for index in gone.into_iter().rev() {
-        edits.remove(path.index(index));
-    }
-    Ok(())
-}
-
-/// The environment of the containers whose names match, in lines.
-pub fn listed_environment(kind: WorkloadKind, object: &Value, pattern: &str) -> String {
-    let mut text = String::new();
-    let of = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    for (_, container) in containers(kind, object, true) {
-        if !matches(pattern, name(container)) {
-            continue;
-        }
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "# {} {of}, container {}", kind.kind(), name(container));
-        for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
-            let _ = match variable.get("valueFrom") {
-                Some(source) => writeln!(text, "# {} from {}", name(variable), told_source(source)),
-                None => {
-                    let value = variable.get("value").and_then(Value::as_str).unwrap_or_default();
-                    writeln!(text, "{}={value}", name(variable))
-                }
-            };
-        }
-    }
-    text
-}
-
-fn told_source(source: &Value) -> String {
-    let word = |pointer: &str| source.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    if source.get("secretKeyRef").is_some() {
-        return format!("secret {}, key {}", word("/secretKeyRef/name"), word("/secretKeyRef/key"));
-    }
-    if source.get("configMapKeyRef").is_some() {
-        return format!("configmap {}, key {}", word("/configMapKeyRef/name"), word("/configMapKeyRef/key"));
-    }
-    if source.get("fieldRef").is_some() {
-        return format!("field path {}", word("/fieldRef/fieldPath"));
-    }
-    format!("resource {}", word("/resourceFieldRef/resource"))
-}
-
 /// Sets requests and limits of the containers whose names match. `None` where nothing changes.
 ///
 /// # Errors
@@ -214,26 +180,13 @@ pub fn set_resources(
     pattern: &str,
     change: &ResourceChange,
 ) -> Result<Option<Patch>, String> {
+    with_containers(kind, object)?;
     let mut edits = Patch::default();
     let mut is_found = false;
     for (pointer, container) in containers(kind, object, false) {
-        if !matches(pattern, name(container)) {
-            continue;
-        }
-        is_found = true;
-        let mut wanted = container.get("resources").cloned().filter(Value::is_object).unwrap_or(json!({}));
-        for (member, quantities) in [("limits", &change.limits), ("requests", &change.requests)] {
-            for (resource, quantity) in quantities {
-                if !wanted.get(member).is_some_and(Value::is_object) {
-                    set_member(&mut wanted, member, json!({}));
-                }
-                if let Some(list) = wanted.get_mut(member) {
-                    set_member(list, resource, quantity.as_str().into());
-                }
-            }
-        }
-        if container.get("resources") != Some(&wanted) {
-            edits.add(pointer.key("resources"), wanted.to_string());
+        if matches(pattern, name(container)) {
+            is_found = true;
+            change.write(&mut edits, &pointer.key("resources"), container.get("resources"));
         }
     }
     if !is_found {
@@ -242,26 +195,73 @@ pub fn set_resources(
     Ok((!edits.is_empty()).then(|| bound(object, edits)))
 }
 
-fn set_member(object: &mut Value, name: &str, value: Value) {
-    if let Some(members) = object.as_object_mut() {
-        members.insert(name.to_owned(), value);
-    }
-}
-
 /// Sets the account that Pods run as. `None` where nothing changes.
-pub fn set_service_account(kind: WorkloadKind, object: &Value, account: &str) -> Option<Patch> {
+///
+/// # Errors
+/// What to say to the user.
+pub fn set_service_account(
+    kind: WorkloadKind,
+    object: &Value,
+    account: &str,
+) -> Result<Option<Patch>, String> {
+    // A SidecarSet has containers, and none of the other fields of Pods.
+    let specs = if kind == WorkloadKind::SidecarSet { Vec::new() } else { pod_specs(kind, object) };
+    if specs.is_empty() {
+        return Err(without(object, kind, "serviceAccountName"));
+    }
     let mut edits = Patch::default();
-    for spec in pod_specs(kind, object) {
+    for spec in specs {
         let path = spec.key("serviceAccountName");
         if object.pointer(path.as_str()).and_then(Value::as_str) != Some(account) {
             edits.add(path, string(account));
         }
     }
-    (!edits.is_empty()).then(|| bound(object, edits))
+    Ok((!edits.is_empty()).then(|| bound(object, edits)))
 }
 
-/// Says something new in these containers, or in all where none is named, so that Pods are made anew; `now` is what it says.
-/// Templates of a UnitedDeployment say it in an annotation, as kubectl does.
+/// The Pod to enter of those of a workload: one that is not terminating, that runs, that is ready, in this order.
+pub fn preferred(pods: &[Value]) -> Option<&Value> {
+    let phase = |pod: &Value| pod.pointer("/status/phase").and_then(Value::as_str) == Some("Running");
+    pods.iter()
+        .min_by_key(|pod| (pod.pointer("/metadata/deletionTimestamp").is_some(), !phase(pod), !is_ready(pod)))
+}
+
+/// Of Pods those that an object selects: a workload by its `matchLabels` and `matchExpressions`, a Service or a
+/// ReplicationController by labels. `None` where it selects none at all.
+pub fn selected(object: &Value, pods: Vec<Value>) -> Option<Vec<Value>> {
+    let selector = object.pointer("/spec/selector").filter(|selector| selector.is_object())?;
+    let is_plain = ["matchLabels", "matchExpressions"].into_iter().all(|form| selector.get(form).is_none());
+    let selector = if is_plain { json!({"matchLabels": selector}) } else { selector.clone() };
+    let selector: LabelSelector = serde_json::from_value(selector).ok()?;
+    let selector = Selector::compile(&selector).ok().filter(|selector| !selector.is_empty())?;
+    let is_selected = |pod: &Value| {
+        let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
+        let labels: BTreeMap<String, String> = serde_json::from_value(labels).unwrap_or_default();
+        selector.matches(&labels)
+    };
+    Some(pods.into_iter().filter(is_selected).collect())
+}
+
+/// Returns the active container of a hot-upgraded sidecar.
+///
+/// # Errors
+/// What to say to the user.
+pub fn working_container(pod: &Value, sidecar: &str) -> Result<String, String> {
+    let annotations = pod.pointer("/metadata/annotations");
+    let text = annotations.and_then(|all| all.get(SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER)?.as_str());
+    let known: Map<String, Value> = serde_json::from_str(text.unwrap_or("{}")).unwrap_or_default();
+    if let Some(name) = known.get(sidecar).and_then(Value::as_str) {
+        return Ok(name.to_owned());
+    }
+    let known: Vec<&str> = known.keys().map(String::as_str).collect();
+    Err(format!(
+        "no container {sidecar:?} of a SidecarSet works in this Pod; there are: {}",
+        known.join(", ")
+    ))
+}
+
+/// Sets RESTARTED_AT to `now` in these containers (default: all), so that the controller recreates the Pods.
+/// The templates of a UnitedDeployment get an annotation instead, as kubectl sets it.
 pub fn restart(kind: WorkloadKind, object: &Value, names: &[String], now: &str) -> Patch {
     let mut edits = Patch::default();
     if kind == WorkloadKind::UnitedDeployment {
@@ -270,18 +270,14 @@ pub fn restart(kind: WorkloadKind, object: &Value, names: &[String], now: &str) 
         }
         return bound(object, edits);
     }
-    let variable = EnvironmentChange {
-        set: vec![json!({"name": RESTARTED_AT, "value": now})],
-        overwrite: true,
-        ..Default::default()
-    };
+    let variable = EnvironmentChange::of(RESTARTED_AT, now);
     for (pointer, container) in containers(kind, object, false) {
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
         if !names.is_empty() && !names.iter().any(|one| one == name) {
             continue;
         }
         // What overwrites is never refused.
-        let _ = change_environment(&mut edits, &pointer.key("env"), container.get("env"), &variable);
+        let _ = variable.write(&mut edits, &pointer.key("env"), container.get("env"));
     }
     bound(object, edits)
 }
@@ -351,52 +347,142 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_set_and_removed() {
+    fn variables_are_set_in_the_containers_whose_names_match() {
         let object = set();
-        let change = EnvironmentChange {
-            set: vec![json!({"name": "K", "value": "W"}), json!({"name": "N", "value": "1"})],
-            remove: vec![],
-            overwrite: true,
-        };
-        let patch = set_environment(WorkloadKind::CloneSet, &object, "l*", &change).unwrap().unwrap();
-        let after = applied(&object, &patch);
+        let change = EnvironmentChange::read(&["K=W".to_owned(), "N=1".to_owned()], "", true).unwrap();
+        let of = |pattern| environment::set_environment(WorkloadKind::CloneSet, &object, pattern, &change);
+        let after = applied(&object, &of("l*").unwrap().unwrap());
         let containers = &after["spec"]["template"]["spec"]["containers"];
         assert_eq!(containers[0], object["spec"]["template"]["spec"]["containers"][0]);
         assert_eq!(containers[1]["env"], json!([{"name": "K", "value": "W"}, {"name": "N", "value": "1"}]));
-        let text = listed_environment(WorkloadKind::CloneSet, &after, "log");
-        assert_eq!(text, "# CloneSet web, container log\nK=W\nN=1\n");
-        let none = EnvironmentChange { overwrite: false, ..change };
-        let error = set_environment(WorkloadKind::CloneSet, &object, "*", &none).unwrap_err();
-        assert_eq!(error, "'K' already has a value (V), and --overwrite is false");
-        let gone =
-            EnvironmentChange { remove: vec!["N".into(), "K".into(), "X".into()], ..Default::default() };
-        let patch = set_environment(WorkloadKind::CloneSet, &after, "log", &gone).unwrap().unwrap();
-        assert_eq!(applied(&after, &patch)["spec"]["template"]["spec"]["containers"][1]["env"], json!([]));
-        assert_eq!(set_environment(WorkloadKind::CloneSet, &after, "main", &gone), Ok(None));
+        assert_eq!(of("nosuch"), Ok(None));
     }
 
     #[test]
-    fn quantities_are_set_beside_others() {
+    fn single_quantities_are_set_and_nothing_beside_them() {
         let mut object = set();
         object["spec"]["template"]["spec"]["containers"][1]["resources"] =
-            json!({"limits": {"memory": "1Gi"}, "claims": []});
-        let change = ResourceChange { limits: vec![("cpu".into(), "1".into())], requests: vec![] };
-        let patch = set_resources(WorkloadKind::AdvancedDaemonSet, &object, "log", &change).unwrap().unwrap();
+            json!({"limits": {"memory": "1Gi", "example.com/gpu": 1}, "claims": []});
+        let of = |object: &Value, pattern: &str| {
+            let change = ResourceChange::read("cpu=2,cpu=1", "memory=1Gi").unwrap();
+            set_resources(WorkloadKind::AdvancedDaemonSet, object, pattern, &change)
+        };
+        let patch = of(&object, "log").unwrap().unwrap();
+        let paths: Vec<String> = serde_json::from_str::<Vec<Value>>(&patch.to_json())
+            .unwrap()
+            .iter()
+            .map(|operation| operation["path"].as_str().unwrap().to_owned())
+            .collect();
+        let resources = "/spec/template/spec/containers/1/resources";
+        let expected = [
+            "/metadata/resourceVersion".to_owned(),
+            format!("{resources}/limits/cpu"),
+            format!("{resources}/requests"),
+        ];
+        assert_eq!(paths, expected);
         let after = applied(&object, &patch);
         let resources = &after["spec"]["template"]["spec"]["containers"][1]["resources"];
-        assert_eq!(*resources, json!({"limits": {"memory": "1Gi", "cpu": "1"}, "claims": []}));
-        assert_eq!(set_resources(WorkloadKind::AdvancedDaemonSet, &after, "log", &change), Ok(None));
-        assert!(set_resources(WorkloadKind::AdvancedDaemonSet, &after, "x", &change).is_err());
+        let limits = json!({"memory": "1Gi", "example.com/gpu": 1, "cpu": "1"});
+        assert_eq!(*resources, json!({"limits": limits, "claims": [], "requests": {"memory": "1Gi"}}));
+        assert_eq!(of(&after, "log"), Ok(None));
+        let after = applied(&object, &of(&object, "main").unwrap().unwrap());
+        let resources = &after["spec"]["template"]["spec"]["containers"][0]["resources"];
+        assert_eq!(*resources, json!({"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}}));
+        assert!(of(&object, "x").is_err());
+        for (limits, requests) in [("", ""), ("cpu", ""), ("=1", ""), ("cpu=much", ""), ("", "cpu=1,")] {
+            assert!(ResourceChange::read(limits, requests).is_err(), "{limits} {requests}");
+        }
+    }
+
+    #[test]
+    fn kinds_without_a_field_say_so() {
+        let object = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}});
+        let change = EnvironmentChange::of("K", "V");
+        let no_containers = r#"rollouts.rollouts.kruise.io "web" has no field containers"#;
+        let environment = environment::set_environment(WorkloadKind::Rollout, &object, "*", &change);
+        assert_eq!(environment.unwrap_err(), no_containers);
+        let quantities = ResourceChange::read("cpu=1", "").unwrap();
+        let resources = set_resources(WorkloadKind::Rollout, &object, "*", &quantities);
+        assert_eq!(resources.unwrap_err(), no_containers);
+        let images = set_images(WorkloadKind::Rollout, &object, &[("*".to_owned(), "a".to_owned())]);
+        assert_eq!(images.unwrap_err(), no_containers);
+        for (kind, named) in
+            [(WorkloadKind::SidecarSet, "sidecarsets.apps"), (WorkloadKind::Rollout, "rollouts.rollouts")]
+        {
+            let error = set_service_account(kind, &object, "robot").unwrap_err();
+            assert_eq!(error, format!(r#"{named}.kruise.io "web" has no field serviceAccountName"#));
+        }
+        assert!(set_resources(WorkloadKind::SidecarSet, &object, "*", &quantities).unwrap().is_some());
     }
 
     #[test]
     fn accounts_are_set_in_every_template_that_is_there() {
         let united = json!({"spec": {"template": {"cloneSetTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}}});
-        let patch = set_service_account(WorkloadKind::UnitedDeployment, &united, "robot").unwrap();
-        let after = applied(&united, &patch);
+        let set =
+            |object: &Value| set_service_account(WorkloadKind::UnitedDeployment, object, "robot").unwrap();
+        let after = applied(&united, &set(&united).unwrap());
         let spec = &after["spec"]["template"]["cloneSetTemplate"]["spec"]["template"]["spec"];
         assert_eq!(spec["serviceAccountName"], "robot");
-        assert_eq!(set_service_account(WorkloadKind::UnitedDeployment, &after, "robot"), None);
+        assert_eq!(set(&after), None);
+    }
+
+    #[test]
+    fn the_pod_that_serves_is_entered() {
+        let pod = |name: &str, phase: &str, ready: &str, terminating: bool| {
+            let mut pod = json!({"metadata": {"name": name, "labels": {"app": "web"}},
+                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}});
+            if terminating {
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            pod
+        };
+        let mut pods = vec![
+            pod("terminating", "Running", "True", true),
+            pod("pending", "Pending", "False", false),
+            pod("unready", "Running", "False", false),
+            pod("ready", "Running", "True", false),
+            pod("other", "Running", "True", false),
+        ];
+        for expected in ["ready", "other", "unready", "pending", "terminating"] {
+            let found = preferred(&pods).unwrap()["metadata"]["name"].clone();
+            assert_eq!(found, expected);
+            pods.retain(|pod| pod["metadata"]["name"] != found);
+        }
+        assert_eq!(preferred(&pods), None);
+    }
+
+    #[test]
+    fn pods_are_those_that_an_object_selects() {
+        let pods = || {
+            vec![
+                json!({"metadata": {"name": "a", "labels": {"app": "web"}}}),
+                json!({"metadata": {"name": "b"}}),
+            ]
+        };
+        let names = |selector: Value| {
+            let found = selected(&json!({"spec": {"selector": selector}}), pods())?;
+            Some(
+                found
+                    .iter()
+                    .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+                    .collect::<String>(),
+            )
+        };
+        assert_eq!(names(json!({"app": "web"})).as_deref(), Some("a"));
+        assert_eq!(names(json!({"matchLabels": {"app": "web"}})).as_deref(), Some("a"));
+        let absent = json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]});
+        assert_eq!(names(absent).as_deref(), Some("b"));
+        for none in [json!({}), Value::Null, json!({"matchLabels": {}}), json!({"app": 1})] {
+            assert_eq!(names(none), None);
+        }
+    }
+
+    #[test]
+    fn a_sidecar_that_does_not_work_here_is_an_error() {
+        let pod = json!({"metadata": {"annotations": {SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: r#"{"agent":"agent-2"}"#}}});
+        assert_eq!(working_container(&pod, "agent").unwrap(), "agent-2");
+        assert!(working_container(&pod, "nosuch").unwrap_err().ends_with("there are: agent"));
+        assert!(working_container(&json!({}), "agent").is_err());
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! The way back of a Deployment that a Rollout drives (docs/behaviour/kubectl-kruise.md#rollout-undo). Of other Deployments
-//! kubectl takes care; it refuses those that are paused, as they are while a Rollout takes them through its steps.
+//! Rolling back a Deployment (docs/behaviour/kubectl-kruise.md#rollout-undo). kubectl would refuse those that are paused, as
+//! they are while a Rollout takes them through its steps, and would drop the annotations of that Rollout.
 
 use serde_json::{Map, Value};
 
 use super::edit::bound;
+use super::pods::is_controlled_by;
+use super::progress::IN_PROGRESSING;
 use crate::pod::template::comparison;
 use crate::text::json_patch::{Patch, Pointer};
 
@@ -11,6 +13,9 @@ use crate::text::json_patch::{Patch, Pointer};
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// The label by which a Deployment tells its ReplicaSets apart.
 const HASH: &str = "pod-template-hash";
+/// What kubectl says of a Deployment that no Rollout pauses.
+const PAUSED: &str =
+    "cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again";
 /// Annotations that stay those of the Deployment.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -46,11 +51,38 @@ fn template(replica_set: &Value) -> Value {
     template
 }
 
+fn is_paused(deployment: &Value) -> bool {
+    deployment.pointer("/spec/paused").and_then(Value::as_bool) == Some(true)
+}
+
 /// A Rollout holds the Deployment at a step, and its template has no ReplicaSet yet.
 fn is_held(deployment: &Value) -> bool {
-    let is_paused = deployment.pointer("/spec/paused").and_then(Value::as_bool) == Some(true);
     let has = |key: &str| annotation(deployment, key).is_some();
-    is_paused && has("rollouts.kruise.io/in-progressing") && !has("rollouts.kruise.io/deployment-strategy")
+    is_paused(deployment) && has(IN_PROGRESSING) && !has("rollouts.kruise.io/deployment-strategy")
+}
+
+/// The ReplicaSet to go back to.
+fn target<'a>(
+    deployment: &Value,
+    live: &Value,
+    replica_sets: &'a [Value],
+    revision: i64,
+) -> Result<&'a Value, String> {
+    let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let children = replica_sets.iter().filter(|one| is_controlled_by(one, text("/metadata/uid")));
+    let mut history: Vec<(i64, &Value)> = children.filter_map(|one| Some((number(one)?, one))).collect();
+    history.sort_by_key(|(number, _)| *number);
+    if revision != 0 {
+        let found = history.iter().find(|(number, _)| *number == revision);
+        let found = found.map(|(_, one)| *one);
+        return found.ok_or_else(|| format!("unable to find specified revision {revision} in history"));
+    }
+    let newest = history
+        .last()
+        .filter(|(_, newest)| is_held(deployment) && !comparison::is_same(live, &template(newest)));
+    let before = history.len().checked_sub(2).and_then(|at| history.get(at));
+    let found = newest.or(before).map(|(_, one)| *one);
+    found.ok_or_else(|| format!("no rollout history found for deployment {:?}", text("/metadata/name")))
 }
 
 /// Where a Deployment goes back to.
@@ -68,34 +100,17 @@ pub struct WayBack {
 /// # Errors
 /// What to say to the user.
 pub fn undo(deployment: &Value, replica_sets: &[Value], revision: i64) -> Result<WayBack, String> {
-    let uid = deployment.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let is_child = |one: &&Value| {
-        let owners = one.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        owners.into_iter().flatten().any(|owner| {
-            owner.get("controller") == Some(&Value::Bool(true))
-                && owner.get("uid").and_then(Value::as_str) == Some(uid)
-        })
-    };
-    let mut history: Vec<(i64, &Value)> =
-        replica_sets.iter().filter(is_child).filter_map(|one| Some((number(one)?, one))).collect();
-    history.sort_by_key(|(number, _)| *number);
     let live = deployment.pointer("/spec/template").cloned().unwrap_or_default();
-    let target = if revision == 0 {
-        let newest = history
-            .last()
-            .filter(|(_, newest)| is_held(deployment) && !comparison::is_same(&live, &template(newest)));
-        let before = history.len().checked_sub(2).and_then(|at| history.get(at));
-        newest.or(before).ok_or_else(|| "no last revision to roll back to".to_owned())?
-    } else {
-        let found = history.iter().find(|(number, _)| *number == revision);
-        found.ok_or_else(|| format!("unable to find specified revision {revision} in history"))?
-    };
-    let wanted = template(target.1);
+    let target = target(deployment, &live, replica_sets, revision)?;
+    if is_paused(deployment) && annotation(deployment, IN_PROGRESSING).is_none() {
+        return Err(PAUSED.to_owned());
+    }
+    let wanted = template(target);
     if comparison::is_same(&live, &wanted) {
         return Ok(WayBack { template: wanted, patch: None });
     }
     let mut kept: Map<String, Value> =
-        annotations(target.1).into_iter().filter(|(key, _)| !is_own(key)).collect();
+        annotations(target).into_iter().filter(|(key, _)| !is_own(key)).collect();
     kept.extend(annotations(deployment).into_iter().filter(|(key, _)| is_own(key)));
     let mut edits = Patch::default();
     edits.add(Pointer::from_escaped("/spec/template"), wanted.to_string());
@@ -139,7 +154,11 @@ mod tests {
         assert_eq!(back["metadata"]["annotations"], expected);
         assert_eq!(undo(&live, &sets, 2).unwrap().patch, None);
         assert_eq!(undo(&live, &sets, 9).unwrap_err(), "unable to find specified revision 9 in history");
-        assert_eq!(undo(&live, &sets[..1], 0).unwrap_err(), "no last revision to roll back to");
+        assert_eq!(
+            undo(&live, &sets[..1], 0).unwrap_err(),
+            r#"no rollout history found for deployment "web""#
+        );
+        assert_eq!(undo(&deployment("b", &json!({}), true), &sets, 0).unwrap_err(), PAUSED);
     }
 
     #[test]
@@ -149,7 +168,7 @@ mod tests {
         let image = |object: &Value| object["spec"]["template"]["spec"]["containers"][0]["image"].clone();
         assert_eq!(image(&after(&deployment("c", &held, true), &sets, 0)), "b");
         assert_eq!(image(&after(&deployment("b", &held, true), &sets, 0)), "a");
-        assert_eq!(image(&after(&deployment("c", &json!({}), true), &sets, 0)), "a");
+        assert_eq!(image(&after(&deployment("c", &json!({}), false), &sets, 0)), "a");
         let in_place =
             json!({"rollouts.kruise.io/in-progressing": "x", "rollouts.kruise.io/deployment-strategy": "x"});
         assert_eq!(image(&after(&deployment("c", &in_place, true), &sets, 0)), "a");

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::history::CAUSE;
+use super::kinds::WorkloadKind;
 use crate::pod::template::comparison;
 use crate::text::json_patch::{Patch, Pointer, string};
 use crate::workload::revision::StoredRevision;
@@ -78,6 +79,14 @@ pub fn undo(object: &Value, revision: &StoredRevision) -> Result<Option<Patch>, 
     Ok(Some(bound(object, edits)))
 }
 
+/// The names of the containers of the Pod templates, but for init containers.
+pub fn restartable(kind: WorkloadKind, object: &Value) -> Vec<&str> {
+    let lists =
+        kind.pod_templates().iter().map(|template| object.pointer(&format!("{template}/spec/containers")));
+    let containers = lists.filter_map(|list| list?.as_array()).flatten();
+    containers.filter_map(|container| container.get("name")?.as_str()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -101,6 +110,12 @@ mod tests {
         let after = applied(&object, &set_flag(&object, "/spec/updateStrategy/rollingUpdate/paused", true));
         assert_eq!(after["spec"]["updateStrategy"], json!({"rollingUpdate": {"paused": true}}));
         assert_eq!(after["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn init_containers_are_not_restarted() {
+        assert_eq!(restartable(WorkloadKind::CloneSet, &set()), ["main", "log"]);
+        assert!(restartable(WorkloadKind::Rollout, &set()).is_empty());
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::kinds::WorkloadKind;
+use super::pods::{is_revision, text};
 use crate::workload::revision::StoredRevision;
 
 /// Why somebody made a revision.
@@ -20,13 +22,18 @@ pub fn of_owner(mut revisions: Vec<StoredRevision>, uid: &str) -> Vec<StoredRevi
 ///
 /// # Errors
 /// What to say to the user.
-pub fn target(history: &[StoredRevision], number: i64) -> Result<&StoredRevision, String> {
+pub fn target(
+    kind: WorkloadKind,
+    history: &[StoredRevision],
+    number: i64,
+) -> Result<&StoredRevision, String> {
     if number != 0 {
         let found = history.iter().find(|revision| revision.revision == number);
         return found.ok_or_else(|| format!("unable to find specified revision {number} in history"));
     }
     let before = history.len().checked_sub(2).and_then(|at| history.get(at));
-    before.ok_or_else(|| "no last revision to roll back to".to_owned())
+    let word = if kind == WorkloadKind::AdvancedStatefulSet { "latest" } else { "last" };
+    before.ok_or_else(|| format!("no {word} revision to roll back to"))
 }
 
 /// The table of a history.
@@ -54,13 +61,17 @@ fn images(revision: &StoredRevision) -> Vec<String> {
     images.map(str::to_owned).collect()
 }
 
-/// What the workload says of a revision: `current`, `update`.
+/// What the workload says of a revision: `current`, `update`. An Advanced DaemonSet names the newest one alone, by its hash,
+/// and as `v1alpha1` in a field of its own.
 fn roles(revision: &StoredRevision, workload: &Value) -> Vec<&'static str> {
-    let is = |field: &str| {
-        workload.pointer(&format!("/status/{field}")).and_then(Value::as_str) == Some(revision.name())
-    };
-    let roles = [("current", "currentRevision"), ("update", "updateRevision")];
+    let is = |field: &str| is_revision(revision.name(), text(workload, &format!("/status/{field}")));
+    let roles = [("current", "currentRevision"), ("update", "updateRevision"), ("update", "daemonSetHash")];
     roles.into_iter().filter(|(_, field)| is(field)).map(|(role, _)| role).collect()
+}
+
+/// The revision that Pods have which are not updated yet, while a rollout goes on.
+pub fn outgoing<'h>(history: &'h [StoredRevision], workload: &Value) -> Option<&'h StoredRevision> {
+    history.iter().find(|revision| roles(revision, workload) == ["current"])
 }
 
 /// The table of a history with the roles, names and images of the revisions.
@@ -98,50 +109,11 @@ pub fn listed(history: &[StoredRevision], workload: &Value) -> Value {
     all.collect()
 }
 
-/// A Pod template in lines, as far as people look at it: labels, containers, images, commands and environment.
-pub fn described(template: &Value) -> String {
-    let mut text = "Pod Template:\n".to_owned();
-    let pairs = |pointer: &str| {
-        let pairs = template.pointer(pointer).and_then(Value::as_object);
-        pairs
-            .into_iter()
-            .flatten()
-            .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-            .collect::<Vec<_>>()
-    };
-    // Writing to a String cannot fail.
-    for (name, pointer) in [("Labels", "/metadata/labels"), ("Annotations", "/metadata/annotations")] {
-        for (number, pair) in pairs(pointer).into_iter().enumerate() {
-            let name = if number == 0 { format!("{name}:") } else { String::new() };
-            let _ = writeln!(text, "  {name:<13}{pair}");
-        }
-    }
-    for (title, member) in [("Init Containers", "initContainers"), ("Containers", "containers")] {
-        let containers = template.pointer(&format!("/spec/{member}")).and_then(Value::as_array);
-        let Some(containers) = containers.filter(|containers| !containers.is_empty()) else { continue };
-        let _ = writeln!(text, "  {title}:");
-        for container in containers {
-            let word = |name: &str| container.get(name).and_then(Value::as_str).unwrap_or_default();
-            let _ = writeln!(text, "   {}:\n    Image:  {}", word("name"), word("image"));
-            for list in ["command", "args"] {
-                let words = container.get(list).and_then(Value::as_array).into_iter().flatten();
-                let words: Vec<&str> = words.filter_map(Value::as_str).collect();
-                if !words.is_empty() {
-                    let _ = writeln!(text, "    {list}:  {}", words.join(" "));
-                }
-            }
-            for variable in container.get("env").and_then(Value::as_array).into_iter().flatten() {
-                let word = |name: &str| variable.get(name).and_then(Value::as_str).unwrap_or_default();
-                let _ = writeln!(text, "    Env:  {}={}", word("name"), word("value"));
-            }
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SET: WorkloadKind = WorkloadKind::CloneSet;
 
     fn revision(number: i64, uid: &str, cause: Option<&str>) -> StoredRevision {
         let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "uid": uid, "controller": true}]);
@@ -158,10 +130,12 @@ mod tests {
         let history = of_owner(all, "u");
         assert_eq!(table(&history), "REVISION  CHANGE-CAUSE\n1         kubectl apply\n3         <none>\n\n");
         assert_eq!(table(&[]), "No rollout history found.\n");
-        assert_eq!(target(&history, 0).unwrap().revision, 1);
-        assert_eq!(target(&history, 3).unwrap().revision, 3);
-        assert_eq!(target(&history, 9).unwrap_err(), "unable to find specified revision 9 in history");
-        assert_eq!(target(&history[..1], 0).unwrap_err(), "no last revision to roll back to");
+        assert_eq!(target(SET, &history, 0).unwrap().revision, 1);
+        assert_eq!(target(SET, &history, 3).unwrap().revision, 3);
+        assert_eq!(target(SET, &history, 9).unwrap_err(), "unable to find specified revision 9 in history");
+        assert_eq!(target(SET, &history[..1], 0).unwrap_err(), "no last revision to roll back to");
+        let error = target(WorkloadKind::AdvancedStatefulSet, &history[..1], 0).unwrap_err();
+        assert_eq!(error, "no latest revision to roll back to");
         let workload = json!({"status": {"currentRevision": "web-1", "updateRevision": "web-3"}});
         let listed = listed(&history, &workload);
         assert_eq!(listed[0]["current"], true);
@@ -169,14 +143,10 @@ mod tests {
         assert_eq!(listed[1]["images"], json!(["nginx:3"]));
         let wide = wide(&history, &workload);
         assert!(wide.contains("3         update          web-3"), "{wide}");
-    }
-
-    #[test]
-    fn a_template_is_told_in_lines() {
-        let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [
-            {"name": "main", "image": "nginx:1", "command": ["a", "b"], "env": [{"name": "K", "value": "V"}]}]}});
-        let expected = "Pod Template:\n  Labels:      app=web\n  Containers:\n   main:\n    Image:  nginx:1\n    command:  a b\n    Env:  K=V\n";
-        assert_eq!(described(&template), expected);
-        assert_eq!(described(&json!(7)), "Pod Template:\n");
+        assert_eq!(outgoing(&history, &workload).unwrap().revision, 1);
+        let daemon_set = json!({"status": {"updateRevision": "3"}});
+        assert_eq!(roles(&history[1], &daemon_set), ["update"]);
+        assert_eq!(roles(&history[1], &json!({"status": {"daemonSetHash": "3"}})), ["update"]);
+        assert!(outgoing(&history, &daemon_set).is_none());
     }
 }

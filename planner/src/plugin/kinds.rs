@@ -19,12 +19,12 @@ pub enum WorkloadKind {
     AdvancedCronJob,
     /// Rollouts of Kruise Rollouts, which drive workloads.
     Rollout,
-    /// Deployments of Kubernetes, where a Rollout drives one: by its name it is for kubectl.
+    /// Deployments of Kubernetes, which the plugin rolls back; all else of them is for kubectl.
     Deployment,
 }
 
 impl WorkloadKind {
-    /// All that people name.
+    /// All kinds of Kruise.
     pub const ALL: [Self; 8] = [
         Self::CloneSet,
         Self::AdvancedStatefulSet,
@@ -36,13 +36,35 @@ impl WorkloadKind {
         Self::Rollout,
     ];
 
-    /// The kind that somebody means: by its plural or singular, with the group and maybe a version behind it, or by a
-    /// short name. `statefulset` and `daemonset` alone mean those of Kubernetes.
+    /// All kinds of Kruise, and Deployments.
+    pub const WITH_DEPLOYMENTS: [Self; 9] = [
+        Self::CloneSet,
+        Self::AdvancedStatefulSet,
+        Self::AdvancedDaemonSet,
+        Self::UnitedDeployment,
+        Self::SidecarSet,
+        Self::BroadcastJob,
+        Self::AdvancedCronJob,
+        Self::Rollout,
+        Self::Deployment,
+    ];
+
+    /// The kind of Kruise that somebody means: by its plural or singular, with the group and maybe a version behind it, or
+    /// by a short name. `statefulset` and `daemonset` alone mean those of Kubernetes.
     pub fn named(word: &str) -> Option<Self> {
+        Self::named_among(word, &Self::ALL)
+    }
+
+    /// The kind that somebody means, as by [`named`](Self::named), if it is one of these.
+    pub fn named_among(word: &str, kinds: &[Self]) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
-        let group = rest.strip_prefix("v1alpha1.").or_else(|| rest.strip_prefix("v1beta1.")).unwrap_or(rest);
-        Self::ALL.into_iter().find(|kind| {
+        kinds.iter().copied().find(|kind| {
+            let group = kind
+                .versions()
+                .iter()
+                .find_map(|version| rest.strip_prefix(version)?.strip_prefix('.'))
+                .unwrap_or(rest);
             let is_ours = group == kind.group();
             let is_named = name == kind.plural() || name == kind.singular();
             let is_of_kubernetes = matches!(kind, Self::AdvancedStatefulSet | Self::AdvancedDaemonSet);
@@ -104,6 +126,11 @@ impl WorkloadKind {
         }
     }
 
+    /// The versions of its group that people may name.
+    fn versions(self) -> &'static [&'static str] {
+        if self == Self::Deployment { &["v1"] } else { &["v1alpha1", "v1beta1"] }
+    }
+
     /// Its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         self != Self::SidecarSet
@@ -135,9 +162,10 @@ impl WorkloadKind {
             Self::AdvancedStatefulSet => &["asts"],
             Self::AdvancedDaemonSet => &["ads", "daemon"],
             Self::UnitedDeployment => &["ud"],
-            Self::SidecarSet | Self::Rollout | Self::Deployment => &[],
+            Self::SidecarSet | Self::Rollout => &[],
             Self::BroadcastJob => &["bcj"],
             Self::AdvancedCronJob => &["acj"],
+            Self::Deployment => &["deploy"],
         }
     }
 
@@ -172,6 +200,16 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(WorkloadKind::named(word), kind, "{word}");
+        }
+        for (word, is_known) in [
+            ("deployment", true),
+            ("deploy", true),
+            ("Deployments.v1.apps", true),
+            ("deployments.v1beta1.apps", false),
+            ("deployments.apps.kruise.io", false),
+        ] {
+            let kind = is_known.then_some(WorkloadKind::Deployment);
+            assert_eq!(WorkloadKind::named_among(word, &WorkloadKind::WITH_DEPLOYMENTS), kind, "{word}");
         }
     }
 }

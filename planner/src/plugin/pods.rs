@@ -15,13 +15,16 @@ fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether the object has an owner with this UID.
-pub fn is_owned(object: &Value, uid: &str) -> bool {
-    !uid.is_empty() && list(object, "/metadata/ownerReferences").any(|owner| text(owner, "/uid") == uid)
+/// Whether the owner with this UID controls the object.
+pub fn is_controlled_by(object: &Value, uid: &str) -> bool {
+    let controls = |owner: &Value| owner.get("controller") == Some(&Value::Bool(true));
+    !uid.is_empty()
+        && list(object, "/metadata/ownerReferences")
+            .any(|owner| controls(owner) && text(owner, "/uid") == uid)
 }
 
-/// Whether `name`, that of a revision or only the hash at its end, is the revision that a label names.
-pub(super) fn is_revision(name: &str, label: &str) -> bool {
+/// Whether `name` and `label` denote the same revision; each is a full name or only its hash.
+pub fn is_revision(name: &str, label: &str) -> bool {
     let ends_with = |long: &str, short: &str| {
         long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
     };
@@ -178,6 +181,14 @@ mod tests {
         assert_eq!(of("2025-12-27T00:00:00Z"), "5d");
         assert_eq!(of("2027-01-01T00:00:00Z"), "0s");
         assert_eq!(of(""), "<unknown>");
+    }
+
+    #[test]
+    fn only_a_controller_counts_as_the_owner() {
+        let object = |owner: Value| json!({"metadata": {"ownerReferences": [{"uid": "x"}, owner]}});
+        assert!(is_controlled_by(&object(json!({"uid": "u", "controller": true})), "u"));
+        assert!(!is_controlled_by(&object(json!({"uid": "u"})), "u"));
+        assert!(!is_controlled_by(&object(json!({"uid": "", "controller": true})), ""));
     }
 
     #[test]

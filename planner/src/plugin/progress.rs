@@ -1,11 +1,19 @@
 //! How far a rollout is, in the words that scripts look for (docs/behaviour/kubectl-kruise.md#rollout-status).
 
+#[cfg(test)]
+mod tests;
+
 use api::kinds::shared::IntOrString;
 use serde_json::Value;
 
 use super::kinds::WorkloadKind;
-use super::pods;
+use super::{pods, staged};
 use crate::text::percent::{self, Rounding, scaled};
+
+/// What kubectl says of workloads whose Pods are updated when somebody deletes them.
+const ROLLING_ONLY: &str = "rollout status is only available for RollingUpdate strategy type";
+/// The annotation that a workload has while a Rollout takes it through its steps.
+pub(super) const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 
 /// What there is to say about a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +35,9 @@ impl Progress {
     }
 }
 
-fn number(total: i64) -> i32 {
-    i32::try_from(total).unwrap_or(i32::MAX)
+/// A number of Pods or Nodes, which is negative in no object of a controller.
+fn count(total: i64) -> i32 {
+    i32::try_from(total.max(0)).unwrap_or(i32::MAX)
 }
 
 /// Numbers of an object, which may be missing or odd.
@@ -61,12 +70,12 @@ impl<'a> Object<'a> {
 
     /// How many of so many Pods stay at the old revision.
     fn partition(&self, total: i64) -> i64 {
-        percent::partition(self.partition_setting().as_ref(), number(total)).into()
+        percent::partition(self.partition_setting().as_ref(), count(total)).into()
     }
 
     /// How many of so many Nodes keep a Pod of the old revision.
     fn nodes_kept(&self, total: i64) -> i64 {
-        let kept = self.partition_setting().and_then(|share| scaled(&share, number(total), Rounding::Down));
+        let kept = self.partition_setting().and_then(|share| scaled(&share, count(total), Rounding::Down));
         i64::from(kept.unwrap_or(0)).clamp(0, total.max(0))
     }
 
@@ -89,9 +98,42 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The rollout is held up by its own spec.
-pub fn is_paused(object: &Value) -> bool {
-    Object(object).strategy("paused").and_then(Value::as_bool).unwrap_or(false)
+/// The spec of the workload pauses its rollout.
+pub fn is_paused(kind: WorkloadKind, object: &Value) -> bool {
+    let object = Object(object);
+    match kind {
+        WorkloadKind::Rollout => object.is_true("/spec/strategy/paused"),
+        WorkloadKind::Deployment | WorkloadKind::BroadcastJob | WorkloadKind::AdvancedCronJob => {
+            object.is_true("/spec/paused")
+        }
+        WorkloadKind::CloneSet
+        | WorkloadKind::AdvancedStatefulSet
+        | WorkloadKind::AdvancedDaemonSet
+        | WorkloadKind::UnitedDeployment
+        | WorkloadKind::SidecarSet => object.strategy("paused").and_then(Value::as_bool).unwrap_or(false),
+    }
+}
+
+/// The rollout waits for a person: it is paused, or a step of a Rollout waits for approval.
+pub fn is_held(kind: WorkloadKind, object: &Value) -> bool {
+    let waits =
+        |member| Object(object).text(&format!("/status/{member}/currentStepState")) == staged::STEP_PAUSED;
+    is_paused(kind, object) || (kind == WorkloadKind::Rollout && staged::steps_of(object).is_some_and(waits))
+}
+
+/// What a Rollout waits for that says it is over while its workload has changed since: the status is about an older
+/// version of the workload then.
+pub fn awaits_workload(rollout: &Value, workload: &Value) -> Option<Progress> {
+    let (rollout, workload) = (Object(rollout), Object(workload));
+    let seen = staged::steps_of(rollout.0)
+        .map_or(0, |member| rollout.number(&format!("/status/{member}/observedWorkloadGeneration")));
+    let is_newer = seen > 0 && workload.number("/metadata/generation") > seen;
+    let annotations = workload.0.pointer("/metadata/annotations");
+    let is_taken = annotations.and_then(|all| all.get(IN_PROGRESSING)).is_some();
+    let is_behind = rollout.text("/status/phase") == "Healthy" && (is_newer || is_taken);
+    let name = rollout.text("/metadata/name");
+    is_behind
+        .then(|| Progress::Waiting(format!("Waiting for rollout {name:?} to observe its workload update...")))
 }
 
 /// The names of the Pods of a workload that are at its update revision: those that are ready, and the others.
@@ -100,7 +142,7 @@ pub fn updated_pods<'a>(object: &Value, pods: &'a [Value]) -> (Vec<&'a str>, Vec
     let (uid, revision) = (object.text("/metadata/uid"), object.text("/status/updateRevision"));
     let is_updated = |pod: &&Value| {
         let hash = Object(pod).text("/metadata/labels/controller-revision-hash");
-        pods::is_owned(pod, uid) && pods::is_revision(revision, hash)
+        pods::is_controlled_by(pod, uid) && pods::is_revision(revision, hash)
     };
     let updated = pods.iter().filter(is_updated);
     let (ready, others): (Vec<&Value>, Vec<&Value>) = updated.partition(|pod| pods::is_ready(pod));
@@ -141,6 +183,13 @@ pub fn bar(kind: WorkloadKind, object: &Value) -> Option<String> {
 /// How far the rollout of a workload is; `None` for a kind that has none.
 pub fn progress(kind: WorkloadKind, object: &Value) -> Option<Progress> {
     let object = Object(object);
+    let may_roll = matches!(
+        kind,
+        WorkloadKind::CloneSet | WorkloadKind::AdvancedStatefulSet | WorkloadKind::AdvancedDaemonSet
+    );
+    if may_roll && object.text("/spec/updateStrategy/type") == "OnDelete" {
+        return Some(Progress::Failed(ROLLING_ONLY.to_owned()));
+    }
     match kind {
         WorkloadKind::CloneSet => Some(of_clone_set(&object)),
         WorkloadKind::AdvancedStatefulSet => Some(of_stateful_set(&object)),
@@ -164,7 +213,7 @@ fn of_clone_set(object: &Object<'_>) -> Progress {
     let replicas = object.replicas();
     let partition = object.partition(replicas);
     let expected = object.0.pointer("/status/expectedUpdatedReplicas").and_then(Value::as_i64);
-    let target = expected.unwrap_or(replicas - partition);
+    let target = expected.unwrap_or(replicas.saturating_sub(partition));
     let updated = object.number("/status/updatedReplicas");
     if updated < target {
         return Progress::Waiting(format!(
@@ -193,7 +242,7 @@ fn of_stateful_set(object: &Object<'_>) -> Progress {
         );
     }
     let replicas = object.replicas();
-    let target = replicas - object.partition(replicas);
+    let target = replicas.saturating_sub(object.partition(replicas));
     let updated = object.number("/status/updatedReplicas");
     if updated < target {
         return Progress::Waiting(format!(
@@ -212,7 +261,7 @@ fn of_stateful_set(object: &Object<'_>) -> Progress {
 
 /// Updated Pods that are not ready, or others.
 fn readiness(object: &Object<'_>, target: i64, replicas: i64) -> Option<Progress> {
-    let lacking = |wanted: i64, pointer: &str| wanted - object.number(pointer);
+    let lacking = |wanted: i64, pointer: &str| wanted.saturating_sub(object.number(pointer));
     let updated = lacking(target, "/status/updatedReadyReplicas");
     let lacking = if updated > 0 { updated } else { lacking(replicas, "/status/readyReplicas") };
     (lacking > 0).then(|| Progress::Waiting(format!("Waiting for {lacking} pods to be ready...")))
@@ -224,8 +273,11 @@ fn of_daemon_set(object: &Object<'_>) -> Progress {
         return Progress::Waiting("Waiting for advanced daemon set spec update to be observed...".to_owned());
     }
     let desired = object.number("/status/desiredNumberScheduled");
-    let target = desired - object.nodes_kept(desired);
     let updated = object.number("/status/updatedNumberScheduled");
+    if object.strategy("selector").is_some() {
+        return left_alone("advanced daemon set", name, updated, desired);
+    }
+    let target = desired.saturating_sub(object.nodes_kept(desired));
     if updated < target {
         return Progress::Waiting(format!(
             "Waiting for advanced daemon set {name:?} rollout to finish: {updated} out of {target} new pods have been updated..."
@@ -240,6 +292,13 @@ fn of_daemon_set(object: &Object<'_>) -> Progress {
     Progress::Done(format!("advanced daemon set {name:?} successfully rolled out"))
 }
 
+/// The end of a rollout whose strategy leaves Pods alone: how many these are is not in the status.
+fn left_alone(kind: &str, name: &str, updated: i64, all: i64) -> Progress {
+    Progress::Done(format!(
+        "{kind} {name:?}: {updated} of {all} pods are updated, and its strategy leaves others as they are"
+    ))
+}
+
 fn of_united(object: &Object<'_>) -> Progress {
     let name = object.text("/metadata/name");
     if !object.is_observed() {
@@ -247,8 +306,8 @@ fn of_united(object: &Object<'_>) -> Progress {
     }
     let replicas = object.replicas();
     let subsets = object.0.pointer("/status/subsetStatuses").and_then(Value::as_array);
-    let kept: i64 = subsets.into_iter().flatten().map(|subset| Object(subset).number("/partition")).sum();
-    let target = (replicas - kept).max(0);
+    let kept = subsets.into_iter().flatten().map(|subset| Object(subset).number("/partition"));
+    let target = replicas.saturating_sub(kept.fold(0, i64::saturating_add)).max(0);
     let updated = object.number("/status/updatedReplicas");
     if updated < target {
         return Progress::Waiting(format!(
@@ -271,19 +330,19 @@ fn of_sidecar_set(object: &Object<'_>) -> Progress {
     let is_held =
         object.text("/spec/updateStrategy/type") == "NotUpdate" || object.strategy("selector").is_some();
     if is_held {
-        // How many Pods the strategy leaves alone is not in the status.
-        return Progress::Done(format!(
-            "sidecarset {name:?}: {updated} of {matched} pods are updated, and its strategy leaves others as they are"
-        ));
+        return left_alone("sidecarset", name, updated, matched);
     }
-    let target = matched - object.partition(matched);
+    let target = matched.saturating_sub(object.partition(matched));
     if updated < target {
         return Progress::Waiting(format!(
             "Waiting for partitioned roll out to finish: {updated} out of {target} pods have been updated..."
         ));
     }
     if ready < target {
-        return Progress::Waiting(format!("Waiting for {} pods to be ready...", target - ready));
+        return Progress::Waiting(format!(
+            "Waiting for {} pods to be ready...",
+            target.saturating_sub(ready)
+        ));
     }
     Progress::Done(format!("sidecarset {name:?} successfully rolled out"))
 }
@@ -307,7 +366,7 @@ fn of_deployment(object: &Object<'_>) -> Progress {
         return waiting(format!("{updated} out of {replicas} new replicas have been updated"));
     }
     if all > updated {
-        return waiting(format!("{} old replicas are pending termination", all - updated));
+        return waiting(format!("{} old replicas are pending termination", all.saturating_sub(updated)));
     }
     if available < updated {
         return waiting(format!("{available} of {updated} updated replicas are available"));
@@ -322,20 +381,25 @@ fn of_rollout(object: &Object<'_>) -> Progress {
     }
     let phase = object.text("/status/phase");
     let is_over = phase == "Healthy";
+    match phase {
+        "Terminating" => return Progress::Failed(format!("rollout {name:?} is being deleted")),
+        "Disabled" => return Progress::Failed(format!("rollout {name:?} is disabled")),
+        _ => {}
+    }
     if object.has("Progressing", "False", Some("Canceled"))
         || (is_over && object.has("Succeeded", "False", None))
     {
         return Progress::Failed(format!("rollout {name:?} was canceled"));
     }
-    if is_over && object.has("Succeeded", "True", None) {
+    // Where nothing was rolled out yet, there is no condition Succeeded.
+    if is_over && !object.has("Progressing", "True", None) {
         return Progress::Done(format!("rollout {name:?} successfully rolled out"));
     }
-    let steps = ["canaryStatus", "blueGreenStatus"].map(|member| format!("/status/{member}"));
-    let Some(steps) = steps.iter().find_map(|pointer| object.0.pointer(pointer)) else {
+    let Some(steps) = staged::steps_of(object.0) else {
         return Progress::Waiting(format!("Waiting for rollout {name:?}: phase {phase}..."));
     };
-    let steps = Object(steps);
-    let (step, state) = (steps.number("/currentStepIndex"), steps.text("/currentStepState"));
+    let step = object.number(&format!("/status/{steps}/currentStepIndex"));
+    let state = object.text(&format!("/status/{steps}/currentStepState"));
     Progress::Waiting(format!("Waiting for rollout {name:?}: phase {phase}, step {step}, {state}..."))
 }
 
@@ -368,182 +432,4 @@ pub fn pause_pointer(kind: WorkloadKind, object: &Value) -> Result<&'static str,
 /// Whether the member at this pointer is true.
 pub fn is_set(object: &Value, pointer: &str) -> bool {
     Object(object).is_true(pointer)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn clone_set(strategy: &Value, status: &Value) -> Progress {
-        let mut whole = json!({"observedGeneration": 2, "updateRevision": "web-1"});
-        whole.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
-        let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "metadata": {"name": "web", "generation": 2},
-            "spec": {"replicas": 5, "updateStrategy": strategy}, "status": whole});
-        progress(WorkloadKind::CloneSet, &object).unwrap()
-    }
-
-    #[test]
-    fn a_rollout_of_a_clone_set_goes_through_its_messages() {
-        let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": "50%"}});
-        let waiting = |text: &str| Progress::Waiting(text.to_owned());
-        let found = clone_set(&in_place, &json!({"observedGeneration": 1}));
-        assert_eq!(found, waiting("Waiting for CloneSet spec update to be observed..."));
-        let found = clone_set(&in_place, &json!({"updatedReplicas": 1}));
-        assert_eq!(
-            found,
-            waiting("Waiting for partitioned roll out to finish: 1 out of 2 new pods have been updated...")
-        );
-        let found = clone_set(
-            &in_place,
-            &json!({"updatedReplicas": 2, "updatedReadyReplicas": 1, "readyReplicas": 4}),
-        );
-        assert_eq!(found, waiting("Waiting for 1 pods to be ready..."));
-        let done = json!({"updatedReplicas": 2, "updatedReadyReplicas": 2, "readyReplicas": 5, "availableReplicas": 5});
-        assert_eq!(
-            clone_set(&in_place, &done),
-            Progress::Done("partitioned roll out complete: 2 new pods have been updated...".to_owned())
-        );
-        let all = json!({"updatedReplicas": 5, "updatedReadyReplicas": 5, "readyReplicas": 5, "availableReplicas": 5});
-        assert_eq!(
-            clone_set(&json!({}), &all),
-            Progress::Done("CloneSet rolling update complete 5 pods at revision web-1...".to_owned())
-        );
-        let late = json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
-        assert_eq!(
-            clone_set(&json!({}), &late),
-            Progress::Failed(r#"cloneset "web" exceeded its progress deadline"#.to_owned())
-        );
-    }
-
-    #[test]
-    fn other_kinds_have_their_own_words() {
-        let set = json!({"metadata": {"name": "db", "generation": 1}, "spec": {"replicas": 3},
-            "status": {"observedGeneration": 1, "updatedReplicas": 1}});
-        let found = progress(WorkloadKind::AdvancedStatefulSet, &set).unwrap();
-        assert_eq!(
-            found.message(),
-            "Waiting for partitioned roll out to finish:1 out of 3 new pods has been updated..."
-        );
-        let set = json!({"metadata": {"name": "log", "generation": 1}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}},
-            "status": {"observedGeneration": 1, "desiredNumberScheduled": 3, "updatedNumberScheduled": 2, "numberAvailable": 2}});
-        let found = progress(WorkloadKind::AdvancedDaemonSet, &set).unwrap();
-        assert_eq!(
-            found.message(),
-            r#"Waiting for advanced daemon set "log" rollout to finish: 2 of 3 updated pods are available..."#
-        );
-        // Half of five Nodes are two that keep their Pod, as its controller counts.
-        let half = json!({"metadata": {"name": "log", "generation": 1}, "spec": {"updateStrategy": {"rollingUpdate": {"partition": "50%"}}},
-            "status": {"observedGeneration": 1, "desiredNumberScheduled": 5, "updatedNumberScheduled": 2, "numberAvailable": 5}});
-        let found = progress(WorkloadKind::AdvancedDaemonSet, &half).unwrap();
-        assert!(found.message().contains("2 out of 3 new pods have been updated"), "{found:?}");
-        let united = json!({"metadata": {"name": "web", "generation": 1}, "spec": {"replicas": 3},
-            "status": {"observedGeneration": 1, "updatedReplicas": 2, "updatedReadyReplicas": 2, "readyReplicas": 3,
-                "subsetStatuses": [{"partition": 1}]}});
-        let found = progress(WorkloadKind::UnitedDeployment, &united).unwrap();
-        assert_eq!(found, Progress::Done(r#"uniteddeployment "web" successfully rolled out"#.to_owned()));
-        assert_eq!(progress(WorkloadKind::BroadcastJob, &json!({})), None);
-    }
-
-    #[test]
-    fn sidecars_and_deployments_are_followed() {
-        let found = |kind: WorkloadKind, spec: &Value, mut status: Value| {
-            status["observedGeneration"] = 1.into();
-            let object = json!({"metadata": {"name": "a", "generation": 1}, "spec": spec, "status": status});
-            progress(kind, &object).unwrap().message().to_owned()
-        };
-        let set = |strategy: &Value, updated: i64, ready: i64| {
-            let status = json!({"matchedPods": 4, "updatedPods": updated, "updatedReadyPods": ready});
-            found(WorkloadKind::SidecarSet, &json!({"updateStrategy": strategy}), status)
-        };
-        let half = json!({"partition": "50%"});
-        assert!(set(&half, 1, 1).contains("1 out of 2 pods have been updated"));
-        assert_eq!(set(&half, 2, 1), "Waiting for 1 pods to be ready...");
-        assert_eq!(set(&half, 2, 2), r#"sidecarset "a" successfully rolled out"#);
-        let held = set(&json!({"type": "NotUpdate"}), 1, 1);
-        assert!(
-            held.contains("1 of 4 pods are updated, and its strategy leaves others as they are"),
-            "{held}"
-        );
-        let deployment = |status: Value| found(WorkloadKind::Deployment, &json!({"replicas": 3}), status);
-        let text = deployment(json!({"updatedReplicas": 1}));
-        assert!(text.contains("1 out of 3 new replicas have been updated..."), "{text}");
-        let text = deployment(json!({"updatedReplicas": 3, "replicas": 4}));
-        assert!(text.contains("1 old replicas are pending termination..."), "{text}");
-        let text = deployment(json!({"updatedReplicas": 3, "replicas": 3, "availableReplicas": 2}));
-        assert!(text.contains("2 of 3 updated replicas are available..."), "{text}");
-        let text = deployment(json!({"updatedReplicas": 3, "replicas": 3, "availableReplicas": 3}));
-        assert_eq!(text, r#"deployment "a" successfully rolled out"#);
-        let late = json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
-        assert_eq!(deployment(late), r#"deployment "a" exceeded its progress deadline"#);
-    }
-
-    #[test]
-    fn updated_pods_are_told_by_their_readiness() {
-        let set = json!({"metadata": {"uid": "u"}, "status": {"updateRevision": "web-7d"}});
-        let pod = |name: &str, uid: &str, hash: &str, ready: &str| {
-            json!({"metadata": {"name": name, "labels": {"controller-revision-hash": hash}, "ownerReferences": [{"uid": uid}]},
-                "status": {"conditions": [{"type": "Ready", "status": ready}]}})
-        };
-        let pods = [
-            pod("b", "u", "7d", "True"),
-            pod("a", "u", "web-7d", "True"),
-            pod("c", "u", "7d", "False"),
-            pod("d", "u", "old", "True"),
-            pod("e", "x", "7d", "True"),
-        ];
-        assert_eq!(updated_pods(&set, &pods), (vec!["a", "b"], vec!["c"]));
-    }
-
-    #[test]
-    fn a_bar_shows_what_is_updated() {
-        let set = json!({"spec": {"replicas": 4}, "status": {"updatedReplicas": 1, "readyReplicas": 3, "availableReplicas": 9}});
-        let bar = |kind| super::bar(kind, &set);
-        let expected = "[#####---------------] 1/4 updated, 3 ready, 4 available";
-        assert_eq!(bar(WorkloadKind::CloneSet).as_deref(), Some(expected));
-        assert_eq!(bar(WorkloadKind::BroadcastJob), None);
-        let none = "[--------------------] 0/0 updated, 0 ready, 0 available";
-        assert_eq!(bar(WorkloadKind::AdvancedDaemonSet).as_deref(), Some(none));
-    }
-
-    #[test]
-    fn each_kind_is_paused_in_its_place() {
-        let beta = json!({"apiVersion": "apps.kruise.io/v1beta1"});
-        assert_eq!(
-            pause_pointer(WorkloadKind::CloneSet, &beta),
-            Ok("/spec/updateStrategy/rollingUpdate/paused")
-        );
-        assert_eq!(pause_pointer(WorkloadKind::BroadcastJob, &beta), Ok("/spec/paused"));
-        let alpha = json!({"apiVersion": "apps.kruise.io/v1alpha1"});
-        assert_eq!(pause_pointer(WorkloadKind::CloneSet, &alpha), Ok("/spec/updateStrategy/paused"));
-        let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
-        assert!(pause_pointer(WorkloadKind::AdvancedDaemonSet, &on_delete).is_err());
-        assert_eq!(pause_pointer(WorkloadKind::SidecarSet, &beta), Err("pausing is not supported"));
-    }
-
-    #[test]
-    fn a_rollout_of_its_own_kind_is_followed_to_its_end() {
-        let found = |status: Value| {
-            progress(
-                WorkloadKind::Rollout,
-                &json!({"metadata": {"name": "web", "generation": 1}, "status": status}),
-            )
-            .unwrap()
-        };
-        let paused = json!({"observedGeneration": 1, "phase": "Progressing", "canaryStatus": {"currentStepIndex": 2, "currentStepState": "StepPaused"}});
-        assert_eq!(
-            found(paused),
-            Progress::Waiting(
-                r#"Waiting for rollout "web": phase Progressing, step 2, StepPaused..."#.to_owned()
-            )
-        );
-        let over = |succeeded: &str| json!({"observedGeneration": 1, "phase": "Healthy", "conditions": [{"type": "Succeeded", "status": succeeded}]});
-        assert_eq!(
-            found(over("True")),
-            Progress::Done(r#"rollout "web" successfully rolled out"#.to_owned())
-        );
-        assert_eq!(found(over("False")), Progress::Failed(r#"rollout "web" was canceled"#.to_owned()));
-        assert!(matches!(found(json!({})), Progress::Waiting(_)));
-    }
 }

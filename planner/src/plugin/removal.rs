@@ -6,24 +6,37 @@ use serde_json::{Value, json};
 
 use super::edit::bound;
 use super::kinds::WorkloadKind;
+use super::pods::{is_controlled_by, text};
 use crate::text::json_patch::{Patch, Pointer};
 
 /// The Pods that somebody wants gone.
 #[derive(Debug)]
-pub struct Removal<'a> {
+pub struct Removal {
     /// Their names.
-    pub names: BTreeSet<&'a str>,
+    pub names: BTreeSet<String>,
     /// Others take their place: the number of replicas stays.
     pub keeps_replicas: bool,
 }
 
-impl<'a> Removal<'a> {
-    /// Reads names with commas between them.
+impl Removal {
+    /// Reads the names of Pods of a workload, with commas between them. For an Advanced StatefulSet a number is the ordinal of
+    /// a Pod.
     ///
     /// # Errors
     /// What to say to the user.
-    pub fn read(names: &'a str, keeps_replicas: bool) -> Result<Self, String> {
-        let names: BTreeSet<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    pub fn read(
+        kind: WorkloadKind,
+        workload: &str,
+        names: &str,
+        keeps_replicas: bool,
+    ) -> Result<Self, String> {
+        let is_ordinal = |name: &str| {
+            kind == WorkloadKind::AdvancedStatefulSet && name.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names = names
+            .map(|name| if is_ordinal(name) { format!("{workload}-{name}") } else { name.to_owned() })
+            .collect::<BTreeSet<String>>();
         if names.is_empty() {
             return Err("must specify one pod name".to_owned());
         }
@@ -58,7 +71,7 @@ impl<'a> Removal<'a> {
         edits.add(Pointer::from_escaped(pointer), json!(whole).to_string());
         if !self.keeps_replicas {
             let replicas = workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-            let rest = replicas - i64::try_from(listed.len()).unwrap_or(i64::MAX);
+            let rest = replicas.saturating_sub(i64::try_from(listed.len()).unwrap_or(i64::MAX));
             if rest < 0 {
                 return Err(format!("there are {replicas} replicas, fewer than the {} Pods", listed.len()));
             }
@@ -69,19 +82,12 @@ impl<'a> Removal<'a> {
 
     /// Each Pod exists, is the workload's, and stays otherwise.
     fn check(&self, workload: &Value, pods: &[Value]) -> Result<(), String> {
-        let text = |object: &Value, pointer: &str| {
-            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
         let (owner, uid) = (text(workload, "/metadata/name"), text(workload, "/metadata/uid"));
         for name in &self.names {
             let Some(pod) = pods.iter().find(|pod| text(pod, "/metadata/name") == *name) else {
                 return Err(format!("pod {name:?} does not exist"));
             };
-            let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-            let is_own = owners.into_iter().flatten().any(|reference| {
-                reference.get("controller") == Some(&json!(true)) && reference.get("uid") == Some(&json!(uid))
-            });
-            if !is_own {
+            if !is_controlled_by(pod, uid) {
                 return Err(format!("pod {name:?} is not controlled by {owner:?}"));
             }
             if pod.pointer("/metadata/deletionTimestamp").is_some() {
@@ -92,7 +98,7 @@ impl<'a> Removal<'a> {
     }
 
     fn ordinals(&self) -> Result<Vec<Value>, String> {
-        let ordinal = |name: &&str| {
+        let ordinal = |name: &String| {
             let number = name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
             number.map(Value::from).ok_or_else(|| format!("pod {name:?} has no ordinal"))
         };
@@ -121,7 +127,7 @@ mod tests {
 
     fn spec(kind: WorkloadKind, names: &str, keep: bool) -> Result<Value, String> {
         let object = workload();
-        let patch = Removal::read(names, keep)?.patch(kind, &object, &pods())?;
+        let patch = Removal::read(kind, "web", names, keep)?.patch(kind, &object, &pods())?;
         let after: Value = serde_json::from_str(&apply(&object.to_string(), &patch).unwrap()).unwrap();
         Ok(after["spec"].clone())
     }
@@ -134,6 +140,8 @@ mod tests {
         assert_eq!(kept, json!({"replicas": 3, "scaleStrategy": {"podsToDelete": ["web-0"]}}));
         let reserved = spec(WorkloadKind::AdvancedStatefulSet, "web-2", false).unwrap();
         assert_eq!(reserved, json!({"replicas": 2, "reserveOrdinals": [2]}));
+        let by_ordinals = spec(WorkloadKind::AdvancedStatefulSet, "2, 0", true).unwrap();
+        assert_eq!(by_ordinals, json!({"replicas": 3, "reserveOrdinals": [0, 2]}));
     }
 
     #[test]
@@ -141,6 +149,7 @@ mod tests {
         let error = |kind, names: &str| spec(kind, names, false).unwrap_err();
         let of_clones = |names: &str| error(WorkloadKind::CloneSet, names);
         assert_eq!(of_clones(" ,"), "must specify one pod name");
+        assert_eq!(of_clones("2"), r#"pod "2" does not exist"#);
         assert_eq!(of_clones("web-9"), r#"pod "web-9" does not exist"#);
         assert_eq!(of_clones("web-0,other-1"), r#"pod "other-1" is not controlled by "web""#);
         assert_eq!(of_clones("web-3"), r#"pod "web-3" is terminating already"#);
@@ -148,7 +157,7 @@ mod tests {
         assert_eq!(other, "currently only supported CloneSet selective pods deletion");
         let mut few = workload();
         few["spec"]["replicas"] = 1.into();
-        let removal = Removal::read("web-0,web-2", false).unwrap();
+        let removal = Removal::read(WorkloadKind::CloneSet, "web", "web-0,web-2", false).unwrap();
         assert!(removal.patch(WorkloadKind::CloneSet, &few, &pods()).is_err());
     }
 }

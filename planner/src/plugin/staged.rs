@@ -1,6 +1,12 @@
 //! Rollouts of Kruise Rollouts, which take a workload through steps (docs/behaviour/kubectl-kruise.md#rollouts).
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::edit::bound;
+use crate::text::json_patch::{Patch, Pointer, string};
+
+/// The state of a step that waits for its time or for an approval.
+pub(super) const STEP_PAUSED: &str = "StepPaused";
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -11,36 +17,38 @@ fn number(object: &Value, pointer: &str) -> i64 {
 }
 
 /// The member of the status in which a Rollout keeps its steps.
-fn steps_of(object: &Value) -> Option<&'static str> {
+pub(super) fn steps_of(object: &Value) -> Option<&'static str> {
     ["canaryStatus", "blueGreenStatus"]
         .into_iter()
         .find(|member| object.pointer(&format!("/status/{member}")).is_some_and(Value::is_object))
 }
 
-/// The change of the status by which a paused step goes on, as a merge patch.
+/// The change of the status by which a paused step goes on.
 ///
 /// # Errors
 /// What to say to the user.
-pub fn approve(object: &Value) -> Result<Value, String> {
+pub fn approve(object: &Value) -> Result<Patch, String> {
     let Some(member) = steps_of(object) else {
         return Err("no need to approve: not in canary or blue-green progress".to_owned());
     };
-    if text(object, &format!("/status/{member}/currentStepState")) != "StepPaused" {
+    if text(object, &format!("/status/{member}/currentStepState")) != STEP_PAUSED {
         let style = if member == "canaryStatus" { "canary" } else { "blue-green" };
         return Err(format!("does not allow to approve, because current {style} state is not 'StepPaused'"));
     }
-    Ok(status_patch(object, member, "currentStepState", &json!("StepReady")))
+    Ok(status_patch(object, member, "currentStepState", string("StepReady")))
 }
 
-fn status_patch(object: &Value, member: &str, field: &str, value: &Value) -> Value {
-    json!({"metadata": {"resourceVersion": object.pointer("/metadata/resourceVersion")}, "status": {member: {field: value}}})
+fn status_patch(object: &Value, member: &str, field: &str, value: String) -> Patch {
+    let mut edits = Patch::default();
+    edits.add(Pointer::root().key("status").key(member).key(field), value);
+    bound(object, edits)
 }
 
-/// The change of the status by which a Rollout goes back to an earlier step without traffic, as a merge patch.
+/// The change of the status by which a Rollout goes back to an earlier step without traffic.
 ///
 /// # Errors
 /// What to say to the user.
-pub fn undo_fast(object: &Value) -> Result<Value, String> {
+pub fn undo_fast(object: &Value) -> Result<Patch, String> {
     let steps = ["blueGreen", "canary"]
         .into_iter()
         .find_map(|style| object.pointer(&format!("/spec/strategy/{style}/steps")).and_then(Value::as_array));
@@ -62,7 +70,7 @@ pub fn undo_fast(object: &Value) -> Result<Value, String> {
     });
     let largest = quiet.max_by_key(|(step, index)| (size(step.get("replicas")), *index));
     let (_, index) = largest.ok_or("no previous step with no traffic found")?;
-    Ok(status_patch(object, member, "nextStepIndex", &index.into()))
+    Ok(status_patch(object, member, "nextStepIndex", index.to_string()))
 }
 
 /// A number of replicas or a percentage.
@@ -82,14 +90,22 @@ pub fn workload(object: &Value) -> Option<(String, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::text::json_patch::apply;
+
+    fn after(object: &Value, patch: Result<Patch, String>) -> Value {
+        serde_json::from_str(&apply(&object.to_string(), &patch.unwrap()).unwrap()).unwrap()
+    }
 
     #[test]
     fn a_paused_step_is_approved_and_no_other() {
         let object = |member: &str, state: &str| json!({"metadata": {"resourceVersion": "7"}, "status": {member: {"currentStepState": state}}});
-        let patch = approve(&object("blueGreenStatus", "StepPaused")).unwrap();
-        let expected = json!({"metadata": {"resourceVersion": "7"}, "status": {"blueGreenStatus": {"currentStepState": "StepReady"}}});
-        assert_eq!(patch, expected);
+        let paused = object("blueGreenStatus", "StepPaused");
+        let patch = approve(&paused);
+        assert!(patch.as_ref().unwrap().to_json().contains("resourceVersion"));
+        assert_eq!(after(&paused, patch), object("blueGreenStatus", "StepReady"));
         let error = approve(&object("canaryStatus", "StepUpgrade")).unwrap_err();
         assert_eq!(error, "does not allow to approve, because current canary state is not 'StepPaused'");
         assert_eq!(
@@ -105,16 +121,16 @@ mod tests {
                     {"replicas": "100%", "traffic": "0%"}, {"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"}]}}},
                 "status": {"currentStepIndex": current, "blueGreenStatus": {}}})
         };
-        assert_eq!(
-            undo_fast(&object(3)).unwrap()["status"],
-            json!({"blueGreenStatus": {"nextStepIndex": 1}})
-        );
+        let next = |object: &Value, member: &str| {
+            after(object, undo_fast(object))["status"][member]["nextStepIndex"].clone()
+        };
+        assert_eq!(next(&object(3), "blueGreenStatus"), 1);
         assert_eq!(undo_fast(&object(1)).unwrap_err(), "already at the first step");
         assert!(undo_fast(&object(4)).unwrap_err().contains("beyond"));
         assert!(undo_fast(&json!({})).is_err());
         let sized = json!({"spec": {"strategy": {"canary": {"steps": [{"replicas": "50%"}, {"replicas": 20}, {"traffic": "5%"}, {}]}}},
             "status": {"currentStepIndex": 4, "canaryStatus": {}}});
-        assert_eq!(undo_fast(&sized).unwrap()["status"]["canaryStatus"]["nextStepIndex"], 1);
+        assert_eq!(next(&sized, "canaryStatus"), 1);
     }
 
     #[test]

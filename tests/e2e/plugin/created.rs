@@ -2,25 +2,51 @@
 
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::{Desk, clone_set};
 use crate::support::fleet::name;
-use crate::support::{Stored, shared};
+use crate::support::{Shop, Stored, shared};
 
-/// Scenario 22.
+/// Kinds that are not installed, or that may not be listed, are told and passed over.
 #[tokio::test]
 async fn every_kind_that_is_installed_is_listed() {
     let desk = Desk::open(1, json!({})).await;
+    let other = Shop::open("plugin-other").await;
+    Stored::create(&other.client, clone_set(&other, "elsewhere", 0, json!({}))).await;
     let output = desk.terminal.shell("kubectl kruise get all").await;
     assert!(output.stderr.contains("rollouts.rollouts.kruise.io"), "{}", output.stderr);
     assert!(output.stdout.contains("cloneset.apps.kruise.io/web"), "{}", output.stdout);
     assert!(output.status.success());
     let names = desk.prints("kubectl kruise get all -o name").await;
     assert!(names.contains("cloneset.apps.kruise.io/web\n"), "{names}");
+    assert!(!output.stderr.contains("game.kruise.io"), "{}", output.stderr);
+    let namespace = &other.namespace;
+    for words in
+        [format!("-n {namespace} get all -o name"), format!("get all -o name --namespace={namespace}")]
+    {
+        let names = desk.prints(&format!("kubectl kruise {words}")).await;
+        assert!(names.contains("/elsewhere\n") && !names.contains("/web\n"), "{names}");
+    }
+    desk.prints("kubectl create role lister --verb=list --resource=clonesets.apps.kruise.io").await;
+    desk.prints("kubectl create rolebinding lister --role=lister --user=lister").await;
+    let lister = "--as=lister --as-group=system:authenticated";
+    let output = desk.terminal.shell(&format!("kubectl kruise get all -o name {lister}")).await;
+    assert!(output.status.success(), "{}", output.stderr);
+    assert!(output.stdout.contains("/web\n"), "{}", output.stdout);
+    let told = output.stderr.lines().filter(|line| line.starts_with("not listed: "));
+    assert!(told.clone().any(|line| line.contains("statefulsets.apps.kruise.io")), "{}", output.stderr);
+    assert!(!told.clone().any(|line| line.contains("clonesets")), "{}", output.stderr);
+    let watched = desk.terminal.shell("timeout 10 kubectl kruise get all -o name -w").await;
+    assert!(
+        watched.stdout.contains("cloneset.apps.kruise.io/web\n"),
+        "{} {}",
+        watched.stdout,
+        watched.stderr
+    );
     let pods = desk.prints("kubectl kruise get pods -o name").await;
     assert_eq!(pods.trim(), format!("pod/{}", desk.fleet.names().await[0]));
 }
 
-/// Scenario 25.
+/// Verbs, kinds, names, containers and revisions.
 #[tokio::test]
 async fn words_are_completed() {
     let desk = Desk::open(1, json!({})).await;
@@ -45,7 +71,7 @@ async fn words_are_completed() {
     }
 }
 
-/// Scenario 21, as far as it goes without a kubelet.
+/// As far as it goes without a kubelet.
 #[tokio::test]
 async fn the_container_of_a_sidecar_is_found() {
     let desk = Desk::open(1, json!({})).await;
@@ -54,13 +80,14 @@ async fn the_container_of_a_sidecar_is_found() {
     desk.fleet.annotate(&pod, "kruise.io/sidecarset-working-hotupgrade-container", working).await;
     let output = desk.fails(&format!("kubectl kruise exec {pod} -S nosuch -- true")).await;
     assert!(output.stderr.contains("there are: agent"), "{}", output.stderr);
-    let output = desk.fails("kubectl kruise exec clone/web -S agent -- true").await;
-    assert!(
-        output.stderr.starts_with("Enter working container agent-2 of SidecarSet.\n"),
-        "{}",
-        output.stderr
-    );
-    assert!(output.stderr.contains("agent-2"), "{}", output.stderr);
+    desk.prints("kubectl kruise expose clone/web --port 80").await;
+    for target in ["clone/web", "svc/web", &format!("po/{pod}")] {
+        let output = desk.fails(&format!("kubectl kruise exec {target} -S agent -- true")).await;
+        let entered = "Enter working container agent-2 of SidecarSet.\n";
+        assert!(output.stderr.starts_with(entered), "{target}: {}", output.stderr);
+    }
+    let output = desk.fails("kubectl kruise exec deploy/nosuch -S agent -- true").await;
+    assert!(output.stderr.contains("deploy/nosuch was not found"), "{}", output.stderr);
 }
 
 #[tokio::test]
@@ -94,6 +121,11 @@ async fn objects_are_made_of_a_few_words() {
     let output = desk.fails("kubectl kruise create job now --from acj/night").await;
     assert!(output.stderr.contains("from must be a job template, but got BroadcastJob"), "{}", output.stderr);
     desk.prints("kubectl kruise create job once --image busybox -- true").await;
+    for kind in ["job", "broadcastJob"] {
+        let command = format!("kubectl kruise create {kind} other --from acj/night -- true");
+        let output = desk.fails(&command).await;
+        assert!(output.stderr.contains("cannot specify --from and command"), "{}", output.stderr);
+    }
 
     let output = desk.fails("kubectl kruise expose clone/web").await;
     assert!(
@@ -101,7 +133,10 @@ async fn objects_are_made_of_a_few_words() {
         "{}",
         output.stderr
     );
-    desk.prints("kubectl kruise expose clone/web --port 80 --target-port 8080").await;
+    let printed = desk.prints("kubectl kruise expose clone/web --port 80,443 --dry-run=server").await;
+    assert_eq!(printed, "service/web exposed (server dry run)\n");
+    let printed = desk.prints("kubectl kruise expose clone/web --port 80 --target-port 8080").await;
+    assert_eq!(printed, "service/web exposed\n");
     let port = desk
         .prints("kubectl get service web -o jsonpath='{.spec.selector.app} {.spec.ports[0].targetPort}'")
         .await;
@@ -116,7 +151,7 @@ async fn objects_are_made_of_a_few_words() {
     assert!(explained.contains("complete"), "{explained}");
 }
 
-/// Scenario 28.
+/// With binary data, with scalars without quotes, and with each form of targets that goes together.
 #[tokio::test]
 async fn a_generated_distribution_is_accepted() {
     let (server, _) = shared().await;
@@ -124,7 +159,7 @@ async fn a_generated_distribution_is_accepted() {
     let config = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ResourceDistributionGenerator",
         "metadata": {"name": format!("made-{}", std::process::id())},
         "resource": {"resourceKind": "ConfigMap", "resourceName": "made", "literals": ["K=V"], "files": ["logo.bin"]},
-        "targets": {"includedNamespaces": ["no-such-namespace"], "namespaceLabelSelector": {"matchLabels": {"no": "such"}}}});
+        "targets": {"includedNamespaces": ["no-such-namespace", 2024], "namespaceLabelSelector": {"matchLabels": {"no": "such"}}}});
     let list = json!({"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "functionConfig": config, "items": []});
     let commands = "cd \"$(mktemp -d)\"; head -c 100 /dev/zero | tr '\\0' '\\377' >logo.bin; resourcedistributiongenerator";
     let printed = desk.shell_with_input(commands, &list.to_string()).await.success();
@@ -133,7 +168,7 @@ async fn a_generated_distribution_is_accepted() {
     assert_eq!(made["spec"]["resource"]["data"], json!({"K": "V"}));
     assert_eq!(
         made["spec"]["targets"]["includedNamespaces"],
-        json!({"list": [{"name": "no-such-namespace"}]})
+        json!({"list": [{"name": "no-such-namespace"}, {"name": "2024"}]})
     );
     let stored = Stored::create(&server.client(), made.clone()).await;
     let (_, now) = stored.get().await;
@@ -142,7 +177,7 @@ async fn a_generated_distribution_is_accepted() {
     stored.deleted().await;
 }
 
-/// Scenario 27: what the plugin of OpenKruise sends is stored without the directive of its merge patch.
+/// What the plugin of OpenKruise sends is stored without the directive of its merge patch.
 #[tokio::test]
 async fn directives_of_merge_patches_do_not_stay_in_templates() {
     let desk = Desk::open(1, json!({})).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::{Desk, clone_set};
 use crate::support::Stored;
 use crate::support::fleet::{NEW, OLD};
 
@@ -59,7 +59,7 @@ async fn files_are_changed_without_a_server() {
     assert!(server.stderr.ends_with(expected), "{}", server.stderr);
     let mixed = "kubectl create deployment d --image a --dry-run=client -o yaml; echo ---; kubectl get cloneset web -o yaml";
     let mixed = desk.fails(&format!("({mixed}) | {local} set image -f - --local main=a")).await;
-    assert!(mixed.stderr.contains("these are for kubectl"), "{}", mixed.stderr);
+    assert!(mixed.stderr.contains("kubectl handles these objects"), "{}", mixed.stderr);
     let live = desk.fleet.set.get().await.1;
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], OLD);
 }
@@ -69,13 +69,32 @@ async fn files_are_changed_without_a_server() {
 async fn a_terminal_shows_which_pods_take_long() {
     let desk = Desk::open(2, json!({"maxUnavailable": 1})).await;
     desk.prints("kubectl kruise set image clone/web main=nginx:missing").await;
-    let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 20s --exit-codes' /dev/null";
-    let output = desk.terminal.shell(drawn).await;
-    assert_eq!(output.status.code(), Some(2), "{}", output.stdout);
-    let printed = output.stdout;
+    let drawn = "out=$(mktemp); trap 'rm $out' EXIT; \
+                 script -qefc 'kubectl kruise rollout status clone/web --timeout 120s' /dev/null > $out & \
+                 until grep -q 'ImagePullBackOff: ' $out; do kill -0 $!; sleep 0.1; done; kill $!; cat $out";
+    let printed = desk.terminal.shell(drawn).await.success();
     assert!(printed.contains("] 0/2 updated, ") || printed.contains("] 1/2 updated, "), "{printed}");
     assert!(printed.contains("\u{1b}[J") && printed.contains("A\r"), "{printed}");
-    assert!(printed.contains("ImagePullBackOff: "), "{printed}");
+    for plain in ["NO_COLOR=1", "TERM=dumb"] {
+        let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 1s' /dev/null";
+        let output = desk.fails(&format!("{plain} {drawn}")).await;
+        assert!(output.stdout.contains("Waiting for ") && !output.stdout.contains('\u{1b}'), "{plain}");
+    }
+}
+
+/// Several objects are a stream of YAML documents, and what changes is told beside them.
+#[tokio::test]
+async fn several_objects_are_several_documents() {
+    let desk = Desk::open(1, json!({})).await;
+    let shop = &desk.fleet.shop;
+    Stored::create(&shop.client, clone_set(shop, "other", 1, json!({}))).await;
+    let set = "kubectl kruise set env clone/web clone/other A=b --dry-run=client -o yaml --diff";
+    let output = desk.terminal.shell(set).await;
+    assert!(output.stderr.contains("--- stored"), "{}", output.stderr);
+    let printed = output.success();
+    assert_eq!(printed.matches("---\n").count(), 1, "{printed}");
+    let documents: Vec<&str> = printed.split("---\n").collect();
+    assert!(documents[0].contains("name: web") && documents[1].contains("name: other"), "{printed}");
 }
 
 /// A rollout is planned by simulation, before it begins and while it goes on.
@@ -89,10 +108,14 @@ async fn rollouts_are_planned() {
     assert_eq!(printed.matches("enters state Updating").count(), 3, "{printed}");
     assert_eq!(desk.generation().await, before);
     let idle = desk.fails(plan).await;
-    assert!(idle.stderr.contains("has no rollout under way"), "{}", idle.stderr);
+    assert!(idle.stderr.contains("has no rollout in progress"), "{}", idle.stderr);
     desk.prints("kubectl kruise rollout pause clone/web").await;
     desk.prints("kubectl kruise set image clone/web main=nginx:1.26").await;
-    desk.prints("kubectl kruise rollout status clone/web --timeout 2s || true").await;
+    desk.fleet
+        .observed("the new revision", |set| {
+            set["status"]["updateRevision"] != set["status"]["currentRevision"]
+        })
+        .await;
     let printed = desk.prints(plan).await;
     assert!(printed.contains("limit: paused: 3 Pods are not updated"), "{printed}");
     let refused = desk.fails("kubectl kruise rollout plan ud/web --set main=a").await;
@@ -104,7 +127,11 @@ async fn rollouts_are_planned() {
 async fn restarts_name_containers_and_sidecars_are_followed() {
     let desk = Desk::open(1, json!({"maxUnavailable": 1})).await;
     let refused = desk.fails("kubectl kruise rollout restart clone/web --containers nosuch").await;
-    assert!(refused.stderr.contains(r#"has no container "nosuch"; it has main"#), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains(r#"has no container "nosuch" to restart; it has main"#),
+        "{}",
+        refused.stderr
+    );
     let printed = desk.prints("kubectl kruise rollout restart clone/web --containers main").await;
     assert_eq!(printed, "cloneset.apps.kruise.io/web restarted\n");
     let label = desk.fleet.shop.namespace.clone();

@@ -1,7 +1,7 @@
 //! The plugin with the definitions of releases before it, and no server of ours.
 
 use kit::ApiServer;
-use kit::builders::{deployment, workload};
+use kit::builders::{deployment, object, workload};
 use serde_json::{Value, json};
 
 use crate::docs::Terminal;
@@ -109,4 +109,71 @@ async fn older_releases_are_served_in_their_version() {
     assert_eq!(printed, "statefulset.apps.kruise.io/db image updated\n");
     let absent = terminal.shell("kubectl kruise rollout pause clone/wbe").await;
     assert!(absent.stderr.contains(r#"did you mean "web"?"#), "{}", absent.stderr);
+}
+
+/// Nobody but the plugin writes here, so that the resourceVersion tells whether it wrote.
+#[tokio::test]
+async fn a_dry_run_and_a_skipped_rollback_write_nothing() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    install(&server, &["clonesets", "statefulsets", "daemonsets"]).await;
+    let shop = Shop::open_on(&server, "undone").await;
+    let terminal = Terminal::open(&server, &shop.namespace).await;
+    for (kind, short) in [("CloneSet", "clone"), ("StatefulSet", "asts"), ("DaemonSet", "ads")] {
+        let set = Stored::create(&shop.client, with_history(&shop, kind, short)).await;
+        for (number, image) in (1..).zip(["nginx:1.24", OLD, NEW]) {
+            let mut template = set.object["spec"]["template"].clone();
+            template["spec"]["containers"][0]["image"] = image.into();
+            let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": short, "uid": uid(&set.object), "controller": true}]);
+            let revision = object("apps/v1", "ControllerRevision", &format!("{short}-{number}"))
+                .in_namespace(&shop.namespace)
+                .with("/metadata/ownerReferences", owner)
+                .with("/metadata/annotations", json!({"kubernetes.io/change-cause": format!("to {image}")}))
+                .with("/data", json!({"spec": {"template": template}}))
+                .with("/revision", number);
+            Stored::create(&shop.client, revision).await;
+        }
+        let prints = async |command: &str| {
+            terminal.shell(&format!("kubectl kruise rollout {command}")).await.success()
+        };
+        let version = async || set.get().await.1["metadata"]["resourceVersion"].clone();
+        let word = format!("{}.apps.kruise.io/{short}", kind.to_lowercase());
+        let table = "REVISION  CHANGE-CAUSE\n1         to nginx:1.24\n2         to nginx:1.25\n3         to nginx:1.26\n\n";
+        assert_eq!(prints(&format!("history {short}/{short}")).await, format!("{word} \n{table}"));
+        let named = prints(&format!("history {short}/{short} --revision 2 -o name")).await;
+        assert_eq!(named, format!("controllerrevision.apps/{short}-2\n"));
+
+        let before = version().await;
+        let shown = prints(&format!("undo {short}/{short} --dry-run=client")).await;
+        assert!(shown.starts_with(&format!("{word} will roll back to Pod Template:\n")), "{shown}");
+        assert!(shown.contains(OLD) && shown.ends_with("(dry run)\n"), "{shown}");
+        let shown = prints(&format!("undo {short}/{short} --dry-run=server")).await;
+        assert_eq!(shown, format!("{word} rolled back (server dry run)\n"));
+        let skipped = prints(&format!("undo {short}/{short} --to-revision 3")).await;
+        let reason = "skipped rollback (current template already matches revision 3)";
+        assert_eq!(skipped, format!("{word} {reason}\n"));
+        assert_eq!(version().await, before, "{kind}");
+
+        // A restart changes one variable; what this build doesn't know stays as it is, to the byte.
+        let unknown =
+            format!("kubectl get {word} -o jsonpath='{{.spec.template.spec.containers[0].fieldOfTomorrow}}'");
+        let untouched = terminal.shell(&unknown).await.success();
+        assert!(untouched.contains("1.5"), "{untouched}");
+        assert_eq!(prints(&format!("restart {short}/{short}")).await, format!("{word} restarted\n"));
+        assert_eq!(terminal.shell(&unknown).await.success(), untouched);
+        assert_eq!(
+            prints(&format!("undo {short}/{short} --to-revision 1")).await,
+            format!("{word} rolled back\n")
+        );
+        let live = set.get().await.1["spec"]["template"]["spec"]["containers"][0].clone();
+        assert_eq!((&live["image"], &live["env"]), (&json!("nginx:1.24"), &json!(null)));
+    }
+}
+
+/// A workload of this kind, at its newest revision.
+fn with_history(shop: &Shop, kind: &str, name: &str) -> kit::builders::Object {
+    workload("apps.kruise.io/v1beta1", kind, name)
+        .in_namespace(&shop.namespace)
+        .matching("app", name)
+        .container("main", NEW)
+        .with("/spec/template/spec/containers/0/fieldOfTomorrow", json!({"n": 1.50, "text": "1.50"}))
 }

@@ -9,7 +9,6 @@ use crate::docs::Terminal;
 use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
 
-/// Scenario 1.
 #[tokio::test]
 async fn a_rollout_is_followed_to_its_end() {
     let desk = Desk::open(4, json!({"maxUnavailable": 1})).await;
@@ -20,6 +19,10 @@ async fn a_rollout_is_followed_to_its_end() {
     let line = "Waiting for partitioned roll out to finish: 0 out of 4 new pods have been updated...\n";
     assert!(waiting.stdout.ends_with(line), "{}", waiting.stdout);
     assert!(waiting.stderr.starts_with("clonesets.apps.kruise.io \"web\" is paused\n"), "{}", waiting.stderr);
+    for how in ["--timeout 1s", "--watch=false"] {
+        let held = format!("kubectl kruise rollout status clone/web {how} --exit-codes");
+        assert_eq!(desk.terminal.shell(&held).await.status.code(), Some(4), "{how}");
+    }
     desk.prints("kubectl kruise rollout resume clone/web").await;
     let printed = desk.prints("kubectl kruise rollout status clone/web").await;
     assert!(
@@ -34,7 +37,6 @@ async fn a_rollout_is_followed_to_its_end() {
     assert!(detail.contains(&format!("Updated ready pods: [{}]", names.join(" "))), "{detail}");
 }
 
-/// Scenario 2.
 #[tokio::test]
 async fn a_partition_is_the_end() {
     let desk = Desk::open(5, json!({"partition": "50%", "maxUnavailable": "100%"})).await;
@@ -45,7 +47,6 @@ async fn a_partition_is_the_end() {
     );
 }
 
-/// Scenarios 3 and 4.
 #[tokio::test]
 async fn a_rollout_that_hangs_fails_or_runs_out_of_time() {
     let desk = Desk::open(2, json!({"maxUnavailable": 1})).await;
@@ -58,11 +59,49 @@ async fn a_rollout_that_hangs_fails_or_runs_out_of_time() {
     assert_eq!(output.status.code(), Some(2));
     let output = desk.fails("kubectl kruise rollout status clone/web").await;
     assert!(output.stderr.contains(r#"cloneset "web" exceeded its progress deadline"#), "{}", output.stderr);
-    let once = desk.prints("kubectl kruise rollout status clone/web --watch=false || true").await;
-    assert_eq!(once.lines().count(), 1, "{once}");
+    let once = desk.fails("kubectl kruise rollout status clone/web --watch=false").await;
+    assert_eq!(once.stdout, "");
+    assert_eq!(once.stderr, "error: cloneset \"web\" exceeded its progress deadline\n");
+    let output = desk.terminal.shell("kubectl kruise rollout status clone/web --exit-codes").await;
+    assert_eq!(output.status.code(), Some(3));
 }
 
-/// Scenarios 5 to 9.
+/// Who may read a workload and not list its kind is told so; a workload that goes away ends the watch.
+#[tokio::test]
+async fn a_watch_that_is_refused_or_loses_its_object_ends() {
+    let desk = Desk::open(1, json!({"paused": true})).await;
+    desk.prints("kubectl kruise set image clone/web main=nginx:1.26").await;
+    let namespace = &desk.fleet.shop.namespace;
+    let reader = format!("{namespace}-reader");
+    let role = "kubectl create role reader --verb=get --resource=clonesets.apps.kruise.io";
+    desk.prints(&format!("{role}; kubectl create rolebinding reader --role=reader --user={reader}")).await;
+    let refused = desk.fails(&format!("kubectl kruise rollout status clone/web --as {reader}")).await;
+    let expected = format!(
+        "Error from server (Forbidden): cannot list clonesets.apps.kruise.io in namespace {namespace:?}: "
+    );
+    assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
+
+    let shop = &desk.fleet.shop;
+    let other = clone_set(shop, "other", 1, json!({"paused": true}));
+    Stored::create(&shop.client, other).await;
+    desk.prints("kubectl kruise rollout status clone/other").await;
+    let wait = "kubectl kruise set image clone/other main=nginx:1.26 --wait --timeout 1s --exit-codes";
+    assert_eq!(desk.terminal.shell(wait).await.status.code(), Some(4));
+    let follow = "out=$(mktemp); trap 'rm $out' EXIT; kubectl kruise rollout status clone/other > $out & \
+                  until grep -q 0.out.of.1 $out; do kill -0 $!; sleep 0.1; done; \
+                  kubectl delete cloneset other; wait $!";
+    let gone = desk.fails(follow).await;
+    assert!(gone.stderr.ends_with("error: object has been deleted\n"), "{}", gone.stderr);
+}
+
+/// Nobody reads the output any more: the command ends without a word.
+#[tokio::test]
+async fn a_closed_pipe_ends_a_command() {
+    let desk = Desk::open(1, json!({})).await;
+    let output = desk.terminal.shell("kubectl kruise rollout history clone/web -o json | true").await;
+    assert_eq!((output.status.code(), output.stderr.as_str()), (Some(0), ""));
+}
+
 #[tokio::test]
 async fn a_template_goes_back_to_an_earlier_revision() {
     let desk = Desk::open(2, json!({"maxUnavailable": "100%"})).await;
@@ -104,7 +143,6 @@ async fn a_template_goes_back_to_an_earlier_revision() {
     assert_eq!(now, first);
 }
 
-/// Scenarios 10 to 12.
 #[tokio::test]
 async fn rollouts_are_paused_resumed_and_restarted() {
     let desk = Desk::open(1, json!({})).await;
@@ -130,14 +168,23 @@ async fn rollouts_are_paused_resumed_and_restarted() {
     }
     let output = desk.fails("kubectl kruise rollout restart clone/absent").await;
     assert!(
-        output.stderr.starts_with(
-            r#"error: Error from server (NotFound): clonesets.apps.kruise.io "absent" not found"#
-        ),
+        output
+            .stderr
+            .starts_with(r#"Error from server (NotFound): clonesets.apps.kruise.io "absent" not found"#),
         "{}",
         output.stderr
     );
     let output = desk.fails("kubectl kruise rollout restart clone/wbe").await;
     assert!(output.stderr.contains(r#"did you mean "web"?"#), "{}", output.stderr);
+    for (words, message) in [
+        ("clone/", "arguments in resource/name form must have a single resource and name"),
+        ("clone/web/status", "arguments in resource/name form must have a single resource and name"),
+        ("sidecarset/a --in-place", "restarting is not supported"),
+        ("ud/a --in-place", "controls no Pods"),
+    ] {
+        let output = desk.fails(&format!("kubectl kruise rollout restart {words}")).await;
+        assert!(output.stderr.contains(message), "{words}: {}", output.stderr);
+    }
     // Kinds of Kubernetes are for kubectl, which says so in its own words.
     let output = desk.fails("kubectl kruise rollout restart deployment/absent").await;
     assert!(output.stderr.contains(r#"deployments.apps "absent" not found"#), "{}", output.stderr);
@@ -159,7 +206,6 @@ async fn define_rollouts(server: &ApiServer) {
     server.wait_established().await;
 }
 
-/// Scenarios 23 and 24.
 #[tokio::test]
 async fn steps_of_rollouts_are_approved_and_undone() {
     let server = ApiServer::start(kit::Options::default()).await;
@@ -188,6 +234,11 @@ async fn steps_of_rollouts_are_approved_and_undone() {
         refused.stderr
     );
     all[0].patch_status(&json!({"blueGreenStatus": {"currentStepState": "StepPaused"}})).await;
+    let held = terminal.shell("kubectl kruise rollout status rollout/one --watch=false --exit-codes").await;
+    assert_eq!(held.status.code(), Some(4));
+    let shown = terminal.shell("kubectl kruise rollout approve rollout/one --dry-run=client --diff").await;
+    let shown = shown.success();
+    assert!(shown.contains("currentStepState: StepReady\n"), "{shown}");
     let printed = terminal.shell("kubectl kruise rollout approve rollout/one").await.success();
     assert_eq!(printed, "rollout.rollouts.kruise.io/one approved\n");
     let status = all[0].get().await.1["status"]["blueGreenStatus"].clone();
@@ -292,8 +343,15 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
     let (now, annotations) = image().await;
     assert_eq!((now, &annotations["note"]), (json!("nginx:2"), &json!("2")));
     assert_eq!(annotations["rollouts.kruise.io/in-progressing"], "{}");
-    let printed = terminal.shell("kubectl kruise rollout undo rollout/web").await.success();
-    assert_eq!((printed.as_str(), image().await.0), ("deployment.apps/web rolled back\n", json!("nginx:1")));
+    // By its own name it keeps the annotations of its Rollout too.
+    let printed = terminal.shell("kubectl kruise rollout undo deploy/web rollout/web").await.success();
+    let (now, annotations) = image().await;
+    assert_eq!((printed.as_str(), now), ("deployment.apps/web rolled back\n", json!("nginx:1")));
+    assert_eq!(annotations["rollouts.kruise.io/in-progressing"], "{}");
+    let some = terminal.shell("kubectl kruise rollout undo rollout/absent rollout/web").await;
+    assert_eq!((some.status.code(), some.stdout.as_str()), (Some(1), "deployment.apps/web rolled back\n"));
+    let absent = r#"Error from server (NotFound): rollouts.rollouts.kruise.io "absent" not found"#;
+    assert!(some.stderr.starts_with(absent), "{}", some.stderr);
     let reference = json!({"spec": {"workloadRef": {"kind": "StatefulSet"}}});
     rollout.patch(&reference).await;
     let absent = terminal.shell("kubectl kruise rollout undo rollout/web").await;
