@@ -20,7 +20,7 @@ pub(crate) struct ManifestsArguments {
     /// Namespace of the installation
     #[arg(long, default_value = api::DEFAULT_NAMESPACE, value_parser = namespace)]
     namespace: String,
-    /// The program's image
+    /// The program's image, with a tag or a digest
     #[arg(long, default_value = concat!("kutter/manager:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
     /// How many replicas run
@@ -33,7 +33,7 @@ pub(crate) fn print(arguments: &ManifestsArguments) -> anyhow::Result<ExitCode> 
     let ManifestsArguments { crds, namespace, image, replicas } = arguments;
     let mut output = std::io::stdout().lock();
     if *crds {
-        crds::write(&mut output, namespace)?;
+        crds::write(&mut output, namespace, crds::STORAGE_VERSION)?;
     }
     let text = RENDERED.replace("__NAMESPACE__", namespace).replace("__IMAGE__", image);
     output.write_all(text.replace("__REPLICAS__", &replicas.to_string()).as_bytes())?;
@@ -41,7 +41,7 @@ pub(crate) fn print(arguments: &ManifestsArguments) -> anyhow::Result<ExitCode> 
 }
 
 /// A DNS label, as the names of namespaces are.
-fn namespace(text: &str) -> Result<String, String> {
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
     let within = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let sound = (1..=63).contains(&text.len())
         && text.bytes().all(within)
@@ -54,14 +54,18 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// A reference of an image; what can't be part of one could change the meaning of the manifest.
+/// A reference of an image; what can't be part of one could change the meaning of the manifest. Without tag and digest
+/// nodes would pull `latest`, which may be another program's version.
 fn image(text: &str) -> Result<String, String> {
     let within = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/@".contains(&byte);
     let sound = text.bytes().all(within) && text.starts_with(|first: char| first.is_ascii_alphanumeric());
-    if sound && !text.ends_with(':') {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    // The port of a registry stands before the last slash.
+    let chosen = name.split_once([':', '@']).is_some_and(|(_, version)| !version.is_empty());
+    if sound && chosen && !text.ends_with(':') {
         Ok(text.to_owned())
     } else {
-        Err("write for example registry.example.com/kutter:0.1.0".to_owned())
+        Err("write a tag or a digest, for example registry.example.com/kutter:0.1.0".to_owned())
     }
 }
 
@@ -74,10 +78,12 @@ mod tests {
         for text in ["", "Shop", "a b", "-a", "a-", "a: b", "a\nb"] {
             assert!(namespace(text).is_err(), "{text:?}");
         }
-        for text in ["", "a b", "a #b", "a: b", "a:", "\"a\"", "*a", "a\nb"] {
+        for text in
+            ["", "a b", "a #b", "a: b", "a:", "\"a\"", "*a", "a\nb", "kutter", "localhost:5000/kutter", "a@"]
+        {
             assert!(image(text).is_err(), "{text:?}");
         }
-        for text in ["kutter", "localhost:5000/kutter/manager:1.0_x", "a.b/c@sha256:0123"] {
+        for text in ["kutter:1", "localhost:5000/kutter/manager:1.0_x", "a.b/c@sha256:0123"] {
             assert_eq!(image(text).as_deref(), Ok(text));
         }
     }

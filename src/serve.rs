@@ -91,9 +91,9 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         tokio::spawn(async move { feed::run(client, &namespace, world, index).await })
     };
     let recorder = Recorder::new(client.clone(), "kruise-manager", std::env::var("POD_NAME").ok());
-    let reads = certs::ReadMetrics::register(metrics.registry())?;
+    let certificate_metrics = certs::CertificateMetrics::register(metrics.registry())?;
     let mut certificates =
-        certs::start(client.clone(), settings.certificates.clone(), recorder.clone(), reads);
+        certs::start(client.clone(), settings.certificates.clone(), recorder.clone(), certificate_metrics);
 
     let state = Arc::new(Admission {
         gates: settings.gates.clone(),

@@ -1,5 +1,5 @@
 //! Links to the rules of `docs/behaviour/`, from code and from pages: each leads to a heading, and nothing cites
-//! a document that is not in the repository.
+//! a document that is not in the repository. No page says that a part is missing that is there.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,6 +121,19 @@ fn no_file_cites_a_document_outside_the_repository() {
     assert!(cited.is_empty(), "rules belong into {PAGES}:\n{}", cited.join("\n"));
     assert!(cites_elsewhere("as Spec 31 says") && cites_elsewhere("(sharp edge 8)"));
     assert!(!cites_elsewhere("inspec 3") && !cites_elsewhere("spec.replicas is 3"));
+}
+
+/// Such a sentence was true once, and nobody saw when it was not any more.
+#[test]
+fn no_page_says_that_a_part_is_missing_in_this_build() {
+    let pages =
+        files().into_iter().filter(|(file, _)| file.extension().is_some_and(|extension| extension == "md"));
+    let missing = pages.filter(|(_, text)| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        ["in this build", "of this build", "outside this build"].iter().any(|words| text.contains(words))
+    });
+    let missing: Vec<String> = missing.map(|(file, _)| file.display().to_string()).collect();
+    assert!(missing.is_empty(), "the limits of a feature belong on its page: {missing:?}");
 }
 
 #[test]

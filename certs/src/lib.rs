@@ -28,6 +28,7 @@ mod material;
 mod memory;
 mod metrics;
 mod objects;
+mod offline;
 mod probe;
 mod publisher;
 mod resolver;
@@ -41,14 +42,14 @@ use arc_swap::ArcSwap;
 use cluster::events::Recorder;
 use jiff::Timestamp;
 use kube::Client;
-use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use connection::CallError;
 pub use material::{Material, MaterialError, carry_out, certificates};
-pub use metrics::ReadMetrics;
+pub use metrics::CertificateMetrics;
 pub use objects::ObjectError;
+pub use offline::{OfflineError, offline};
 pub use probe::{Probe, SelfCheck, through};
 pub use resolver::CertificateResolver;
 pub use settings::{CertificateSettings, Mode, SettingsError};
@@ -87,26 +88,12 @@ pub struct Certificates {
     pub task: JoinHandle<()>,
 }
 
-/// Why there is no certificate without an API server.
-#[derive(Debug, Error)]
-pub enum OfflineError {
-    /// The files can't be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A certificate can't be made or used.
-    #[error(transparent)]
-    Material(#[from] MaterialError),
-    /// The work was interrupted.
-    #[error("making a certificate was interrupted: {0}")]
-    Interrupted(#[from] tokio::task::JoinError),
-}
-
 /// Starts the publisher on the current runtime, which must be the one that `client` was made on.
 pub fn start(
     client: Client,
     settings: CertificateSettings,
     recorder: Recorder,
-    metrics: ReadMetrics,
+    metrics: CertificateMetrics,
 ) -> Certificates {
     let probe = through(client.clone(), settings.registration.endpoint.clone());
     start_with(client, settings, recorder, metrics, probe, Arc::new(Timestamp::now))
@@ -117,7 +104,7 @@ pub fn start_with(
     client: Client,
     settings: CertificateSettings,
     recorder: Recorder,
-    metrics: ReadMetrics,
+    metrics: CertificateMetrics,
     probe: Probe,
     clock: Clock,
 ) -> Certificates {
@@ -141,19 +128,4 @@ pub fn start_with(
         memory: PublisherMemory::default(),
     };
     Certificates { resolver, status, self_check, task: tokio::spawn(publisher.run(watches)) }
-}
-
-/// The certificate of a server without an API server, from the files of `settings.directory`, made
-/// where there is none.
-///
-/// # Errors
-/// The files can't be read or written, or a certificate can't be made.
-pub async fn offline(
-    settings: &CertificateSettings,
-) -> Result<(Arc<CertificateResolver>, SelfCheck), OfflineError> {
-    let material = publisher::load_files(settings, Timestamp::now()).await?;
-    let resolver = Arc::new(CertificateResolver::default());
-    resolver.swap(material.certified_key()?);
-    let bundle = Arc::new(ArcSwap::from_pointee(material.authorities));
-    Ok((resolver, SelfCheck { port: settings.port, bundle }))
 }

@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 
 use crate::material::{self, Material, MaterialError};
 use crate::memory::PublisherMemory;
-use crate::metrics::ReadMetrics;
+use crate::metrics::CertificateMetrics;
 use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
 use crate::settings::{CertificateSettings, Mode};
@@ -99,7 +99,7 @@ pub(crate) struct Publisher {
     pub(crate) bundle: Arc<ArcSwap<String>>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) recorder: Recorder,
-    pub(crate) metrics: ReadMetrics,
+    pub(crate) metrics: CertificateMetrics,
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
     pub(crate) memory: PublisherMemory,
@@ -119,7 +119,7 @@ impl Publisher {
                     self.report_trouble(&watches);
                     self.settings.resync
                 }
-                Some(definitions) => match self.pass(&definitions).await {
+                Some(definitions) => match self.counted_pass(&definitions).await {
                     Ok(PassOutcome::Settled) => {
                         (failures, waits) = (0, 0);
                         self.settings.resync.mul_f64(1.0 + 0.2 * random.next_fraction())
@@ -179,6 +179,13 @@ impl Publisher {
     pub(crate) async fn read(&self) -> Result<Content, StoreError> {
         self.metrics.reads.inc();
         self.store.read().await.inspect_err(|_| self.metrics.read_errors.inc())
+    }
+
+    /// A pass, with a metric that says whether it left something to do.
+    async fn counted_pass(&mut self, versions: &BTreeMap<String, String>) -> Result<PassOutcome, PassError> {
+        let outcome = self.pass(versions).await;
+        self.metrics.in_order.set(i64::from(matches!(outcome, Ok(PassOutcome::Settled))));
+        outcome
     }
 
     async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<PassOutcome, PassError> {
@@ -520,6 +527,7 @@ impl Publisher {
                 if served.is_none_or(|served| served.id != leaf.id) {
                     self.resolver.swap(material.certified_key()?);
                     info!(expires = %leaf.expires(), "serving a certificate");
+                    self.metrics.expiry.set(leaf.expires().as_second());
                     self.memory.served = Some(leaf);
                     if published.is_none() {
                         self.bundle.store(Arc::new(material.authorities.clone()));
@@ -554,37 +562,6 @@ fn step_name(step: &Step) -> &'static str {
 
 fn backoff(pauses: (Duration, Duration), attempts: u32) -> Duration {
     doubled(pauses, attempts.saturating_sub(1))
-}
-
-/// The certificate of a server without an API server: read from the files, or made and written there.
-pub(crate) async fn load_files(
-    settings: &CertificateSettings,
-    now: Timestamp,
-) -> Result<Material, crate::OfflineError> {
-    let store = Store::files(settings);
-    let dns_name = settings.dns_name();
-    let mut content = store.read().await?;
-    loop {
-        let stored = content.material.as_ref().map(|material| material.facts(&dns_name));
-        let observation = Observation {
-            stored: stored.as_ref(),
-            remembered: None,
-            served: None,
-            authorities: &[],
-            // Nothing is published.
-            published: Some(Timestamp::MIN),
-        };
-        let step = rotation::next(&observation, settings.timing, now);
-        let base = content.material.unwrap_or_default();
-        if step == Step::Keep {
-            return Ok(base);
-        }
-        let (name, known) = (dns_name.clone(), material::certificates(&base.authorities));
-        let making = move || material::carry_out(&step, &base, &known, &name, now);
-        let material = tokio::task::spawn_blocking(making).await??;
-        store.write(&Content::default(), &material).await?;
-        content = store.read().await?;
-    }
 }
 
 #[cfg(test)]

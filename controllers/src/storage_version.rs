@@ -1,7 +1,8 @@
-//! Rewrites objects that are stored in an older version, so that a version can be dropped one day and no list
-//! needs our conversion webhook (docs/behaviour/api-and-registration.md#storage-version). A write that
-//! changes nothing stores an object in the storage version; when all are rewritten, `status.storedVersions`
-//! says so.
+//! Rewrites objects that are stored in another version than the one that their CRD names for storage, so that the
+//! other version can be dropped and no list needs our conversion webhook
+//! (docs/behaviour/api-and-registration.md#storage-version). A write that changes nothing stores an object in the
+//! storage version; when all are rewritten, `status.storedVersions` says so. The live CRD decides, not the one that
+//! is compiled in: before OpenKruise comes back, `v1alpha1` is the storage version.
 
 use std::time::Duration;
 
@@ -38,8 +39,20 @@ enum MigrationError {
 #[derive(Deserialize)]
 struct Definition {
     metadata: DefinitionMetadata,
+    spec: DefinitionSpec,
     #[serde(default)]
     status: DefinitionStatus,
+}
+
+#[derive(Deserialize)]
+struct DefinitionSpec {
+    versions: Vec<DefinitionVersion>,
+}
+
+#[derive(Deserialize)]
+struct DefinitionVersion {
+    name: String,
+    storage: bool,
 }
 
 #[derive(Deserialize)]
@@ -95,17 +108,24 @@ async fn keep(client: &Client, definition: &crds::CustomResourceDefinition) {
 async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -> Result<(), MigrationError> {
     let path = DEFINITIONS.all().name(&definition.name());
     let Some(text) = write::get(client, &path).await? else { return Ok(()) };
-    let Definition { metadata, status } = serde_json::from_str(&text)?;
+    let Definition { metadata, spec, status } = serde_json::from_str(&text)?;
+    // The API server accepts no CRD without a storage version.
+    let Some(storage) = spec.versions.into_iter().find(|version| version.storage) else { return Ok(()) };
     let stored = status.stored_versions;
-    if stored.iter().all(|version| version == definition.storage_version) {
+    if stored.iter().all(|version| *version == storage.name) {
         return Ok(());
     }
-    info!(kind = definition.kind, ?stored, "rewriting objects in the storage version");
-    rewrite_all(client, definition).await?;
+    info!(
+        kind = definition.kind,
+        ?stored,
+        storage = storage.name,
+        "rewriting objects in the storage version"
+    );
+    rewrite_all(client, definition, &storage.name).await?;
     // Refused if the CRD has changed since it was read: it might store another version by now.
     let body = format!(
         r#"{{"metadata":{{"resourceVersion":"{}"}},"status":{{"storedVersions":["{}"]}}}}"#,
-        metadata.resource_version, definition.storage_version
+        metadata.resource_version, storage.name
     );
     write::patch(client, &path.subresource("status"), PatchKind::Merge, body).await?;
     Ok(())
@@ -114,8 +134,9 @@ async fn migrate(client: &Client, definition: &crds::CustomResourceDefinition) -
 async fn rewrite_all(
     client: &Client,
     definition: &crds::CustomResourceDefinition,
+    storage: &str,
 ) -> Result<(), MigrationError> {
-    let version = format!("{}/{}", definition.group, definition.storage_version);
+    let version = format!("{}/{storage}", definition.group);
     let resource = Resource::new(&version, definition.plural, definition.kind);
     let mut token = None;
     let mut failed = 0;
@@ -152,8 +173,8 @@ mod tests {
     use super::*;
     use crate::fake;
 
-    const DEFINITION: &str =
-        r#"{"metadata":{"resourceVersion":"42"},"status":{"storedVersions":["v0","v1"]}}"#;
+    /// It stores another version than the definition that is compiled in.
+    const DEFINITION: &str = r#"{"metadata":{"resourceVersion":"42"},"spec":{"versions":[{"name":"v1alpha1","storage":true},{"name":"v1beta1","storage":false}]},"status":{"storedVersions":["v1beta1","v1alpha1"]}}"#;
     const LIST: &str = r#"{"metadata":{},"items":[{"metadata":{"name":"a","namespace":"n"}}]}"#;
 
     fn definition() -> &'static crds::CustomResourceDefinition {
@@ -176,16 +197,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stored_versions_are_replaced_only_in_the_definition_that_was_read() {
+    async fn objects_are_stored_as_the_live_definition_says_and_only_that_definition_is_changed() {
+        assert_eq!(definition().storage_version, "v1beta1");
         let (client, requests) = server((200, LIST.to_owned()), 200);
         migrate(&client, definition()).await.unwrap();
+        assert_eq!(count(&requests, "PATCH /apis/apps.kruise.io/v1alpha1/namespaces/n/clonesets/a"), 1);
         let requests = requests.lock().unwrap();
-        let version = definition().storage_version;
         assert_eq!(
             requests.last().unwrap(),
-            &format!(
-                r#"PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io/status {{"metadata":{{"resourceVersion":"42"}},"status":{{"storedVersions":["{version}"]}}}}"#
-            )
+            r#"PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io/status {"metadata":{"resourceVersion":"42"},"status":{"storedVersions":["v1alpha1"]}}"#
         );
     }
 

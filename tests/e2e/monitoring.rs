@@ -1,7 +1,8 @@
-//! The alerts and the dashboard of the chart are about metrics that are served, and each alert says what to do
-//! (docs/metrics.md#alerts-and-a-dashboard).
+//! The alerts and the dashboard of the chart are about metrics, labels and values that exist, and each alert says what to
+//! do (docs/metrics.md#alerts-and-a-dashboard).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use kit::wait_for;
 use serde_json::Value;
@@ -11,8 +12,7 @@ use crate::support::{Shop, shared};
 
 const PAGE: &str = include_str!("../../docs/metrics.md");
 /// Served once something went wrong, or was refused.
-const RARE: [&str; 7] = [
-    "kutter_tls_handshake_failures",
+const RARE: [&str; 6] = [
     "controller_runtime_reconcile_errors_total",
     "namespace_deletion_protection",
     "crd_deletion_protection",
@@ -21,17 +21,43 @@ const RARE: [&str; 7] = [
     "pod_unavailable_budget",
 ];
 /// Words of the query language that are neither metrics nor labels.
-const WORDS: [&str; 10] =
-    ["absent", "and", "by", "histogram_quantile", "increase", "max", "on", "rate", "sum", "without"];
-/// Labels that come with the scrape, and the one of buckets.
-const OUTSIDE: [&str; 2] = ["instance", "le"];
+const WORDS: [&str; 12] = [
+    "absent",
+    "and",
+    "by",
+    "histogram_quantile",
+    "increase",
+    "max",
+    "min",
+    "on",
+    "rate",
+    "sum",
+    "time",
+    "without",
+];
+/// What comes with the scrape, and the label of buckets.
+const OUTSIDE: [&str; 4] = ["instance", "job", "le", "up"];
+/// What agents of nodes serve, which do not run here.
+const OF_AGENTS: &str = "kruise_daemon_";
+/// The folders with the code that counts.
+const CODE: [&str; 7] = ["certs", "cluster", "controllers", "node", "planner", "src", "webhooks"];
+
+/// What an expression names.
+#[derive(Debug, Default, PartialEq)]
+struct Named {
+    metrics: BTreeSet<String>,
+    labels: BTreeSet<String>,
+    /// The values that labels are compared with, those of a regular expression one by one.
+    values: BTreeSet<(String, String)>,
+}
 
 fn rendered() -> Vec<Value> {
     render(&["prometheusRule.enabled=true", "grafanaDashboard.enabled=true"])
 }
 
 fn alerts(objects: &[Value]) -> Vec<Value> {
-    one(objects, "PrometheusRule")["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
+    let groups = one(objects, "PrometheusRule")["spec"]["groups"].as_array().unwrap();
+    groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).cloned().collect()
 }
 
 fn dashboard(objects: &[Value]) -> Value {
@@ -42,15 +68,57 @@ fn dashboard(objects: &[Value]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The metrics of an expression, and all labels that it names.
-fn named(expression: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut metrics, mut labels) = (BTreeSet::new(), BTreeSet::new());
+/// The code that is built into the program.
+fn code() -> String {
+    fn read(folder: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                read(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let whole = std::fs::read_to_string(&path).unwrap();
+                text.push_str(whole.split("#[cfg(test)]\nmod tests").next().unwrap());
+            }
+        }
+    }
+    let mut text = String::new();
+    for folder in CODE {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut text);
+    }
+    text
+}
+
+/// A text stands in quotes in the code, a number by itself.
+fn is_written(code: &str, value: &str) -> bool {
+    if value.bytes().any(|byte| !byte.is_ascii_digit()) {
+        return code.contains(&format!("\"{value}\""));
+    }
+    let is_part =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    code.match_indices(value).any(|(start, _)| {
+        !is_part(code[..start].chars().next_back()) && !is_part(code[start + value.len()..].chars().next())
+    })
+}
+
+fn named(expression: &str) -> Named {
+    let Named { mut metrics, mut labels, mut values } = Named::default();
     let (mut word, mut in_text, mut in_range, mut in_labels) = (String::new(), false, false, false);
-    let mut grouping = false;
+    let (mut grouping, mut label, mut text) = (false, String::new(), String::new());
     for character in expression.chars().chain([' ']) {
         match character {
-            '"' => in_text = !in_text,
-            _ if in_text => continue,
+            '"' => {
+                in_text = !in_text;
+                if !in_text {
+                    values.extend(text.split('|').map(|value| (label.clone(), value.to_owned())));
+                    text.clear();
+                }
+            }
+            _ if in_text => {
+                text.push(character);
+                continue;
+            }
             '[' => in_range = true,
             ']' => in_range = false,
             _ if in_range => continue,
@@ -65,6 +133,7 @@ fn named(expression: &str) -> (BTreeSet<String>, BTreeSet<String>) {
             grouping = true;
         } else if ended.starts_with(|first: char| first.is_ascii_alphabetic()) && !WORDS.contains(&&*ended) {
             if in_labels {
+                label.clone_from(&ended);
                 labels.insert(ended)
             } else {
                 metrics.insert(ended)
@@ -80,16 +149,60 @@ fn named(expression: &str) -> (BTreeSet<String>, BTreeSet<String>) {
             _ => {}
         }
     }
-    (metrics, labels)
+    Named { metrics, labels, values }
 }
 
 #[test]
 fn expressions_are_taken_apart() {
     let found = named(
-        r#"histogram_quantile(0.99, sum by (le, a) (rate(x_bucket{b!="c d"}[5m]) and on (e) y)) > 0.5"#,
+        r#"histogram_quantile(0.99, sum by (le, a) (rate(x_bucket{b!="c d", f=~"1|2"}[5m]) and on (e) y)) > 0.5"#,
     );
     let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(found, (set(&["x_bucket", "y"]), set(&["a", "b", "e", "le"])));
+    let values = [("b", "c d"), ("f", "1"), ("f", "2")];
+    let expected = Named {
+        metrics: set(&["x_bucket", "y"]),
+        labels: set(&["a", "b", "e", "f", "le"]),
+        values: values.map(|(label, value)| (label.to_owned(), value.to_owned())).into(),
+    };
+    assert_eq!(found, expected);
+}
+
+/// A value that the code never gives selects nothing, and nobody would notice.
+#[test]
+fn what_expressions_compare_with_is_in_the_code() {
+    let code = code();
+    assert!(is_written("f(\"a\", 503)", "a") && is_written("f(\"a\", 503)", "503"));
+    assert!(!is_written("abc 15031 _503", "503") && !is_written("abc", "abc"));
+    let mut compared = 0;
+    for expression in expressions() {
+        let Named { metrics, labels, values } = named(&expression);
+        for (label, value) in values.iter().filter(|(label, _)| !OUTSIDE.contains(&label.as_str())) {
+            assert!(is_written(&code, value), "{label}=\"{value}\" of {expression}");
+            compared += 1;
+        }
+        if !metrics.iter().any(|metric| metric.starts_with(OF_AGENTS) || RARE.contains(&metric.as_str())) {
+            continue;
+        }
+        // Nobody serves them here, so that the code has to tell.
+        let words = metrics.iter().filter(|metric| metric.starts_with(OF_AGENTS)).chain(&labels);
+        for word in words.filter(|word| !OUTSIDE.contains(&word.as_str())) {
+            assert!(is_written(&code, word), "{word} of {expression}");
+        }
+    }
+    assert!(compared > 6, "{compared}");
+}
+
+/// Of all alerts and panels.
+fn expressions() -> Vec<String> {
+    let objects = rendered();
+    let of_alerts = alerts(&objects).into_iter().map(|alert| alert["expr"].clone());
+    let panels = dashboard(&objects)["panels"].as_array().unwrap().clone();
+    let of_panels = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap().clone());
+    let expressions = of_alerts.chain(of_panels.map(|target| target["expr"].clone()));
+    let expressions: Vec<String> =
+        expressions.map(|expression| expression.as_str().unwrap().to_owned()).collect();
+    assert!(expressions.len() > 40, "{expressions:?}");
+    expressions
 }
 
 #[test]
@@ -107,12 +220,7 @@ fn each_alert_has_a_line_that_says_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_and_dashboard_are_of_metrics_that_are_served() {
-    let objects = rendered();
-    let of_alerts = alerts(&objects).into_iter().map(|alert| alert["expr"].clone());
-    let panels = dashboard(&objects)["panels"].as_array().unwrap().clone();
-    let of_panels = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap().clone());
-    let expressions: Vec<Value> = of_alerts.chain(of_panels.map(|target| target["expr"].clone())).collect();
-    assert!(expressions.len() > 40, "{expressions:?}");
+    let expressions = expressions();
     let (_, product) = shared().await;
     let shop = Shop::open("monitored").await;
     shop.stock([shop.sidecar_set("log").container("log", "busybox:1.36")]).await;
@@ -121,8 +229,11 @@ async fn alerts_and_dashboard_are_of_metrics_that_are_served() {
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let types: BTreeMap<&str, &str> = types.filter_map(|line| line.split_once(' ')).collect();
         for expression in &expressions {
-            let (metrics, labels) = named(expression.as_str().unwrap());
-            for metric in &metrics {
+            let Named { metrics, labels, .. } = named(expression);
+            if metrics.iter().any(|metric| metric.starts_with(OF_AGENTS)) {
+                continue;
+            }
+            for metric in metrics.iter().filter(|metric| !OUTSIDE.contains(&metric.as_str())) {
                 let buckets = metric.strip_suffix("_bucket");
                 let is_served = match buckets {
                     Some(histogram) => types.get(histogram) == Some(&"histogram"),

@@ -10,6 +10,9 @@ use prometheus::{
     TextEncoder,
 };
 
+/// The reason of a handshake that failed because the caller did not accept our certificate.
+pub(crate) const REFUSED: &str = "refused";
+
 /// The metrics of one process. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -60,6 +63,13 @@ impl Metrics {
             "controller_runtime_webhook_latency_seconds",
             "Histogram of the latency of processing admission requests",
         );
+        let handshake_failures = counters(
+            "kutter_tls_handshake_failures",
+            "TLS handshakes that failed; reason refused: the caller did not accept our certificate.",
+            &["reason"],
+        )?;
+        // An increase is seen only where there was a sample before it.
+        handshake_failures.with_label_values(&[REFUSED]);
         Ok(Self {
             requests: counters(
                 "controller_runtime_webhook_requests_total",
@@ -90,11 +100,7 @@ impl Metrics {
                 "kutter_admission_overloads",
                 "Calls turned away because too many were in flight, or there was no memory for their bodies.",
             )?,
-            handshake_failures: counters(
-                "kutter_tls_handshake_failures",
-                "TLS handshakes that failed; reason refused: the caller did not accept our certificate.",
-                &["reason"],
-            )?,
+            handshake_failures,
             connections: keep(&registry, IntGauge::new("kutter_connections", "Open connections.")?)?,
             connections_refused: counter(
                 "kutter_connections_refused",
@@ -226,6 +232,7 @@ mod tests {
             "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate-pod\"} 1\n",
             "controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-pod\"} 1\n",
             "controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-pod\"} 0\n",
+            "kutter_tls_handshake_failures{reason=\"refused\"} 0\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, REFUSED};
 
 mod batch;
 mod connection;
@@ -331,7 +331,7 @@ impl<S: Serve> Acceptor<S> {
 
     fn count_handshake_failure(&self, reason: &str, error: &str) {
         self.metrics.handshake_failures.with_label_values(&[reason]).inc();
-        if reason == "refused" {
+        if reason == REFUSED {
             warn!(error, "a caller refused our certificate: its CA bundle may not fit");
         } else {
             debug!(reason, error, "a TLS handshake failed");
@@ -344,7 +344,7 @@ impl<S: Serve> Acceptor<S> {
 fn handshake_failure(error: &io::Error) -> &'static str {
     let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     match tls {
-        Some(rustls::Error::AlertReceived(_)) => "refused",
+        Some(rustls::Error::AlertReceived(_)) => REFUSED,
         Some(_) => "protocol",
         None => "closed",
     }

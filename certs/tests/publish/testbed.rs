@@ -8,7 +8,9 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::{CallError, CertificateSettings, Certificates, Clock, Material, Probe, ReadMetrics, carry_out};
+use certs::{
+    CallError, CertificateMetrics, CertificateSettings, Certificates, Clock, Material, Probe, carry_out,
+};
 use cluster::events::Recorder;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -41,9 +43,9 @@ pub(crate) const SERVED: [&str; 5] = [
     "/validate-pod",
 ];
 
-/// Counters of one replica.
-pub(crate) fn metrics() -> ReadMetrics {
-    ReadMetrics::register(&prometheus::Registry::new()).unwrap()
+/// Metrics of one replica.
+pub(crate) fn metrics() -> CertificateMetrics {
+    CertificateMetrics::register(&prometheus::Registry::new()).unwrap()
 }
 
 /// An API server with the definitions and the install namespace.

@@ -32,17 +32,7 @@ async fn objects_of_an_older_storage_version_never_block_the_start() {
     server.restart().await;
     assert_eq!(stored_versions(&server, "sidecarsets").await, json!(["v1alpha1", "v1beta1"]));
     let restarted = started_alone(&server, Options::default()).await;
-    for definition in two_versions() {
-        wait_for("the objects to be rewritten", async || {
-            let stored = stored_versions(&server, definition.plural).await;
-            if stored == json!(["v1beta1"]) {
-                Ok(())
-            } else {
-                Err((definition.kind, stored, restarted.0.log()))
-            }
-        })
-        .await;
-    }
+    rewritten(&server, "v1beta1", &restarted.0).await;
     in_use(&server).await;
     for sample in samples(&namespace, "v1alpha1") {
         let object = Stored::existing(&server.client(), sample.path(), Value::Null).in_version("v1beta1");
@@ -50,7 +40,61 @@ async fn objects_of_an_older_storage_version_never_block_the_start() {
         assert_eq!(code, 200, "{answer:#}");
     }
     killed(restarted).await;
-    started(&server, Options::default()).await;
+    way_back(&server, &namespace).await;
+}
+
+/// The definitions name v1alpha1 for storage: the leader rewrites the objects, and nothing of them is lost
+/// (docs/installation.md#going-back).
+async fn way_back(server: &ApiServer, namespace: &str) {
+    let written: Vec<Stored> = samples(namespace, "v1alpha1")
+        .iter()
+        .filter(|sample| {
+            ["CloneSet", "SidecarSet", "StatefulSet"].map(Value::from).contains(&sample.object["kind"])
+        })
+        .map(|sample| Stored::existing(&server.client(), sample.path(), Value::Null))
+        .collect();
+    let running = started(server, Options::default()).await;
+    let before = specs(&written).await;
+    killed(running).await;
+    let definitions = product::run(&["crds", "--storage-version", "v1alpha1"]).await.success();
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    server.kubectl_with_input(apply, &definitions).await.success();
+    let running = started(server, Options::default()).await;
+    rewritten(server, "v1alpha1", &running.0).await;
+    assert_eq!(specs(&written).await, before);
+    killed(running).await;
+    // OpenKruise's definition, which has no other version, is accepted now, and no conversion is needed.
+    let only = r#"--patch=[{"op": "remove", "path": "/spec/versions/1"}]"#;
+    server.kubectl(["patch", "crd", "clonesets.apps.kruise.io", "--type=json", only]).await.success();
+    for object in &written {
+        wait_for("the object to be served without a conversion", async || match object.get().await {
+            (200, _) => Ok(()),
+            answer => Err(answer),
+        })
+        .await;
+    }
+}
+
+/// Waits until all objects are stored in `version`.
+async fn rewritten(server: &ApiServer, version: &str, product: &Product) {
+    for definition in two_versions() {
+        wait_for("the objects to be rewritten", async || {
+            let stored = stored_versions(server, definition.plural).await;
+            if stored == json!([version]) { Ok(()) } else { Err((definition.kind, stored, product.log())) }
+        })
+        .await;
+    }
+}
+
+/// What objects ask for, as v1beta1.
+async fn specs(objects: &[Stored]) -> Vec<Value> {
+    let mut specs = Vec::new();
+    for object in objects {
+        let (code, mut answer) = object.in_version("v1beta1").get().await;
+        assert_eq!(code, 200, "{answer:#}");
+        specs.push(answer["spec"].take());
+    }
+    specs
 }
 
 /// [`started`], where a cache can't be filled before the replica itself converts.
