@@ -280,6 +280,9 @@ async fn dashboards_find_their_metrics() {
         "controller_runtime_webhook_requests_total{code=\"200\"".to_owned(),
         "leader_election_master_status{name=\"kruise-manager\"} ".to_owned(),
         "kutter_webhook_silent 0".to_owned(),
+        "kutter_certificates_in_order 1".to_owned(),
+        // Billions of seconds: a certificate that is served ends after the year 2033.
+        "kutter_certificate_expiry_seconds 2".to_owned(),
         "process_resident_memory_bytes ".to_owned(),
     ] {
         assert!(metrics.lines().any(|found| found.starts_with(&line)), "{line} is not in\n{metrics}");

@@ -5,7 +5,7 @@ mod hot;
 mod order;
 mod revisions;
 mod status;
-mod takeover;
+pub mod takeover;
 mod update;
 
 use kit::builders::Object;

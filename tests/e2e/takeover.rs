@@ -1,375 +1,321 @@
-//! A cluster as OpenKruise leaves it, with objects of all kinds: Kutter starts, and nothing is restarted, recreated, or
-//! given a new revision (docs/installation.md#taking-over-from-openkruise).
+//! A cluster as OpenKruise's controllers and agents leave it, with objects of all kinds and what belongs to them: Kutter
+//! starts, and nothing is restarted, recreated, or given a new revision. Then everything takes an edit
+//! (docs/installation.md#taking-over-from-openkruise).
 
-use std::collections::BTreeMap;
+mod forms;
+mod installation;
+mod jobs;
+mod place;
+mod policies;
+mod workloads;
 
-use kit::builders::{Object, object, pod, workload};
-use kit::fake_nodes::{self, FakeNodes};
+use std::collections::{BTreeMap, BTreeSet};
+
+use kit::fake_runtime::{FakeRuntime, Pull};
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::conversion::samples;
 use crate::product::{self, Product};
-use crate::support::fleet::{NEW, OLD, REVISION, image, name, uid};
-use crate::support::{Shop, Stored};
+use crate::support::fleet::{NEW, image, is_ready, uid};
+use crate::support::{agent, call, in_use};
+use forms::Form;
+use installation::Installation;
+use jobs::{EXTRA, PULLED};
+use place::{Place, Subject, is_observed};
+use workloads::Workload;
 
-const HASH: &str = "86f599f8d5";
-const SUBSET: &str = "apps.kruise.io/subset-name";
-const UNITED: &str = "apps.kruise.io/controller-revision-hash";
-const PLACE: &str = "kubernetes.io/hostname";
-
-/// A Pod template as OpenKruise's webhook completes it.
-fn template(app: &str) -> Value {
-    let container = json!({"image": OLD, "imagePullPolicy": "IfNotPresent", "name": "main",
-        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"});
-    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], "dnsPolicy": "ClusterFirst",
-        "restartPolicy": "Always", "schedulerName": "default-scheduler", "securityContext": {}, "terminationGracePeriodSeconds": 30}})
-}
-
-/// The data of a revision as Go's types write it: with members that say nothing.
-fn data(template: &Value) -> Value {
-    let mut template = template.clone();
-    template["$patch"] = "replace".into();
-    template["metadata"]["creationTimestamp"] = Value::Null;
-    template["spec"]["containers"][0]["resources"] = json!({});
-    json!({"spec": {"template": template}})
-}
-
-/// What OpenKruise left in a namespace.
+/// Everything that was left.
 struct Left {
-    shop: Shop,
-    version: &'static str,
-    /// Workloads with the container whose image is edited afterwards.
-    workloads: Vec<(Stored, &'static str)>,
-    /// Objects of other kinds.
-    others: Vec<Stored>,
+    place: Place,
+    workloads: Vec<Workload>,
+    subjects: Vec<Subject>,
 }
 
 impl Left {
-    fn workload(&self, kind: &str, name: &str) -> Object {
-        workload(&format!("apps.kruise.io/{}", self.version), kind, name)
-            .in_namespace(&self.shop.namespace)
-            .matching("app", name)
-            .with("/spec/template", template(name))
-            .with("/spec/revisionHistoryLimit", 10)
-    }
-
-    fn owner(&self, owner: &Stored) -> Value {
-        json!([{"apiVersion": format!("apps.kruise.io/{}", self.version), "kind": owner.object["kind"],
-            "name": name(&owner.object), "uid": uid(&owner.object), "controller": true, "blockOwnerDeletion": true}])
-    }
-
-    async fn revision(&self, owner: &Stored, label: &str, data: Value) -> String {
-        let app = name(&owner.object);
-        let revision = format!("{app}-{HASH}");
-        let manifest = object("apps/v1", "ControllerRevision", &revision)
-            .in_namespace(&self.shop.namespace)
-            .label("app", &app)
-            .label(label, HASH)
-            .with("/metadata/ownerReferences", self.owner(owner))
-            .with("/data", data)
-            .with("/revision", 1);
-        Stored::create(&self.shop.client, manifest).await;
-        revision
-    }
-
-    async fn pod(&self, owner: &Stored, name: &str, refine: impl FnOnce(Object) -> Object) {
-        let manifest = pod(name)
-            .in_namespace(&self.shop.namespace)
-            .with("/metadata/ownerReferences", self.owner(owner))
-            .container("main", OLD)
-            .having("imagePullPolicy", "IfNotPresent");
-        Stored::create(&self.shop.client, refine(manifest)).await;
-    }
-
-    async fn clone_set(&mut self) {
-        let strategy = match self.version {
-            "v1alpha1" => {
-                json!({"type": "InPlaceIfPossible", "partition": 0, "maxUnavailable": "20%", "maxSurge": 0})
-            }
-            _ => {
-                json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "partition": 0, "maxUnavailable": "20%", "maxSurge": 0}})
-            }
-        };
-        let set = self.workload("CloneSet", "clones").replicas(1).with("/spec/updateStrategy", strategy);
-        let set = Stored::create(&self.shop.client, set.with("/spec/scaleStrategy", json!({}))).await;
-        let revision = self.revision(&set, "controller.kubernetes.io/hash", data(&template("clones"))).await;
-        self.pod(&set, "clones-abcde", |pod| {
-            pod.label("app", "clones")
-                .label(REVISION, &revision)
-                .label("pod-template-hash", HASH)
-                .label("apps.kruise.io/cloneset-instance-id", "abcde")
-                .label("lifecycle.apps.kruise.io/state", "Normal")
-        })
-        .await;
-        self.workloads.push((set, "/spec/template"));
-    }
-
-    async fn stateful_set(&mut self) {
-        let rolling = json!({"partition": 0, "maxUnavailable": 1, "podUpdatePolicy": "ReCreate"});
-        let set = self
-            .workload("StatefulSet", "db")
-            .replicas(1)
-            .with("/spec/serviceName", "db")
-            .with("/spec/podManagementPolicy", "OrderedReady")
-            .with("/spec/updateStrategy", json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
-        let set = Stored::create(&self.shop.client, set).await;
-        let revision = self.revision(&set, "controller.kubernetes.io/hash", data(&template("db"))).await;
-        self.pod(&set, "db-0", |pod| {
-            pod.label("app", "db")
-                .label(REVISION, &revision)
-                .label("statefulset.kubernetes.io/pod-name", "db-0")
-                .with("/spec/hostname", "db-0")
-                .with("/spec/subdomain", "db")
-        })
-        .await;
-        self.workloads.push((set, "/spec/template"));
-    }
-
-    async fn daemon_set(&mut self, node: &str) {
-        let rolling = json!({"rollingUpdateType": "Standard", "maxUnavailable": 1, "maxSurge": 0, "partition": 0, "paused": false});
-        let set = self
-            .workload("DaemonSet", "agents")
-            .with("/spec/template/spec/nodeSelector", json!({PLACE: node}))
-            .with("/spec/updateStrategy", json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
-        let mut recorded = template("agents");
-        recorded["spec"]["nodeSelector"] = json!({PLACE: node});
-        let set = Stored::create(&self.shop.client, set).await;
-        self.revision(&set, REVISION, data(&recorded)).await;
-        let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
-        let required = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
-        self.pod(&set, "agents-xyz12", |pod| {
-            pod.label("app", "agents").label(REVISION, HASH).with(
-                "/spec/affinity",
-                json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}),
-            )
-        })
-        .await;
-        self.workloads.push((set, "/spec/template"));
-    }
-
-    /// With one subset, whose CloneSet has one Pod.
-    async fn united_deployment(&mut self) {
-        let strategy = match self.version {
-            "v1alpha1" => json!({"type": "InPlaceIfPossible", "maxUnavailable": "20%"}),
-            _ => {
-                json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "20%"}})
-            }
-        };
-        let child = json!({"metadata": {"labels": {"app": "united"}}, "spec": {"selector": {"matchLabels": {"app": "united"}},
-            "template": template("united"), "updateStrategy": strategy, "scaleStrategy": {}}});
-        let spec = json!({"replicas": 1, "revisionHistoryLimit": 10, "selector": {"matchLabels": {"app": "united"}},
-            "template": {"cloneSetTemplate": child}, "topology": {"subsets": [{"name": "a"}]},
-            "updateStrategy": {"type": "Manual"}});
-        let united = object(&format!("apps.kruise.io/{}", self.version), "UnitedDeployment", "united")
-            .in_namespace(&self.shop.namespace)
-            .with("/spec", spec);
-        let united = Stored::create(&self.shop.client, united).await;
-        let mut recorded = child.clone();
-        recorded["metadata"]["creationTimestamp"] = Value::Null;
-        recorded["spec"]["template"] = data(&template("united"))["spec"]["template"].clone();
-        recorded["spec"]["template"].as_object_mut().unwrap().remove("$patch");
-        let recorded = json!({"spec": {"template": {"$patch": "replace", "cloneSetTemplate": recorded}}});
-        let of_united = self.revision(&united, "controller.kubernetes.io/hash", recorded).await;
-        let labels = json!({"app": "united", SUBSET: "a", UNITED: of_united});
-        let mut pods = template("united");
-        pods["metadata"]["labels"] = labels.clone();
-        let selector = json!({"matchLabels": {"app": "united", SUBSET: "a"}});
-        let mut spec = child["spec"].clone();
-        (spec["replicas"], spec["selector"], spec["template"]) = (json!(1), selector, pods.clone());
-        let set = object(&format!("apps.kruise.io/{}", self.version), "CloneSet", "united-a-fghij")
-            .in_namespace(&self.shop.namespace)
-            .with("/metadata/labels", labels)
-            .with("/metadata/annotations", json!({"apps.kruise.io/subset-patch": ""}))
-            .with("/metadata/ownerReferences", self.owner(&united))
-            .with("/spec", spec);
-        let set = Stored::create(&self.shop.client, set).await;
-        let revision = format!("united-a-fghij-{HASH}");
-        let manifest = object("apps/v1", "ControllerRevision", &revision)
-            .in_namespace(&self.shop.namespace)
-            .with("/metadata/labels", pods["metadata"]["labels"].clone())
-            .label("controller.kubernetes.io/hash", HASH)
-            .with("/metadata/ownerReferences", self.owner(&set))
-            .with("/data", data(&pods))
-            .with("/revision", 1);
-        Stored::create(&self.shop.client, manifest).await;
-        self.pod(&set, "united-a-fghij-klmno", |pod| {
-            pod.with("/metadata/labels", pods["metadata"]["labels"].clone())
-                .label(REVISION, &revision)
-                .label("pod-template-hash", HASH)
-                .label("apps.kruise.io/cloneset-instance-id", "klmno")
-                .label("lifecycle.apps.kruise.io/state", "Normal")
-        })
-        .await;
-        self.workloads.push((united, "/spec/template/cloneSetTemplate/spec/template"));
-    }
-
-    /// A job that is over: it must not run again.
-    async fn broadcast_job(&mut self, node: &str) {
-        let mut template = template("job");
-        template["spec"]["restartPolicy"] = "Never".into();
-        template["spec"]["nodeSelector"] = json!({PLACE: node});
-        let spec = json!({"template": template, "parallelism": 1, "completionPolicy": {"type": "Always"}, "failurePolicy": {"type": "FailFast"}});
-        let job = object(&format!("apps.kruise.io/{}", self.version), "BroadcastJob", "job")
-            .in_namespace(&self.shop.namespace)
-            .with("/spec", spec);
-        let job = Stored::create(&self.shop.client, job).await;
-        let time = "2026-07-01T10:00:00Z";
-        let complete = json!({"type": "Complete", "status": "True", "reason": "Complete", "message": "Job completed, 1 pods succeeded, 0 pods failed",
-            "lastProbeTime": time, "lastTransitionTime": time});
-        job.patch_status(&json!({"conditions": [complete], "startTime": time, "completionTime": time, "active": 0, "succeeded": 1,
-            "failed": 0, "desired": 1, "phase": "completed"}))
-            .await;
-        self.others.push(job);
-    }
-
-    /// Objects of all other kinds, with the status that they had.
-    async fn others(&mut self) {
-        let workloads = ["CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "BroadcastJob"];
-        for sample in samples(&self.shop.namespace, self.version) {
-            if !workloads.map(Value::from).contains(&sample.object["kind"]) {
-                self.others.push(sample.create(&self.shop.client).await);
-            }
+    async fn in_place(place: Place) -> Self {
+        let node = place.node(0).to_owned();
+        let mut workloads = Vec::new();
+        for form in Form::ALL {
+            let is_go = form == Form::Go;
+            let set = place.clone_set(form, |pod| {
+                if is_go { policies::spread(pod, &node) } else { policies::protected(pod) }
+            });
+            workloads.push(set.await);
+            let set =
+                place.stateful_set(form, |pod| if is_go { policies::remembered(pod, &node) } else { pod });
+            workloads.push(set.await);
+            workloads.push(place.daemon_set(form).await);
+            workloads.push(place.united_deployment(form).await);
         }
+        let of = |name: &str| {
+            workloads.iter().find(|workload| workload.stored.object["metadata"]["name"] == name).unwrap()
+        };
+        let mut subjects = vec![
+            place.workload_spread(of("clones-go")).await,
+            place.pod_unavailable_budget(of("clones-sparse")).await,
+            place.persistent_pod_state(of("db-go")).await,
+            place.sidecar_set().await,
+            place.resource_distribution().await,
+            place.advanced_cron_job().await,
+            place.ephemeral_job().await,
+            place.container_recreate_request().await,
+        ];
+        subjects.extend(place.broadcast_jobs().await);
+        subjects.extend(place.probes().await);
+        subjects.extend(place.pull_jobs().await);
+        let left = Self { place, workloads, subjects };
+        left.has_every_kind();
+        left
     }
 
-    /// What must not change: each Pod with its spec and labels, and each revision with its data.
-    async fn state(&self) -> BTreeMap<String, Value> {
-        let mut all = BTreeMap::new();
-        for path in ["/api/v1/namespaces/NS/pods", "/apis/apps/v1/namespaces/NS/controllerrevisions"] {
-            let path = path.replace("NS", &self.shop.namespace);
-            let (_, list) = crate::support::call(&self.shop.client, "GET", &path, &Value::Null).await;
-            for object in list["items"].as_array().unwrap() {
-                let kept = json!({"uid": uid(object), "labels": object["metadata"]["labels"], "spec": object["spec"],
-                    "data": object["data"], "revision": object["revision"], "containers": object["status"]["containerStatuses"]});
-                all.insert(format!("{path}/{}", name(object)), kept);
-            }
+    fn has_every_kind(&self) {
+        let workloads = self.workloads.iter().map(|workload| &workload.stored);
+        let all = workloads.chain(self.subjects.iter().map(|subject| &subject.stored));
+        let kinds: BTreeSet<&str> = all.map(|stored| stored.object["kind"].as_str().unwrap()).collect();
+        let wanted: BTreeSet<&str> = api::crds::ALL.iter().map(|definition| definition.kind).collect();
+        assert_eq!(kinds, wanted);
+    }
+
+    /// Every controller has looked at all its objects, and has nothing more to do.
+    async fn looked_at(&self, product: &Product) {
+        let mut wanted = BTreeMap::new();
+        let workloads = self.workloads.iter().map(|workload| workload.controller);
+        for controller in workloads.chain(self.subjects.iter().map(|subject| subject.controller)) {
+            *wanted.entry(controller).or_insert(0.0) += 1.0;
         }
-        all
+        wait_for("every object to be looked at", async || {
+            let metrics = product.metrics().await;
+            let sum = |prefix: &str| -> f64 {
+                let lines = metrics
+                    .lines()
+                    .filter(|line| line.starts_with(prefix) && !line.contains(r#"result="error""#));
+                lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+            };
+            let looks = |controller: &str| {
+                sum(&format!("controller_runtime_reconcile_total{{controller=\"{controller}\""))
+            };
+            let missing: Vec<_> =
+                wanted.iter().filter(|(controller, count)| looks(controller) < **count).collect();
+            let busy = sum("workqueue_depth{") + sum("controller_runtime_active_workers{");
+            if missing.is_empty() && busy == 0.0 {
+                Ok(())
+            } else {
+                Err((format!("{missing:?} {busy}"), product.log()))
+            }
+        })
+        .await;
     }
 
-    /// Each workload has been looked at, and is as it is wanted.
+    /// The newest spec of each workload was looked at, and its Pod is as it is wanted.
     async fn settled(&self, product: &Product) {
-        for (workload, _) in &self.workloads {
-            let workload = workload.in_version("v1beta1");
-            wait_for(&format!("{} to settle", workload.path), async || {
-                let (_, now) = workload.get().await;
-                let (status, wanted) = (&now["status"], now["spec"]["replicas"].as_i64().unwrap_or(1));
-                let count = |name: &str| status[name].as_i64();
-                let is_daemon_set = now["kind"] == "DaemonSet";
-                let ready = if is_daemon_set { count("numberAvailable") } else { count("readyReplicas") };
-                let updated = count(if is_daemon_set { "updatedNumberScheduled" } else { "updatedReplicas" });
-                let is_settled = status["observedGeneration"] == now["metadata"]["generation"]
-                    && (ready, updated) == (Some(wanted), Some(wanted));
+        for workload in &self.workloads {
+            let newest = self.place.newest(&workload.stored);
+            wait_for(&format!("{} to settle", newest.path), async || {
+                let (_, now) = newest.get().await;
+                let updated =
+                    now["status"].get("updatedReplicas").or(now["status"].get("updatedNumberScheduled"));
+                let counts = (updated, now["status"].get(workload.done));
+                let is_settled = is_observed(&now) && counts == (Some(&json!(1)), Some(&json!(1)));
                 if is_settled { Ok(()) } else { Err((now, product.log())) }
             })
             .await;
         }
     }
-}
 
-/// CustomResourceDefinitions of the time in which objects were stored in this version, which convert nothing.
-async fn install_old(server: &ApiServer, version: &str) {
-    product::install(server).await;
-    let list = server.kubectl(["get", "crds", "-o", "json"]).await.success();
-    let mut list: Value = serde_json::from_str(&list).unwrap();
-    for definition in list["items"].as_array_mut().unwrap() {
-        let versions = definition["spec"]["versions"].as_array_mut().unwrap();
-        let stored = versions.iter().any(|one| one["name"] == version);
-        for one in versions.iter_mut().filter(|_| stored) {
-            one["storage"] = (one["name"] == version).into();
+    /// Each object takes an edit, which is answered.
+    async fn edited(&self, product: &Product) {
+        for subject in &self.subjects {
+            let (code, answer) =
+                call(&self.place.shop.client, "PATCH", &subject.edited_at, &subject.edit).await;
+            assert_eq!(code, 200, "{}: {answer:#}", subject.edited_at);
         }
-        let name = name(definition);
-        let patch = json!({"spec": {"versions": definition["spec"]["versions"], "conversion": {"strategy": "None", "webhook": null}}});
-        server.kubectl(["patch", "crd", &name, "--type=merge", "-p", &patch.to_string()]).await.success();
-    }
-}
-
-async fn taken_over(version: &'static str) {
-    let server = ApiServer::start(kit::Options::default()).await;
-    install_old(&server, version).await;
-    let shop = Shop::open_on(&server, "left").await;
-    let nodes = FakeNodes::start(shop.client.clone(), fake_nodes::Options::nodes(1).binding_pods()).await;
-    let node = nodes.names()[0].clone();
-    let mut left = Left { shop, version, workloads: Vec::new(), others: Vec::new() };
-    left.clone_set().await;
-    left.stateful_set().await;
-    left.daemon_set(&node).await;
-    left.united_deployment().await;
-    left.broadcast_job(&node).await;
-    left.others().await;
-    wait_for("the Pods to run", async || {
-        let state = left.state().await;
-        let ready = state.values().filter(|object| object["containers"][0]["ready"] == true).count();
-        if ready >= left.workloads.len() { Ok(()) } else { Err(state) }
-    })
-    .await;
-    let before = left.state().await;
-    let generations = async || {
-        let mut all = Vec::new();
-        for (object, _) in &left.workloads {
-            all.push(object.in_version("v1beta1").get().await.1["metadata"]["generation"].clone());
-        }
-        all
-    };
-
-    let crds = product::run(&["crds"]).await.success();
-    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    server.kubectl_with_input(apply, &crds).await.success();
-    let product = Product::serve(&server, product::Options::default()).await;
-    left.settled(&product).await;
-    // Another look at each, which changes nothing either.
-    for (workload, _) in &left.workloads {
-        workload.in_version("v1beta1").patch(&json!({"spec": {"revisionHistoryLimit": 9}})).await;
-    }
-    left.settled(&product).await;
-    let after = left.state().await;
-    assert_eq!(after, before, "{version}");
-    // What is stored anew gets what this version knows besides.
-    let generation = if version == "v1beta1" { 2 } else { 3 };
-    assert_eq!(generations().await, [generation; 4].map(Value::from));
-
-    for object in &left.others {
-        let object = object.in_version("v1beta1");
-        let (code, answer) = object.try_patch(&json!({"metadata": {"annotations": {"edited": "yes"}}})).await;
-        assert_eq!(code, 200, "{answer:#}");
-    }
-    for (workload, template) in &left.workloads {
-        let workload = workload.in_version("v1beta1");
-        let mut now = workload.get().await.1;
-        now.pointer_mut(&format!("{template}/spec/containers/0")).unwrap()["image"] = NEW.into();
-        workload.patch(&json!({"spec": {"template": now["spec"]["template"]}})).await;
-    }
-    left.settled(&product).await;
-    wait_for("every Pod to have the new image", async || {
-        let path = format!("/api/v1/namespaces/{}/pods", left.shop.namespace);
-        let (_, list) = crate::support::call(&left.shop.client, "GET", &path, &Value::Null).await;
-        let apps = ["clones", "db", "agents", "united"];
-        let pods = list["items"].as_array().unwrap().iter();
-        let old: Vec<String> = pods
-            .filter(|pod| {
-                apps.map(Value::from).contains(&pod["metadata"]["labels"]["app"]) && image(pod) != NEW
+        for subject in &self.subjects {
+            wait_for(&format!("{} to be answered", subject.edited_at), async || {
+                let (code, now) = call(&self.place.shop.client, "GET", &subject.shown_at, &Value::Null).await;
+                if (subject.shows)(code, &now) { Ok(()) } else { Err((now, product.log())) }
             })
-            .map(name)
-            .collect();
-        if old.is_empty() { Ok(()) } else { Err(old) }
-    })
-    .await;
-    let updated = left.state().await;
-    let kept = |name: &str| {
-        let path = format!("/api/v1/namespaces/{}/pods/{name}", left.shop.namespace);
-        assert_eq!(updated[&path]["uid"], before[&path]["uid"], "{name} is updated in place");
-    };
-    kept("clones-abcde");
-    kept("united-a-fghij-klmno");
+            .await;
+        }
+    }
+
+    /// Each Pod of a workload gets its new image, in place where that is wanted.
+    async fn rolled_out(&self, product: &Product) {
+        for workload in &self.workloads {
+            let newest = self.place.newest(&workload.stored);
+            let mut now = newest.get().await.1;
+            now.pointer_mut(&format!("{}/spec/containers/0", workload.template)).unwrap()["image"] =
+                NEW.into();
+            newest.patch(&json!({"spec": {"template": now["spec"]["template"]}})).await;
+        }
+        self.settled(product).await;
+        for workload in &self.workloads {
+            let path = workload.pod.path.rsplit_once('/').unwrap().0;
+            let (_, pods) = call(&self.place.shop.client, "GET", path, &Value::Null).await;
+            let app = &workload.pod.object["metadata"]["labels"]["app"];
+            let of_it = pods["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|pod| pod["metadata"]["labels"]["app"] == *app);
+            let [pod] = of_it.collect::<Vec<_>>()[..] else { panic!("{app} has several Pods: {pods:#}") };
+            assert!(image(pod) == NEW && is_ready(pod), "{pod:#}");
+            let is_same = uid(pod) == uid(&workload.pod.object);
+            assert_eq!(is_same, workload.in_place, "{pod:#}");
+        }
+    }
+
+    /// The agent of the first node pulls what is missing there, and nothing again.
+    async fn goes_on_pulling(&self) {
+        let sockets = TempDir::new().unwrap();
+        let runtime = FakeRuntime::start(sockets.path(), |_| Pull::Comes);
+        let node = self.place.node(0);
+        let _agent =
+            agent::start(&self.place.server, node, sockets.path(), kit::api_server::free_port()).await;
+        let path = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{node}");
+        wait_for("the images to be there", async || {
+            let (_, now) = call(&self.place.shop.client, "GET", &path, &Value::Null).await;
+            let statuses = &now["status"]["imageStatuses"];
+            let is_done = |image: &str| statuses[image]["tags"][0]["phase"] == "Succeeded";
+            if PULLED.into_iter().chain([EXTRA]).all(is_done) { Ok(()) } else { Err(now) }
+        })
+        .await;
+        let pulls = runtime.pulls();
+        let pulled: BTreeSet<String> = pulls.iter().map(|pull| pull.image.clone().unwrap().image).collect();
+        assert!(!pulled.iter().any(|image| image.contains(PULLED[2])), "{pulled:?}");
+        assert!(pulled.iter().any(|image| image.contains(EXTRA)), "{pulled:?}");
+    }
+}
+
+/// Where two objects differ.
+fn differences(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for key in keys {
+                let (old, new) = (old.get(key).unwrap_or(&Value::Null), new.get(key).unwrap_or(&Value::Null));
+                differences(old, new, &format!("{path}/{key}"), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differences(old, new, &format!("{path}/{index}"), found);
+            }
+        }
+        _ if before != after => found.push(format!("{path}: {before} became {after}")),
+        _ => {}
+    }
+}
+
+/// Asserts that nothing is new, gone or changed but what `may_change` allows.
+#[track_caller]
+fn assert_same(
+    before: &BTreeMap<String, Value>,
+    after: &BTreeMap<String, Value>,
+    may_change: impl Fn(&str) -> bool,
+) {
+    let mut found = Vec::new();
+    let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for path in paths {
+        let (old, new) = (before.get(path).unwrap_or(&Value::Null), after.get(path).unwrap_or(&Value::Null));
+        differences(old, new, path, &mut found);
+    }
+    found.retain(|difference| !may_change(difference));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// What Kutter writes although nothing has happened: parts of the paths of objects and of what follows.
+const WRITTEN: &[(&str, &str)] = &[
+    // The hash of a template is computed anew; what was made of the template stays.
+    ("/imagelistpulljobs/list/", "metadata/labels/controller-revision-hash:"),
+    ("/imagepulljobs/list-wxyz2/", "metadata/labels/controller-revision-hash:"),
+    // That no rollout is under way.
+    ("/uniteddeployments/united-sparse/", "status/conditions:"),
+    // How many Pods have the sidecars.
+    ("/sidecarsets/logship/", "metadata/annotations/kutter.io/sidecarset-pods:"),
+];
+/// What changes with an edit of a field that concerns no Pod.
+const EDITED: &[(&str, &str)] =
+    &[("", "spec/revisionHistoryLimit:"), ("", "metadata/generation:"), ("", "status/observedGeneration:")];
+/// What newer releases and ours fill in with the next write.
+const FILLED_IN: &[(&str, &str)] = &[
+    ("/clonesets/clones-sparse/", "inPlaceUpdateStrategy:"),
+    ("/daemonsets/agents-sparse/", "spec/burstReplicas:"),
+    ("/statefulsets/db-sparse/", "spec/updateStrategy/rollingUpdate/minReadySeconds:"),
+    ("/statefulsets/db-", "spec/persistentVolumeClaimRetentionPolicy:"),
+    ("/uniteddeployments/united-sparse/", "spec/updateStrategy/manualUpdate:"),
+];
+/// What is written besides where objects are stored anew in a newer version.
+const STORED_ANEW: &[(&str, &str)] = &[
+    ("/clonesets/clones-sparse/", "metadata/generation:"),
+    ("/clonesets/clones-sparse/", "status/observedGeneration:"),
+    ("/daemonsets/agents-sparse/", "metadata/generation:"),
+    ("/daemonsets/agents-sparse/", "status/observedGeneration:"),
+    ("/statefulsets/db-", "metadata/generation:"),
+    ("/statefulsets/db-", "status/observedGeneration:"),
+    ("/uniteddeployments/united-sparse/", "metadata/generation:"),
+    ("/uniteddeployments/united-sparse/", "status/observedGeneration:"),
+    // Members that CloneSets have in the newer version alone.
+    ("/uniteddeployments/united-", "spec/template/cloneSetTemplate/spec/scaleStrategy"),
+    ("/uniteddeployments/united-", "spec/template/cloneSetTemplate/spec/updateStrategy/"),
+    // What the older version has no field for.
+    ("/clonesets/clones-sparse/", "metadata/annotations: null became {\"kutter.io/converted-fields\""),
+    ("/statefulsets/db-", "metadata/annotations: null became {\"kutter.io/converted-fields\""),
+];
+
+/// Whether a difference is among those.
+fn is_listed(difference: &str, lists: &[&[(&str, &str)]]) -> bool {
+    let mut all = lists.iter().copied().flatten();
+    all.any(|(object, part)| difference.contains(object) && difference.contains(&format!("/{part}")))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_stored_as_v1alpha1_are_taken_over() {
-    taken_over("v1alpha1").await;
+async fn objects_of_releases_that_had_v1alpha1_alone_are_taken_over() {
+    let server = ApiServer::start(kit::Options::default()).await;
+    installation::install_old(&server, "v1alpha1").await;
+    let left = Left::in_place(Place::open(server, "v1alpha1").await).await;
+    let client = &left.place.shop.client;
+    let before = left.place.state().await;
+    let installation = Installation::leave(client).await;
+    installation::upgrade(&left.place.server).await;
+    let product = Product::serve(&left.place.server, product::Options::default()).await;
+    in_use(&left.place.server).await;
+    wait_for("all to be stored anew", async || {
+        let old = installation::not_rewritten(client).await;
+        if old.is_empty() { Ok(()) } else { Err((old, product.log())) }
+    })
+    .await;
+    taken_over(&left, &product, &before).await;
+    installation.is_taken_over(client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_stored_as_v1beta1_are_taken_over() {
-    taken_over("v1beta1").await;
+    let server = ApiServer::start(kit::Options::default()).await;
+    product::install(&server).await;
+    let left = Left::in_place(Place::open(server, "v1beta1").await).await;
+    let before = left.place.state().await;
+    let product = Product::serve(&left.place.server, product::Options::default()).await;
+    in_use(&left.place.server).await;
+    taken_over(&left, &product, &before).await;
+}
+
+async fn taken_over(left: &Left, product: &Product, before: &BTreeMap<String, Value>) {
+    left.looked_at(product).await;
+    left.settled(product).await;
+    let after = left.place.state().await;
+    let lists: &[_] = if left.place.is_old() { &[WRITTEN, FILLED_IN, STORED_ANEW] } else { &[WRITTEN] };
+    assert_same(before, &after, |difference| is_listed(difference, lists));
+    // Another look at each workload, which changes nothing either.
+    for workload in &left.workloads {
+        left.place.newest(&workload.stored).patch(&json!({"spec": {"revisionHistoryLimit": 9}})).await;
+    }
+    left.settled(product).await;
+    left.looked_at(product).await;
+    let again = left.place.state().await;
+    assert_same(&after, &again, |difference| is_listed(difference, &[WRITTEN, EDITED, FILLED_IN]));
+
+    left.edited(product).await;
+    left.rolled_out(product).await;
+    left.goes_on_pulling().await;
 }

@@ -18,7 +18,7 @@ const LOGSHIP_HASH_WITHOUT_IMAGE: &str = "7f4z7d4wwb6v2b7bxx64db6w24cz7b4wx45658
 const DATA: &str = r#"{"spec":{"$patch":"replace","containers":[{"env":[{"name":"LEVEL","value":"info"}],"image":"registry.example.com/shipper:1.4.0","imagePullPolicy":"IfNotPresent","name":"shipper","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"enabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","transferEnv":[{"envName":"SHOP_REGION","sourceContainerName":"shop"}],"upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/var/spool","name":"spool"}]}],"imagePullSecrets":[{"name":"regcred"}],"initContainers":[{"command":["sh","-c","mkdir -p /logs/a \u0026\u0026 ls /logs \u003e /logs/b"],"image":"registry.example.com/prep:2.0","imagePullPolicy":"IfNotPresent","name":"prep-logs","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"disabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/logs","name":"spool"}]}],"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"spool"},{"emptyDir":{},"name":"unused"}]}}"#;
 
 /// The SidecarSet as the reference's webhook left it: what its types know, with their defaults.
-fn logship(shop: &Shop) -> Object {
+pub fn logship(shop: &Shop) -> Object {
     let data: Value = serde_json::from_str(DATA).unwrap();
     let mut spec = data["spec"].clone();
     let spec = spec.as_object_mut().unwrap();
@@ -37,7 +37,7 @@ fn logship(shop: &Shop) -> Object {
         .annotation(HASH_WITHOUT_IMAGE, LOGSHIP_HASH_WITHOUT_IMAGE)
 }
 
-fn revision(set: &Value) -> Object {
+pub fn revision(set: &Value) -> Object {
     object("apps/v1", "ControllerRevision", "logship-64769cc7c5")
         .in_namespace(NAMESPACE)
         .label("controller.kubernetes.io/hash", "64769cc7c5")
@@ -56,7 +56,7 @@ fn revision(set: &Value) -> Object {
 }
 
 /// A Pod with the sidecar, and its records in the form of this version or in the old one.
-fn web(shop: &Shop, name: &str, old_form: bool) -> Object {
+pub fn web(shop: &Shop, name: &str, old_form: bool) -> Object {
     let record = |hash: &str, revision: &str| {
         if old_form {
             return format!(r#"{{"logship":"{hash}"}}"#);

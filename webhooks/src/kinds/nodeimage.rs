@@ -12,7 +12,7 @@ const GATES: [Feature; 1] = [Feature::KruiseDaemon];
 
 pub(crate) const DEFAULTING: Defaulting = Defaulting {
     path: "/mutate-apps-kruise-io-nodeimage",
-    default: |write| defaulting::default(write.object, (write.admission.clock)().now),
+    default: |write| defaulting::default(write.object, write.old, (write.admission.clock)().now),
 };
 
 pub(crate) const VALIDATION: Validation = Validation {

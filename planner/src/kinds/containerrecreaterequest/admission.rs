@@ -29,8 +29,12 @@ pub fn update(new: &str, old: &str, version: &str) -> Verdict {
     struct Head {
         metadata: ObjectMeta,
     }
+    let mut patch = Patch::default();
     if !leaves_spec(new, Some(old)) {
-        return Verdict::deny(403, "spec of ContainerRecreateRequest is immutable");
+        let Some(spec) = restored(new, old) else {
+            return Verdict::deny(403, "spec of ContainerRecreateRequest is immutable");
+        };
+        patch.replace(Pointer::root().key("spec"), spec.to_string());
     }
     let (new, old): (Head, Head) = match (serde_json::from_str(new), serde_json::from_str(old)) {
         (Ok(new), Ok(old)) => (new, old),
@@ -47,7 +51,33 @@ pub fn update(new: &str, old: &str, version: &str) -> Verdict {
     if version != "v1beta1" && acquired.is_some() && new.annotations.get(key) != acquired {
         return Verdict::deny(403, format!("not allowed to update immutable annotation {key}"));
     }
-    Verdict::allow()
+    if patch.is_empty() { Verdict::allow() } else { Verdict::edit(patch) }
+}
+
+/// The stored spec, where the new one is as it was written: without what the request took over from its Pod. So it comes
+/// from those who apply a manifest again.
+fn restored(new: &str, old: &str) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Head {
+        spec: Value,
+    }
+    let read = |object: &str| serde_json::from_str::<Head>(object).ok().map(|head| head.spec);
+    let (mut spec, stored) = (read(new)?, read(old)?);
+    let complete = |part: &mut Value, stored: &Value, fields: &[&str]| {
+        let Some(part) = part.as_object_mut() else { return };
+        for field in fields {
+            if let (false, Some(value)) = (part.contains_key(*field), stored.get(field)) {
+                part.insert((*field).to_owned(), value.clone());
+            }
+        }
+    };
+    let strategy = spec.as_object_mut()?.entry("strategy").or_insert_with(|| json!({}));
+    complete(strategy, stored.get("strategy")?, &["failurePolicy", "terminationGracePeriodSeconds"]);
+    let containers = spec.get_mut("containers")?.as_array_mut()?;
+    for (container, stored) in containers.iter_mut().zip(stored.get("containers")?.as_array()?) {
+        complete(container, stored, &["preStop", "ports", "statusContext"]);
+    }
+    (spec == stored).then_some(stored)
 }
 
 /// A new request, sound in itself.

@@ -13,18 +13,27 @@ use crate::text::moment::rfc3339;
 use crate::text::verdict::Denial;
 use crate::workload::image_pull::{default_pull_policy, refused};
 
-/// The operations that complete `object`, a NodeImage in any version.
+/// The operations that complete `object`, a NodeImage in any version. A task that `old` has too, as it is stored, keeps its
+/// time: whoever applies a manifest again writes none, and would see another one at each look.
 ///
 /// # Errors
 /// Code 400 for what is no object.
-pub fn default(object: &str, now: Timestamp) -> Result<Patch, Denial> {
+pub fn default(object: &str, old: Option<&str>, now: Timestamp) -> Result<Patch, Denial> {
+    let old: Value = old.and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
+    let known = |image: &str, tag: &Value| {
+        let tags = old.get("spec")?.get("images")?.get(image)?.get("tags")?.as_array()?;
+        let same = |known: &&Value| ["tag", "version"].iter().all(|field| known.get(field) == tag.get(field));
+        tags.iter().find(same)?.get("createdAt").map(Value::to_string)
+    };
+    let now = json_patch::string(&rfc3339(now));
     let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
     let mut patch = Patch::default();
     let root = Place::new(&value, Pointer::root());
     let Some(images) = root.child("spec").and_then(|spec| spec.child("images")) else { return Ok(patch) };
     for name in images.value().as_object().into_iter().flat_map(|images| images.keys()) {
         for tag in images.child(name).into_iter().flat_map(|image| image.list("tags")) {
-            tag.default_json("createdAt", &json_patch::string(&rfc3339(now)), &mut patch);
+            let created = known(name, tag.value()).unwrap_or_else(|| now.clone());
+            tag.default_json("createdAt", &created, &mut patch);
             default_pull_policy(&tag, &mut patch);
         }
     }
@@ -82,7 +91,7 @@ mod tests {
 
     fn defaulted(object: &Value) -> Value {
         let text = object.to_string();
-        let patch = default(&text, Timestamp::UNIX_EPOCH).unwrap();
+        let patch = default(&text, None, Timestamp::UNIX_EPOCH).unwrap();
         serde_json::from_str(&json_patch::apply(&text, &patch).unwrap()).unwrap()
     }
 
@@ -98,14 +107,30 @@ mod tests {
             {"tag": "b", "createdAt": "1970-01-01T00:00:00Z", "pullPolicy": {"timeoutSeconds": 5, "backoffLimit": 3}},
         ]);
         assert_eq!(after["spec"]["images"]["a/b"]["tags"], tags);
-        assert!(default(&after.to_string(), Timestamp::MAX).unwrap().is_empty());
+        assert!(default(&after.to_string(), None, Timestamp::MAX).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_task_that_is_applied_again_keeps_its_time() {
+        let node = |tags: Value| json!({"spec": {"images": {"a": {"tags": tags}}}}).to_string();
+        let stored = node(json!([{"tag": "1", "version": 2, "createdAt": "2026-01-01T00:00:00Z"}]));
+        for (tag, created) in [
+            (json!({"tag": "1", "version": 2}), "2026-01-01T00:00:00Z"),
+            (json!({"tag": "1", "version": 3}), "1970-01-01T00:00:00Z"),
+            (json!({"tag": "2", "version": 2}), "1970-01-01T00:00:00Z"),
+        ] {
+            let new = node(json!([tag]));
+            let patch = default(&new, Some(&stored), Timestamp::UNIX_EPOCH).unwrap();
+            let after: Value = serde_json::from_str(&json_patch::apply(&new, &patch).unwrap()).unwrap();
+            assert_eq!(after["spec"]["images"]["a"]["tags"][0]["createdAt"], created, "{tag}");
+        }
     }
 
     #[test]
     fn what_has_no_images_is_left_alone() {
         for object in ["{}", r#"{"spec":null}"#, r#"{"spec":{}}"#, "[]"] {
-            assert!(default(object, Timestamp::UNIX_EPOCH).unwrap().is_empty(), "{object}");
+            assert!(default(object, None, Timestamp::UNIX_EPOCH).unwrap().is_empty(), "{object}");
         }
-        assert_eq!(default("{", Timestamp::UNIX_EPOCH).unwrap_err().code, 400);
+        assert_eq!(default("{", None, Timestamp::UNIX_EPOCH).unwrap_err().code, 400);
     }
 }

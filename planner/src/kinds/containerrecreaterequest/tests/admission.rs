@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::containerrecreaterequest::admission::{Request, update};
 use crate::text::json_patch::apply;
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, Verdict};
 
 const NODE: &str = r#"{"metadata":{"name":"n"}}"#;
 
@@ -193,4 +193,22 @@ fn scenario_26_updates_change_neither_spec_nor_marks() {
         assert_eq!(verdict.denial().map(|denial| denial.message.clone()), expected);
     }
     assert_eq!(answer(marked(json!("2026-01-01T00:00:00Z")), "v1alpha1"), None);
+}
+
+#[test]
+fn a_manifest_that_is_applied_again_keeps_what_the_request_took_over() {
+    let (manifest, pod) = (request(&["main"]), pod());
+    let stored = admitted(&manifest, &pod, NODE).unwrap();
+    let mut again = stored.clone();
+    again["spec"] = manifest["spec"].clone();
+    assert_ne!(again["spec"], stored["spec"]);
+    let answer = |new: &Value| update(&new.to_string(), &stored.to_string(), "v1beta1");
+    let Verdict::Allow { edits, .. } = answer(&again) else { panic!("it is refused") };
+    let patched: Value = serde_json::from_str(&apply(&again.to_string(), &edits).unwrap()).unwrap();
+    assert_eq!(patched, stored);
+    for change in [json!({"name": "side"}), json!({"statusContext": {"containerID": "c://other"}})] {
+        let mut other = again.clone();
+        json_patch::merge(&mut other["spec"]["containers"][0], &change);
+        assert!(!answer(&other).is_allowed(), "{change}");
+    }
 }
