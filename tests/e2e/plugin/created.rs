@@ -54,7 +54,7 @@ async fn words_are_completed() {
         ("rollout st", "status\n:4\n"),
         ("rollout status clone/", "clone/web\n:4\n"),
         ("rollout status cloneset ''", "web\n:4\n"),
-        ("set image clone/web m", "main=\n:4\n"),
+        ("set image clone/web m", "main=\n:6\n"),
         ("rollout undo clone/web --to-revision ''", "1\n:4\n"),
         ("rollout status nothing/", ":4\n"),
         ("rollout approve ''", "rollouts\n:4\n"),

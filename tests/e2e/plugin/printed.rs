@@ -71,12 +71,12 @@ async fn a_terminal_shows_which_pods_take_long() {
     desk.prints("kubectl kruise set image clone/web main=nginx:missing").await;
     let drawn = "out=$(mktemp); trap 'rm $out' EXIT; \
                  script -qefc 'kubectl kruise rollout status clone/web --timeout 120s' /dev/null > $out & \
-                 until grep -q 'ImagePullBackOff: ' $out; do kill -0 $!; sleep 0.1; done; kill $!; cat $out";
+                 until [ $(grep -c 'ImagePullBackOff: ' $out) -ge 3 ]; do kill -0 $!; sleep 0.1; done; kill $!; cat $out";
     let printed = desk.terminal.shell(drawn).await.success();
     assert!(printed.contains("] 0/2 updated, ") || printed.contains("] 1/2 updated, "), "{printed}");
     assert!(printed.contains("\u{1b}[J") && printed.contains("A\r"), "{printed}");
     for plain in ["NO_COLOR=1", "TERM=dumb"] {
-        let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 1s' /dev/null";
+        let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 5s' /dev/null";
         let output = desk.fails(&format!("{plain} {drawn}")).await;
         assert!(output.stdout.contains("Waiting for ") && !output.stdout.contains('\u{1b}'), "{plain}");
     }

@@ -12,20 +12,16 @@ use crate::docs::Terminal;
 use crate::support::fleet::{name, staying};
 use crate::support::{Shop, Stored, shared};
 
-/// Which write of an object was the last one.
-async fn version(stored: &Stored) -> Value {
-    stored.get().await.1["metadata"]["resourceVersion"].clone()
-}
-
-/// [`version`], once nobody has written the object for a while.
-async fn quiet(stored: &Stored) -> Value {
-    wait_for("nobody to write the object", async || {
-        let before = version(stored).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let after = version(stored).await;
-        if before == after { Ok(after) } else { Err(stored.get().await.1) }
-    })
-    .await
+/// An object without what controllers write.
+async fn wished(stored: &Stored) -> Value {
+    let mut object = stored.get().await.1;
+    object.as_object_mut().unwrap().remove("status");
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.retain(|name, _| !matches!(name.as_str(), "resourceVersion" | "managedFields"));
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("kutter.io/sidecarset-pods");
+    }
+    object
 }
 
 /// Each kind, each verb, each dry run.
@@ -54,7 +50,7 @@ async fn a_dry_run_stores_nothing() {
         let stored = Stored::create(&shop.client, sample.object.clone()).await;
         let kind = sample.object["kind"].as_str().unwrap();
         let word = format!("{}s.apps.kruise.io/{}", kind.to_lowercase(), name(&sample.object));
-        let before = quiet(&stored).await;
+        let before = wished(&stored).await;
         let mut verbs =
             vec!["set image WORD *=nginx:dry", "set env WORD DRY=run", "set resources WORD --limits=cpu=7"];
         if kind != "SidecarSet" {
@@ -69,7 +65,7 @@ async fn a_dry_run_stores_nothing() {
                     format!("set -f; kubectl kruise {} --dry-run={how}", verb.replace("WORD", &word));
                 let output = terminal.shell(&command).await;
                 assert!(output.stdout.ends_with(*told), "{command}: {} {}", output.stdout, output.stderr);
-                assert_eq!(version(&stored).await, before, "{command}");
+                assert_eq!(wished(&stored).await, before, "{command}");
             }
         }
         let command = format!(
@@ -77,7 +73,7 @@ async fn a_dry_run_stores_nothing() {
         );
         let shown = terminal.shell(&command).await.success();
         assert!(shown.contains("nginx:dry") && shown.contains("--- stored"), "{shown}");
-        assert_eq!(version(&stored).await, before, "{command}");
+        assert_eq!(wished(&stored).await, before, "{command}");
         if kind == "SidecarSet" {
             let refused = terminal.shell(&format!("kubectl kruise set sa {word} dry")).await;
             assert!(refused.stderr.contains("has no field serviceAccountName"), "{}", refused.stderr);
@@ -96,7 +92,7 @@ async fn a_dry_run_deletes_and_moves_nothing() {
     let pod = desk.fleet.names().await.remove(0);
     let migrate =
         format!("kubectl kruise migrate CloneSet --from Deployment -n {} --src-name old", shop.namespace);
-    let before = (quiet(&desk.fleet.set).await, version(&deployed).await);
+    let before = (wished(&desk.fleet.set).await, wished(&deployed).await);
     for (how, told) in [("client", "(dry run)\n"), ("server", "(server dry run)\n")] {
         for command in [
             format!("kubectl kruise scaledown clone/web --pods {pod}"),
@@ -107,7 +103,7 @@ async fn a_dry_run_deletes_and_moves_nothing() {
             let printed = format!("{}{}", output.stdout, output.stderr);
             assert!(output.status.success() && printed.ends_with(told), "{command}: {printed}");
             assert!(!printed.to_lowercase().contains("successfully"), "{command}: {printed}");
-            let after = (version(&desk.fleet.set).await, version(&deployed).await);
+            let after = (wished(&desk.fleet.set).await, wished(&deployed).await);
             assert_eq!(after, before, "{command}");
         }
     }
