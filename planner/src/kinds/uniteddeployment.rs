@@ -7,6 +7,7 @@
 //!   allocation  how many Pods each subset gets            adaptive    which subsets have no room for theirs
 //!   revision    what a ControllerRevision records         normal      specs without what says nothing
 //!   scene       all of it together                        plan        what to do
+//!   kind        what runs the Pods of subsets             snapshot    what a plan is made from
 //!   status      what is told                              explanation why it is so, for people
 //!   defaulting, validation      of the object             trigger     whom a change concerns
 //! ```
@@ -23,9 +24,11 @@ pub mod validation;
 mod adaptive;
 mod allocation;
 mod found;
+mod kind;
 mod normal;
 mod revision;
 mod scene;
+mod snapshot;
 mod status;
 
 use api::kinds::shared::ScheduleStrategyType;

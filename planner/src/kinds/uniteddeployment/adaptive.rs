@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Strategy;
 use super::found::Place;
-use super::status::changed;
 use crate::pod::observed::ObservedPod;
 use crate::workload::seen::Seen;
 
@@ -18,6 +17,25 @@ pub(super) const SCHEDULABLE: &str = "Schedulable";
 /// Its reason while the first Pods of a new subset are not trusted.
 const CREATED: &str = "created";
 const RESCHEDULE: &str = "reschedule";
+
+/// The condition with this status and this reason. One that has them already stays as it is.
+fn changed(
+    known: Option<&Condition>,
+    (kind, status): (&str, ConditionStatus),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> Condition {
+    if let Some(known) = known.filter(|known| known.status == status && known.reason == reason) {
+        return known.clone();
+    }
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: Some(now.into()),
+    }
+}
 
 /// What all subsets are judged by.
 pub(super) struct Rules<'a> {

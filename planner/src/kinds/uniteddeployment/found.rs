@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::labels::SUBSET_NAME;
 
 use super::children::{Child, ChildKind};
-use super::plan::Snapshot;
+use super::snapshot::Snapshot;
 use crate::pod::observed::ObservedPod;
 use crate::text::selector::Selector;
 

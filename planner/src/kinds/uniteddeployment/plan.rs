@@ -1,12 +1,10 @@
 //! What to do about a UnitedDeployment (docs/behaviour/uniteddeployment.md#the-controller).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::uniteddeployment::{API_VERSION, KIND, Subset, UnitedDeployment};
 use api::labels::{CONTROLLER_HASH, RESERVED_POD, SUBSET_NAME, UNITED_REVISION};
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::adaptive::{self, Judgement};
@@ -16,10 +14,10 @@ use super::found::{Found, Place};
 use super::revision::{data_of, is_of_united};
 use super::rollout::Rollout;
 use super::scene::{Conditions, Judgements, Scene};
-use super::status::{Draft, sum_up, tell_revision};
+pub use super::snapshot::Snapshot;
+use super::status::{Draft, sum_up, tell_revision, updated_since};
 use super::template::{Allowance, Target, new_child};
 use super::{HISTORY_LIMIT, Strategy};
-use crate::pod::observed::ObservedPod;
 use crate::text::moment::just_after;
 use crate::text::selector::Selector;
 use crate::workload::event::{Event, warning};
@@ -34,21 +32,6 @@ mod histories;
 mod tests;
 #[cfg(test)]
 mod world;
-
-/// Everything that a plan is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
-    /// The UnitedDeployment.
-    pub united: &'a UnitedDeployment,
-    /// The workloads that it owns, and those of its namespace that nobody manages and that name a subset.
-    pub children: &'a [Arc<Child>],
-    /// The Pods of its namespace that name a subset.
-    pub pods: &'a [Arc<ObservedPod>],
-    /// The ControllerRevisions that it owns, and those of its namespace that nobody owns.
-    pub revisions: &'a [Arc<StoredRevision>],
-    /// The time.
-    pub now: Timestamp,
-}
 
 /// A write of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +181,7 @@ fn resting(snapshot: &Snapshot<'_>, history: &[&StoredRevision]) -> Plan {
     let newest = revision::current(history, &status.updated_revision);
     let scene = Scene::of(snapshot, kind, (&status.current_revision, &status.updated_revision), newest);
     let conditions = scene.conditions();
-    let judgements = scene.judge(&conditions, status);
+    let judgements = scene.judge(&conditions, updated_since(status));
     unchanged(&scene, judgements, &conditions)
 }
 
@@ -232,7 +215,7 @@ fn act(scene: &Scene<'_>) -> Plan {
     let mut status = united.status.clone();
     tell_revision(&mut status, scene.current, scene.updated, now);
     let mut conditions = scene.conditions();
-    let mut judgements = scene.judge(&conditions, &status);
+    let mut judgements = scene.judge(&conditions, updated_since(&status));
     let shares = match allocate(&united.spec, &scene.present(&judgements)) {
         Ok(shares) => shares,
         Err(problem) => {

@@ -3,7 +3,7 @@
 use api::kinds::shared::IntOrString;
 use serde::Deserialize;
 
-use super::children::ChildKind;
+use super::kind::ChildKind;
 use crate::text::percent::{self, Rounding, scaled};
 
 /// How many Pods of a Deployment may be unavailable, and how many it may have beyond its replicas, by default.

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use api::kinds::Time;
 use api::kinds::shared::Condition;
-use api::kinds::uniteddeployment::{Status, UnitedDeployment};
+use api::kinds::uniteddeployment::UnitedDeployment;
 use jiff::Timestamp;
 
 use super::adaptive::{self, Judgement, Rules};
 use super::allocation::Present;
 use super::children::ChildKind;
 use super::found::{Found, found};
-use super::plan::Snapshot;
-use super::status::updated_since;
+use super::snapshot::Snapshot;
 use super::{Strategy, patience, strategy};
 use crate::workload::revision::StoredRevision;
 
@@ -77,13 +76,13 @@ impl<'a> Scene<'a> {
 
     /// How each subset does that has a workload. The rollout began when the status says so, or, where its template was
     /// changed since, when the newest revision was created.
-    pub(super) fn judge(&self, conditions: &Conditions, status: &Status) -> Judgements {
+    pub(super) fn judge(&self, conditions: &Conditions, since: Option<Timestamp>) -> Judgements {
         let spec = &self.united.spec;
         let rules = Rules {
             strategy: self.strategy,
             patience: patience(spec),
             updated: self.updated,
-            updated_since: updated_since(status).map(|since| self.created.unwrap_or(since).max(since)),
+            updated_since: since.map(|since| self.created.unwrap_or(since).max(since)),
             now: self.now,
         };
         let subsets = spec.topology.subsets.iter();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::kinds::Time;
-use api::kinds::shared::{Condition, ConditionStatus};
+use api::kinds::shared::ConditionStatus;
 use api::kinds::uniteddeployment::{Status, SubsetStatus, UnitedDeployment, UnitedDeploymentCondition};
 use api::labels::{RESERVED_POD, UNITED_REVISION};
 use jiff::Timestamp;
@@ -29,25 +29,6 @@ pub enum Failure {
     Provision(String),
     /// Workloads could not be brought up to date.
     Update(String),
-}
-
-/// The condition with this status and this reason. One that has them already stays as it is.
-pub(super) fn changed(
-    known: Option<&Condition>,
-    (kind, status): (&str, ConditionStatus),
-    (reason, message): (&str, &str),
-    now: Timestamp,
-) -> Condition {
-    if let Some(known) = known.filter(|known| known.status == status && known.reason == reason) {
-        return known.clone();
-    }
-    Condition {
-        kind: kind.to_owned(),
-        status,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        last_transition_time: Some(now.into()),
-    }
 }
 
 /// When the rollout of the newest revision began, or ended, as the status tells it.

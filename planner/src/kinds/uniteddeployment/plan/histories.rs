@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::world::{Planner, World, template};

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::uniteddeployment::Failure;
 use crate::kinds::uniteddeployment::template::changed_child;
+use crate::pod::observed::ObservedPod;
 
 use super::*;
 
