@@ -24,19 +24,15 @@ use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use cluster::list::{List, query};
 use cluster::write;
 use kube::Client;
 use planner::text::moment::rfc3339;
 use planner::workload::explanation::{Blocker, Explanation};
 use planner::workload::kind::Workload;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::plugin::connection::Connection;
 
-/// Objects per page of a list.
-const PAGE: usize = 500;
 /// Exit code while the workload is not what it asks for; 1 is an error, as everywhere.
 const INCOMPLETE: u8 = 2;
 
@@ -233,27 +229,6 @@ async fn read(client: &Client, path: &str) -> anyhow::Result<Option<String>> {
 /// escaped.
 pub(crate) fn labelled(selector: &str) -> String {
     format!("labelSelector={}", selector.replace(' ', "%20"))
-}
-
-/// All pages of a list; `path` may have a query.
-pub(crate) async fn list_all<T: for<'de> Deserialize<'de>>(
-    client: &Client,
-    path: &str,
-    mut take: impl FnMut(T),
-) -> anyhow::Result<()> {
-    let separator = if path.contains('?') { '&' } else { '?' };
-    let mut token: Option<String> = None;
-    loop {
-        let page = format!("{path}{separator}{}", query(PAGE, token.as_deref()));
-        let Some(text) = read(client, &page).await? else { return Ok(()) };
-        let list: List<T> =
-            serde_json::from_str(&text).with_context(|| format!("{path} is not understood"))?;
-        token = list.next_page().map(str::to_owned);
-        list.items.into_iter().for_each(&mut take);
-        if token.is_none() {
-            return Ok(());
-        }
-    }
 }
 
 /// An explanation for programs, with the object that it is about.

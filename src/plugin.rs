@@ -78,7 +78,7 @@ enum Verb {
     /// Create jobs and requests to restart containers
     Create(create::CreateArguments),
     /// Make a Service for the Pods of a CloneSet
-    Expose(create::ExposeArguments),
+    Expose(Box<create::ExposeArguments>),
     /// Restart containers of a Pod
     Restart(create::RestartArguments),
     /// Pull an image to Nodes

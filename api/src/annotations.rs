@@ -197,3 +197,6 @@ pub const SCHEDULED_AT: &str = "apps.kruise.io/scheduled-at";
 
 /// On a workload of a UnitedDeployment: the patch of its subset, as it is written; empty without one.
 pub const SUBSET_PATCH: &str = "apps.kruise.io/subset-patch";
+
+/// On any object: the object as `kubectl apply` wrote it last, with which the next one compares.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

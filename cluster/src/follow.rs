@@ -1,11 +1,12 @@
 //! Leads a watch to where its objects are kept.
 
 use futures::StreamExt;
-use kube::Api;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
 use tracing::warn;
 
+use crate::resource::Resource;
 use crate::watch_failures::WatchFailures;
 use crate::watched::WatchedObject;
 
@@ -45,6 +46,11 @@ pub async fn follow(api: Api<WatchedObject>, config: Config, sink: &impl Sink) {
             Err(error) => failures.failed(&what, &error),
         }
     }
+}
+
+/// Leads a watch of all objects of a kind to `sink`. Ends never.
+pub async fn follow_all(client: &Client, kind: Resource<'_>, sink: &impl Sink) {
+    follow(Api::all_with(client.clone(), &kind.api_resource()), Config::default(), sink).await;
 }
 
 /// What `read` makes of an object; one that can't be read is treated as if it were not there.

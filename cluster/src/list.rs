@@ -1,6 +1,35 @@
-//! One page of a list, as much of it as is asked for.
+//! Lists, read page by page.
 
+use kube::Client;
 use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+use crate::error::ApiError;
+use crate::write;
+
+/// Objects per page of a list that is read to its end.
+const PAGE: usize = 500;
+
+/// Why a list could not be read to its end.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// The API server refused a page, or can't be reached.
+    #[error("{page} can't be read")]
+    Unread {
+        /// The path of the page, with its query.
+        page: String,
+        /// Why.
+        source: ApiError,
+    },
+    /// A page is not a list of such objects.
+    #[error("{path} is not understood")]
+    NotUnderstood {
+        /// The path of the list.
+        path: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
 
 /// A page of objects.
 #[derive(Debug, Deserialize)]
@@ -34,6 +63,34 @@ pub fn query(limit: usize, token: Option<&str>) -> String {
     match token {
         None => format!("limit={limit}"),
         Some(token) => format!("limit={limit}&continue={token}"),
+    }
+}
+
+/// Takes in all pages of a list; `path` may have a query. Where there is nothing at the path, the list is empty.
+///
+/// # Errors
+/// The API server refuses or can't be reached, or the objects are not understood.
+pub async fn list_all<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    path: &str,
+    mut take: impl FnMut(T),
+) -> Result<(), ListError> {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let mut token: Option<String> = None;
+    loop {
+        let page = format!("{path}{separator}{}", query(PAGE, token.as_deref()));
+        let text = match write::get(client, &page).await {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(()),
+            Err(source) => return Err(ListError::Unread { page, source }),
+        };
+        let list: List<T> = serde_json::from_str(&text)
+            .map_err(|source| ListError::NotUnderstood { path: path.to_owned(), source })?;
+        token = list.next_page().map(str::to_owned);
+        list.items.into_iter().for_each(&mut take);
+        if token.is_none() {
+            return Ok(());
+        }
     }
 }
 

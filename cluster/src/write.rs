@@ -6,7 +6,7 @@ use http::{Method, Request, header};
 use kube::Client;
 use planner::text::json_patch::string;
 
-use crate::error::{ApiError, ErrorReason};
+use crate::error::{ApiError, ErrorReason, Retry};
 
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -82,6 +82,18 @@ pub fn background_deletion(uid: &str, resource_version: Option<&str>) -> String 
     let options = deletion(uid, resource_version);
     let members = options.strip_prefix('{').unwrap_or_default();
     format!(r#"{{"propagationPolicy":"Background",{members}"#)
+}
+
+/// The answer to a write; `None` where the object is gone or in another state than the write names, of which its watch
+/// tells. A deletion need not be repeated then.
+///
+/// # Errors
+/// The API server refuses for another reason, or can't be reached.
+pub fn unless_outdated(answer: Result<String, ApiError>) -> Result<Option<String>, ApiError> {
+    match answer {
+        Err(error) if error.retry() == Retry::Now => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// Reads the object or list at `path`; `None` where there is none.

@@ -18,14 +18,12 @@ use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, KIND, PLURAL};
 use cluster::events::about_in;
 use cluster::resource::Resource;
 use cluster::teller::{self, Teller};
-use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind, background_deletion};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind, background_deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
-use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::advancedcronjob::children::ChildKind;
 use planner::kinds::advancedcronjob::plan::{Plan, Run, plan_after};
 use planner::kinds::advancedcronjob::trigger;
@@ -35,9 +33,10 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
-use crate::workload::triggers;
+use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store};
+use crate::workload::told::Told;
+use crate::workload::{owned, triggers};
 use crate::{Context, ReconcileError, now};
 
 mod children;
@@ -49,30 +48,14 @@ const CRON_JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before an AdvancedCronJob is looked at again that had changed when it was to be written to, or whose children are
 /// not listed yet.
 const SOON: Duration = Duration::from_secs(1);
-/// How long all kinds of children are waited for at the start. One that is not installed has no children, and stops no
-/// others.
-const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Kept for AdvancedCronJob {
-    type Group = ();
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-}
-
-impl Readable for AdvancedCronJob {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for AdvancedCronJob {}
 
 struct Controller {
     context: Context,
     cron_jobs: Store<AdvancedCronJob>,
     children: [Children; 3],
-    /// What goes on at each, as it was told last.
-    told: Mutex<HashMap<Key, Vec<Event>>>,
+    told: Told,
     /// The ticks that were run last, with the UIDs of their AdvancedCronJobs: statuses may not tell of them yet.
     started: Mutex<HashMap<Key, (String, Timestamp)>>,
     teller: Teller,
@@ -85,7 +68,7 @@ pub(crate) async fn run(context: Context) {
         context: context.clone(),
         cron_jobs: Store::default(),
         children: ChildKind::ALL.map(Children::new),
-        told: Mutex::default(),
+        told: Told::default(),
         started: Mutex::default(),
         teller: teller.clone(),
     });
@@ -98,25 +81,16 @@ pub(crate) async fn run(context: Context) {
     let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
     let work = async {
         controller.cron_jobs.synced().await;
-        let listed = join_all(controller.children.iter().map(|children| children.stored.synced()));
-        // Those that are missing then are waited for by each that needs them.
-        drop(tokio::time::timeout(PATIENCE, listed).await);
+        owned::listed(&controller.children).await;
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
-    let all =
-        |kind: Resource<'_>| Api::<WatchedObject>::all_with(context.client.clone(), &kind.api_resource());
-    let children = controller.children.iter().map(|children| {
-        let changes = children.stored.subscribe();
-        let forward = triggers::forward(changes, sender.clone(), |change| {
+    tokio::join!(
+        follow_all(&context.client, CRON_JOBS, &controller.cron_jobs),
+        triggers::forward(controller.cron_jobs.subscribe(), sender.clone(), of_cron_job),
+        owned::follow(&context.client, &controller.children, &sender, |change| {
             let keys = trigger::of_child(change.old.as_deref(), change.new.as_deref());
             keys.into_iter().map(|key| (key, Duration::ZERO))
-        });
-        async { tokio::join!(follow(all(children.resource()), Config::default(), children), forward) }
-    });
-    tokio::join!(
-        follow(all(CRON_JOBS), Config::default(), &controller.cron_jobs),
-        triggers::forward(controller.cron_jobs.subscribe(), sender.clone(), of_cron_job),
-        join_all(children),
+        }),
         work,
     );
 }
@@ -132,7 +106,7 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(cron_job) = self.cron_jobs.get(key) else {
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.told.forget(key);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             return Ok(Next::Done);
         };
@@ -146,7 +120,9 @@ impl Reconciler for Controller {
             return Ok(Next::After(SOON));
         }
         planned.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
-        self.note(&cron_job, planned.notes);
+        for event in self.told.news(cron_job.key(), planned.notes) {
+            self.tell(&cron_job, event);
+        }
         let mut next = again;
         if let Some(run) = planned.run {
             let tick = run.tick;
@@ -209,15 +185,7 @@ impl Controller {
     ) -> Result<bool, ReconcileError> {
         let Some(patch) = patch else { return Ok(true) };
         let path = CRON_JOBS.namespaced(cron_job.namespace()).name(cron_job.name()).subresource("status");
-        match write::patch(self.client(), &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = AdvancedCronJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.cron_jobs.written(after);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.cron_jobs.take_in(KIND, write::patch(self.client(), &path, PatchKind::Merge, patch).await)
     }
 
     /// Starts a run: first the children go that it replaces.
@@ -266,30 +234,20 @@ impl Controller {
         seen: &Seen,
     ) -> Result<(), ReconcileError> {
         let path = children.resource().namespaced(cron_job.namespace()).name(&seen.name);
-        match write::delete(self.client(), &path, background_deletion(&seen.uid, None)).await {
-            Ok(text) => {
+        let answer = write::delete(self.client(), &path, background_deletion(&seen.uid, None)).await;
+        match unless_outdated(answer) {
+            Ok(None) => Ok(()),
+            Ok(Some(text)) => {
                 children.deleted(cron_job.namespace(), seen, &text);
                 self.tell(cron_job, normal("SuccessfulDelete", format!("Deleted job {}", seen.name)));
                 Ok(())
             }
-            Err(error) if error.retry() == Retry::Now => Ok(()),
             Err(error) => {
                 if error.retry() != Retry::Never {
                     self.tell(cron_job, warning("FailedDelete", format!("Deleted job: {error}")));
                 }
                 Err(error.into())
             }
-        }
-    }
-
-    /// Tells what goes on, once as long as it is the same.
-    fn note(&self, cron_job: &AdvancedCronJob, notes: Vec<Event>) {
-        let key = cron_job.key();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = told.remove(&key).unwrap_or_default();
-        notes.iter().filter(|note| !before.contains(note)).for_each(|note| self.tell(cron_job, note.clone()));
-        if !notes.is_empty() {
-            told.insert(key, notes);
         }
     }
 

@@ -8,14 +8,12 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::containerrecreaterequest::{API_VERSION, ContainerRecreateRequest, KIND, PLURAL};
 use api::labels::CRR_POD_UID;
-use cluster::Retry;
-use cluster::events::about;
+use cluster::events::about_in;
 use cluster::resource::Resource;
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::containerrecreaterequest::step::{Step, is_over, reads_pod, step};
 use planner::pod::observed::ObservedPod;
 use planner::pod::write::PodWrite;
@@ -24,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
@@ -70,14 +68,13 @@ pub(crate) fn is_on(context: &Context) -> bool {
 
 /// Reconciles requests. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let client = context.client.clone();
-    let controller =
-        Arc::new(Controller { client: client.clone(), requests: Store::default(), pods: pods.clone() });
+    let (client, requests) = (context.client.clone(), Store::default());
+    let controller = Arc::new(Controller { client, requests, pods: pods.clone() });
     context.metrics.caches.count("containerrecreaterequests", KIND, &controller, |all| all.requests.len());
     let (sender, keys) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.crr_workers };
     tokio::join!(
-        follow(Api::all_with(client, &REQUESTS.api_resource()), Config::default(), &controller.requests),
+        follow_all(&context.client, REQUESTS, &controller.requests),
         triggers::forward(controller.requests.subscribe(), sender.clone(), |change| {
             change.states().next().map(|request| (request.key(), Duration::ZERO))
         }),
@@ -112,8 +109,7 @@ impl Reconciler for Controller {
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
         let request = self.requests.get(key)?;
-        let namespace = Some(key.0.clone());
-        Some(ObjectReference { namespace, ..about(API_VERSION, KIND, &key.1, request.uid()) })
+        Some(about_in(&key.0, API_VERSION, KIND, &key.1, request.uid()))
     }
 }
 
@@ -136,33 +132,23 @@ impl Controller {
             Step::Wait(rest) => return Ok(Some(rest.map_or(Next::Done, Next::After))),
             Step::Pod(write) => return self.write_pod(pod, write).await,
             Step::Delete => {
-                let options = write::deletion(request.uid(), Some(request.resource_version()));
-                write::delete(&self.client, &path, options).await.map(|_| None)
+                let options = deletion(request.uid(), Some(request.resource_version()));
+                let deleted = unless_outdated(write::delete(&self.client, &path, options).await)?;
+                return Ok(Some(deleted.map_or(Next::After(SOON), |_| Next::Done)));
             }
-            Step::Request(patch) => {
-                write::patch(&self.client, &path, PatchKind::Merge, patch).await.map(Some)
-            }
+            Step::Request(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await,
             Step::Status(patch) => {
-                let path = path.subresource("status");
-                write::patch(&self.client, &path, PatchKind::Merge, patch).await.map(Some)
+                write::patch(&self.client, &path.subresource("status"), PatchKind::Merge, patch).await
             }
         };
-        match written {
-            Ok(None) => Ok(Some(Next::Done)),
-            Ok(Some(text)) => {
-                let after = ContainerRecreateRequest::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                let lives =
-                    after.metadata.deletion_timestamp.is_none() || !after.metadata.finalizers.is_empty();
-                // One that was held by us alone is gone, of which the watch tells.
-                if lives {
-                    self.requests.written(after);
-                }
-                Ok((!lives).then_some(Next::Done))
-            }
-            // It has changed, or is gone.
-            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
-            Err(error) => Err(error.into()),
+        let Some(text) = unless_outdated(written)? else { return Ok(Some(Next::After(SOON))) };
+        let after = ContainerRecreateRequest::read(&text).map_err(ReconcileError::of_object(KIND))?;
+        let lives = after.metadata.deletion_timestamp.is_none() || !after.metadata.finalizers.is_empty();
+        // One that was held by us alone is gone, of which the watch tells.
+        if lives {
+            self.requests.written(after);
         }
+        Ok((!lives).then_some(Next::Done))
     }
 
     async fn write_pod(

@@ -6,24 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::ephemeraljob::{API_VERSION, EphemeralJob, KIND, PLURAL};
-use cluster::events::about;
+use cluster::ErrorReason;
+use cluster::events::about_in;
 use cluster::resource::{PODS, Resource};
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
-use cluster::{ErrorReason, Retry};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
 use planner::kinds::ephemeraljob::trigger;
 use planner::pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 
+use crate::workload::batches::growing;
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Readable, Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 use cluster::teller::{self, Teller};
@@ -37,24 +37,7 @@ const STEPS: usize = 4;
 /// The most Pods that are written to at a time. It begins with one, so that what is refused everywhere costs little.
 const WIDEST_BATCH: usize = 16;
 
-impl Kept for EphemeralJob {
-    /// The namespace.
-    type Group = Box<str>;
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-
-    fn groups(&self) -> Vec<Box<str>> {
-        vec![self.metadata.namespace.as_str().into()]
-    }
-}
-
-impl Readable for EphemeralJob {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for EphemeralJob {}
 
 struct Controller {
     client: Client,
@@ -65,10 +48,9 @@ struct Controller {
 
 /// Reconciles jobs. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let client = context.client.clone();
     let (teller, told) = teller::teller("Inject");
     let controller = Arc::new(Controller {
-        client: client.clone(),
+        client: context.client.clone(),
         jobs: Store::default(),
         pods: pods.clone(),
         teller: teller.clone(),
@@ -76,7 +58,7 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     context.metrics.caches.count("ephemeraljobs", KIND, &controller, |all| all.jobs.len());
     let (sender, keys) = mpsc::unbounded_channel();
     tokio::join!(
-        follow(Api::all_with(client, &JOBS.api_resource()), Config::default(), &controller.jobs),
+        follow_all(&context.client, JOBS, &controller.jobs),
         triggers::forward(controller.jobs.subscribe(), sender.clone(), |change| {
             let concerned = trigger::of_job(change.old.as_deref(), change.new.as_deref());
             change.states().next().filter(|_| concerned).map(|job| (job.key(), Duration::ZERO))
@@ -141,10 +123,8 @@ impl Controller {
             Step::Job(patch) => self.write(job, "", patch).await,
             Step::Delete => {
                 let path = JOBS.namespaced(job.namespace()).name(job.name());
-                match write::delete(&self.client, &path, write::deletion(job.uid(), None)).await {
-                    Err(error) if error.retry() != Retry::Now => Err(error.into()),
-                    _ => Ok(Some(Next::Done)),
-                }
+                unless_outdated(write::delete(&self.client, &path, deletion(job.uid(), None)).await)?;
+                Ok(Some(Next::Done))
             }
             Step::Work(Work { status, injections, next }) => {
                 if let Some(patch) = status
@@ -166,26 +146,21 @@ impl Controller {
         patch: String,
     ) -> Result<Option<Next>, ReconcileError> {
         let path = JOBS.namespaced(job.namespace()).name(job.name()).subresource(part);
-        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = EphemeralJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                if after.metadata.deletion_timestamp.is_some() && after.metadata.finalizers.is_empty() {
-                    return Ok(Some(Next::Done));
-                }
-                self.jobs.written(after);
-                Ok(None)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(Some(Next::After(SOON))),
-            Err(error) => Err(error.into()),
+        let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
+        let Some(text) = unless_outdated(answer)? else { return Ok(Some(Next::After(SOON))) };
+        let after = EphemeralJob::read(&text).map_err(ReconcileError::of_object(KIND))?;
+        if after.metadata.deletion_timestamp.is_some() && after.metadata.finalizers.is_empty() {
+            return Ok(Some(Next::Done));
         }
+        self.jobs.written(after);
+        Ok(None)
     }
 
     /// Adds containers to Pods, in batches that grow; what is refused ends it. False where a Pod was in another state.
     /// A Pod that has gone stops no other: it is an error in the end, since only the watch can tell more.
     async fn inject(&self, job: &EphemeralJob, injections: &[Injection]) -> Result<bool, ReconcileError> {
-        let (mut rest, mut size, mut all_written, mut gone) = (injections, 1, true, None);
-        while !rest.is_empty() {
-            let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+        let (mut all_written, mut gone) = (true, None);
+        for batch in growing(injections, WIDEST_BATCH) {
             for done in join_all(batch.iter().map(|injection| self.inject_one(injection))).await {
                 match done {
                     Ok(written) => all_written &= written,
@@ -198,8 +173,6 @@ impl Controller {
                     }
                 }
             }
-            rest = behind;
-            size = size.saturating_mul(2).min(WIDEST_BATCH);
         }
         gone.map_or(Ok(all_written), |error| Err(error.into()))
     }
@@ -209,7 +182,7 @@ impl Controller {
         let path = PODS.namespaced(pod.namespace()).name(pod.name()).subresource("ephemeralcontainers");
         match write::patch(&self.client, &path, PatchKind::StrategicMerge, patch.clone()).await {
             Ok(text) => {
-                self.pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?;
+                self.pods.written(&text)?;
                 Ok(true)
             }
             Err(error) if error.is_conflict() => Ok(false),
@@ -220,7 +193,5 @@ impl Controller {
 
 /// A job as Events refer to it.
 fn reference(job: &EphemeralJob) -> ObjectReference {
-    let metadata = &job.metadata;
-    let namespace = Some(metadata.namespace.clone());
-    ObjectReference { namespace, ..about(API_VERSION, KIND, &metadata.name, &metadata.uid) }
+    about_in(job.namespace(), API_VERSION, KIND, job.name(), job.uid())
 }

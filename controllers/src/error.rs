@@ -51,28 +51,14 @@ pub enum ReconcileError {
         /// When to look again at the latest.
         within: Duration,
     },
-    /// Some namespaces could not be brought on; the others were.
-    #[error("{failed} namespaces failed, the first: {first}")]
-    Namespaces {
+    /// Some of many could not be brought on; the others were.
+    #[error("{failed} {of} failed, the first: {first}")]
+    Several {
+        /// What they are.
+        of: &'static str,
         /// How many.
         failed: usize,
         /// Name and problem of the first of them.
-        first: String,
-    },
-    /// Some nodes could not be given their task; the others were.
-    #[error("{failed} nodes failed, the first: {first}")]
-    Nodes {
-        /// How many.
-        failed: usize,
-        /// Name and problem of the first of them.
-        first: String,
-    },
-    /// Some Pods could not be brought on; the others were.
-    #[error("{failed} Pods failed, the first: {first}")]
-    Pods {
-        /// How many.
-        failed: usize,
-        /// Namespace, name and problem of the first of them.
         first: String,
     },
 }

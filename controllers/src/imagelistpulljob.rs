@@ -8,13 +8,12 @@ use std::time::Duration;
 use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob, KIND, PLURAL};
 use cluster::events::about_in;
 use cluster::resource::{Path, Resource};
-use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind, deletion};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use cluster::{ApiError, Retry};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::imagelistpulljob::plan::{Plan, plan};
 use planner::kinds::imagepulljob::Job;
 use planner::workload::event::Event;
@@ -22,10 +21,11 @@ use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};
+use crate::workload::batches::growing;
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 use cluster::teller::{self, Teller};
@@ -35,19 +35,7 @@ const LISTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a list is looked at again that had changed when it was to be written to.
 const SOON: Duration = Duration::from_secs(1);
 
-impl Kept for ImageListPullJob {
-    type Group = ();
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-}
-
-impl Readable for ImageListPullJob {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for ImageListPullJob {}
 
 struct Controller {
     client: Client,
@@ -74,9 +62,8 @@ pub(crate) async fn run(context: Context, images: Arc<Images>) {
         tokio::join!(controller.lists.synced(), images.jobs.synced());
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
-    let everywhere = Api::<WatchedObject>::all_with(context.client.clone(), &LISTS.api_resource());
     tokio::join!(
-        follow(everywhere, Config::default(), &controller.lists),
+        follow_all(&context.client, LISTS, &controller.lists),
         triggers::forward(controller.lists.subscribe(), sender.clone(), of_list),
         triggers::forward(images.jobs.subscribe(), sender, of_job),
         work,
@@ -119,7 +106,8 @@ impl Reconciler for Controller {
         let plan = self.plan(&list);
         let path = LISTS.namespaced(&key.0).name(&key.1);
         if plan.expired {
-            return self.remove(&path, &list).await;
+            unless_outdated(write::delete(&self.client, &path, deletion(list.uid(), None)).await)?;
+            return Ok(Next::Done);
         }
         if let Some(label) = plan.label {
             let done = self.write(&path, label).await?;
@@ -130,10 +118,9 @@ impl Reconciler for Controller {
         self.delete(&list, plan.delete).await?;
         for (name, patch) in plan.relabel {
             let path = PULL_JOBS.namespaced(&key.0).name(&name);
-            match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-                Ok(text) => self.take_in(&text)?,
-                Err(error) if error.retry() == Retry::Now => {}
-                Err(error) => return Err(error.into()),
+            let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
+            if let Some(text) = unless_outdated(answer)? {
+                self.take_in(&text)?;
             }
         }
         let Some(status) = plan.status else { return Ok(plan.again.map_or(Next::Done, Next::After)) };
@@ -157,23 +144,9 @@ impl Controller {
         plan(list, &owned, now().now)
     }
 
-    async fn remove(&self, path: &Path, list: &ImageListPullJob) -> Result<Next, ReconcileError> {
-        match write::delete(&self.client, path, deletion(list.uid(), None)).await {
-            Err(error) if error.retry() != Retry::Now => Err(error.into()),
-            _ => Ok(Next::Done),
-        }
-    }
-
     /// Patches the list; false where it was in another state.
     async fn write(&self, path: &Path, patch: String) -> Result<bool, ReconcileError> {
-        match write::patch(&self.client, path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                self.lists.written(ImageListPullJob::read(&text).map_err(ReconcileError::of_object(KIND))?);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.lists.take_in(KIND, write::patch(&self.client, path, PatchKind::Merge, patch).await)
     }
 
     fn take_in(&self, text: &str) -> Result<(), ReconcileError> {
@@ -184,9 +157,7 @@ impl Controller {
     /// Creates jobs in batches that grow, so that what is refused costs few requests; the first error ends it.
     async fn create(&self, list: &ImageListPullJob, jobs: Vec<String>) -> Result<(), ReconcileError> {
         let (count, path) = (jobs.len(), PULL_JOBS.namespaced(list.namespace()));
-        let (mut rest, mut size) = (jobs.as_slice(), 1_usize);
-        while !rest.is_empty() {
-            let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+        for batch in growing(&jobs, usize::MAX) {
             let created =
                 join_all(batch.iter().map(|job| write::create(&self.client, &path, job.clone()))).await;
             let mut failed: Option<ApiError> = None;
@@ -203,7 +174,6 @@ impl Controller {
                 }
                 return Err(error.into());
             }
-            (rest, size) = (behind, size.saturating_mul(2));
         }
         self.tell_all(list, "Successful create ImagePullJob", "Create", count);
         Ok(())
@@ -213,20 +183,10 @@ impl Controller {
         let count = jobs.len();
         for seen in jobs {
             let path = PULL_JOBS.namespaced(list.namespace()).name(&seen.name);
-            match write::delete(&self.client, &path, deletion(&seen.uid, None)).await {
-                // The answer is the job as it ends, where something holds it.
-                Ok(text) => {
-                    match Job::read(&text).ok().filter(|job| job.object.metadata.deletion_timestamp.is_some())
-                    {
-                        Some(job) => self.images.jobs.written(job),
-                        None => {
-                            let key = (list.namespace().to_owned(), seen.name);
-                            self.images.jobs.deleted(&key, &seen.resource_version);
-                        }
-                    }
-                }
-                Err(error) if error.retry() == Retry::Now => {}
-                Err(error) => return Err(error.into()),
+            let answer = write::delete(&self.client, &path, deletion(&seen.uid, None)).await;
+            if let Some(text) = unless_outdated(answer)? {
+                let ends = |job: &Job| job.object.metadata.deletion_timestamp.is_some();
+                self.images.jobs.ended(list.namespace(), &seen, Job::read(&text).ok().filter(ends));
             }
         }
         self.tell_all(list, "Successful delete ImagePullJob", "Delete", count);

@@ -22,12 +22,11 @@ use api::kinds::nodeimage::{NodeImage, PullSecret};
 use cluster::Retry;
 use cluster::events::about_in;
 use cluster::resource::{NODE_IMAGES, Path, Resource, SECRETS};
-use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind, deletion};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::imagepulljob::progress::{
     Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of,
 };
@@ -42,7 +41,7 @@ use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
 use crate::workload::course::{Courses, CpuTime};
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
@@ -101,14 +100,13 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
     let light = cluster::client::metadata_only(context.client.clone());
-    let all_secrets = Api::<WatchedObject>::all_with(light, &SECRETS.api_resource());
     let secrets = secrets::Changes { controller: controller.clone(), keys: sender.clone() };
     tokio::join!(
         triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
         triggers::forward(images.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
         triggers::forward(images.copies.subscribe(), sender.clone(), |change| controller.of_copy(change)),
         triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        follow(all_secrets, Config::default(), &secrets),
+        follow_all(&light, SECRETS, &secrets),
         work,
     );
 }
@@ -230,10 +228,11 @@ impl Controller {
         match left {
             None => Ok(Next::Done),
             Some(left) if !left.is_zero() => Ok(Next::After(left)),
-            Some(_) => match write::delete(&self.client, &path_of(job), deletion(job.uid(), None)).await {
-                Err(error) if error.retry() != Retry::Now => Err(error.into()),
-                _ => Ok(Next::Done),
-            },
+            Some(_) => {
+                let deleted = write::delete(&self.client, &path_of(job), deletion(job.uid(), None)).await;
+                unless_outdated(deleted)?;
+                Ok(Next::Done)
+            }
         }
     }
 
@@ -335,7 +334,7 @@ impl Controller {
             }
         }
         match failed.first().cloned() {
-            Some(first) => Err(ReconcileError::Nodes { failed: failed.len(), first }),
+            Some(first) => Err(ReconcileError::Several { of: "nodes", failed: failed.len(), first }),
             None => Ok(()),
         }
     }
@@ -391,18 +390,14 @@ impl Controller {
 
     /// Patches a job; false where it was in another state.
     async fn write(&self, path: &Path, patch: String) -> Result<bool, ReconcileError> {
-        match write::patch(&self.client, path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                // The answer to the last finalizer's end is the job as it was.
-                let job = Job::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                if job.object.metadata.deletion_timestamp.is_none() {
-                    self.images.jobs.written(job);
-                }
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
+        let answer = write::patch(&self.client, path, PatchKind::Merge, patch).await;
+        let Some(text) = unless_outdated(answer)? else { return Ok(false) };
+        // The answer to the last finalizer's end is the job as it was.
+        let job = Job::read(&text).map_err(ReconcileError::of_object(KIND))?;
+        if job.object.metadata.deletion_timestamp.is_none() {
+            self.images.jobs.written(job);
         }
+        Ok(true)
     }
 
     fn tell(&self, job: &Job, event: Event) {

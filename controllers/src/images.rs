@@ -22,7 +22,7 @@ use planner::workload::image_task;
 use tracing::warn;
 
 use crate::metrics::Metrics;
-use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::follow::{Readable, follow, follow_all};
 use crate::workload::store::{Identity, Kept, Store};
 
 pub(crate) const PULL_JOBS: Resource<'_> =
@@ -162,7 +162,6 @@ impl Images {
 
 /// Keeps them current; the copies only where their namespace is given. Ends never.
 pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace: Option<String>) {
-    let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
     let light = metadata_only(client.clone());
     let copies = async {
         if let Some(namespace) = &config_namespace {
@@ -171,8 +170,8 @@ pub(crate) async fn watch(images: Arc<Images>, client: Client, config_namespace:
         }
     };
     tokio::join!(
-        follow(all(NODE_IMAGES), Config::default(), &images.nodes),
-        follow(all(PULL_JOBS), Config::default(), &images.jobs),
+        follow_all(&client, NODE_IMAGES, &images.nodes),
+        follow_all(&client, PULL_JOBS, &images.jobs),
         copies,
     );
 }

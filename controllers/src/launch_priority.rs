@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::ErrorReason;
 use cluster::resource::{CONFIG_MAPS, PODS};
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
-use cluster::{ErrorReason, Retry};
+use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::pod::launch_priority::barrier_name;
@@ -106,12 +106,8 @@ fn read(barrier: &str) -> Result<Barrier, ReconcileError> {
 
 async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
     let path = PODS.namespaced(&pod.namespace).name(&pod.name);
-    match write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await {
-        // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(error) if error.retry() == Retry::Now => Ok(Next::Done),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(Next::Done),
-    }
+    unless_outdated(write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await)?;
+    Ok(Next::Done)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ use std::time::Duration;
 use api::features::{Feature, FeatureGates};
 use cluster::Index;
 use cluster::election::Election;
-use cluster::events::about;
+use cluster::events::about_in;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::ObjectReference;
 #[cfg(test)]
@@ -329,8 +329,7 @@ fn start_probes(context: &Context, stores: &Arc<Stores>, tasks: &mut JoinSet<()>
 
 /// A Pod as Events refer to it: without a resource version, so that Events of all states are counted as one.
 fn pod_reference(pod: &impl Kept) -> ObjectReference {
-    let namespace = Some(pod.namespace().to_owned());
-    ObjectReference { namespace, ..about("v1", "Pod", pod.name(), pod.uid()) }
+    about_in(pod.namespace(), "v1", "Pod", pod.name(), pod.uid())
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::kinds::nodeimage::{API_VERSION, KIND, NodeImage, PullSecret};
+use api::kinds::nodeimage::{API_VERSION, KIND, PullSecret};
 use api::kinds::shared;
 use cluster::events::about;
 use cluster::resource::NODE_IMAGES;
-use cluster::watched::Key;
-use cluster::write::{self, PatchKind, deletion};
-use cluster::{ErrorReason, Retry};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::kinds::imagepulljob::Job;
@@ -20,8 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::images::{Images, NodeGroup};
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::Readable;
-use crate::workload::store::{Change, Kept};
+use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
@@ -65,10 +62,6 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
         stores.nodes.forward(sender),
         work,
     );
-}
-
-fn key(name: &str) -> Key {
-    (String::new(), name.to_owned())
 }
 
 impl Reconciler for Controller {
@@ -148,10 +141,7 @@ impl Controller {
             Step::Nothing => return Ok(true),
             Step::Create(object) => write::create(&self.client, &NODE_IMAGES.all(), object).await,
             Step::Delete(seen) => {
-                match write::delete(&self.client, &path, deletion(&seen.uid, None)).await {
-                    Err(error) if error.retry() != Retry::Now => return Err(error.into()),
-                    _ => {}
-                }
+                unless_outdated(write::delete(&self.client, &path, deletion(&seen.uid, None)).await)?;
                 self.images.nodes.deleted(&key(name), &seen.resource_version);
                 return Ok(true);
             }
@@ -167,15 +157,7 @@ impl Controller {
                 written
             }
         };
-        match written {
-            Ok(text) => {
-                let node = NodeImage::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.images.nodes.written(node);
-                Ok(true)
-            }
-            Err(error) if error.is_conflict() || error.reason() == ErrorReason::NotFound => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.images.nodes.take_in(KIND, written)
     }
 }
 

@@ -9,8 +9,7 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::nodepodprobe::{API_VERSION, KIND, NodePodProbe};
 use cluster::events::about;
-use cluster::write::{self, PatchKind, deletion};
-use cluster::{ErrorReason, Retry};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -25,13 +24,12 @@ use planner::pod::node_fit::is_virtual;
 use planner::pod::observed::ObservedPod;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::probes::{NODE_PROBES, Probes, key};
+use crate::probes::{NODE_PROBES, Probes};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::nodes::Nodes;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::recreate::recreate;
-use crate::workload::store::follow::Readable;
-use crate::workload::store::{Change, Kept};
+use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, pod_reference};
@@ -151,24 +149,13 @@ impl Controller {
             Step::Nothing => return Ok(true),
             Step::Create(object) => write::create(&self.client, &NODE_PROBES.all(), object).await,
             Step::Delete(seen) => {
-                match write::delete(&self.client, &path, deletion(&seen.uid, None)).await {
-                    Err(error) if error.retry() != Retry::Now => return Err(error.into()),
-                    _ => {}
-                }
+                unless_outdated(write::delete(&self.client, &path, deletion(&seen.uid, None)).await)?;
                 self.probes.nodes.deleted(&key(name), &seen.resource_version);
                 return Ok(true);
             }
             Step::Change(patch) => write::patch(&self.client, &path, PatchKind::Merge, patch).await,
         };
-        match written {
-            Ok(text) => {
-                let node = NodePodProbe::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.probes.nodes.written(node);
-                Ok(true)
-            }
-            Err(error) if error.is_conflict() || error.reason() == ErrorReason::NotFound => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.probes.nodes.take_in(KIND, written)
     }
 
     /// Writes the results onto the Pods; false where one was in another state. One that can't be written to stops no

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use api::kinds::persistentpodstate::{API_VERSION, KIND, PLURAL, PersistentPodState};
 use api::kinds::shared::TargetReference;
-use cluster::Retry;
-use cluster::events::about;
+use cluster::events::about_in;
 use cluster::resource::Resource;
 use cluster::teller::{self, Teller};
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::persistentpodstate::generation::{self, Step};
 use planner::kinds::persistentpodstate::plan::{Snapshot, plan};
 use planner::kinds::persistentpodstate::trigger;
@@ -28,8 +26,8 @@ use planner::workload::target::Workload;
 use tokio::sync::mpsc;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError};
@@ -49,24 +47,7 @@ const SOON: Duration = Duration::from_millis(100);
 /// How often targets are looked at whose changes are not watched, and those that can't be read.
 const UNWATCHED: Duration = Duration::from_secs(30);
 
-impl Kept for PersistentPodState {
-    /// The namespace.
-    type Group = Box<str>;
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-
-    fn groups(&self) -> Vec<Box<str>> {
-        vec![self.metadata.namespace.as_str().into()]
-    }
-}
-
-impl Readable for PersistentPodState {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for PersistentPodState {}
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +104,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     }
     let settings = QueueSettings { name: NAME, workers: context.settings.persistentpodstate_workers };
     tokio::join!(
-        follow(Api::all_with(context.client.clone(), &STATES.api_resource()), Config::default(), &*states),
+        follow_all(&context.client, STATES, &*states),
         of_states,
         of_pods,
         join_all(of_workloads),
@@ -301,20 +282,7 @@ impl Controller {
     ) -> Result<bool, ReconcileError> {
         let Some(patch) = patch else { return Ok(true) };
         let path = path(&state.metadata.namespace, &state.metadata.name).subresource("status");
-        self.written(write::patch(&self.client, &path, PatchKind::Merge, patch).await)
-    }
-
-    /// Takes in what a write has returned; false where the object was in another state.
-    fn written(&self, answer: Result<String, cluster::ApiError>) -> Result<bool, ReconcileError> {
-        match answer {
-            Ok(text) => {
-                let after = PersistentPodState::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.states.written(after);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.states.take_in(KIND, write::patch(&self.client, &path, PatchKind::Merge, patch).await)
     }
 
     /// Keeps the PersistentPodState that a workload asks for.
@@ -331,28 +299,25 @@ impl Controller {
         let (collection, object) = (STATES.namespaced(namespace), path(namespace, name));
         let is_written = match generation::plan(&workload, api_version, &self.of_namespace(namespace)) {
             Step::Nothing => true,
-            Step::Create(object) => self.written(write::create(&self.client, &collection, object).await)?,
-            Step::Change(patch) => {
-                self.written(write::patch(&self.client, &object, PatchKind::Merge, patch).await)?
+            Step::Create(object) => {
+                self.states.take_in(KIND, write::create(&self.client, &collection, object).await)?
             }
-            Step::Delete(state) => self.delete(&state).await?,
+            Step::Change(patch) => {
+                let answer = write::patch(&self.client, &object, PatchKind::Merge, patch).await;
+                self.states.take_in(KIND, answer)?
+            }
+            Step::Delete(state) => {
+                let path = path(state.namespace(), state.name());
+                unless_outdated(write::delete(&self.client, &path, deletion(state.uid(), None)).await)?;
+                true
+            }
             Step::Tell(event) => {
-                let place = about(api_version, kind, name, &workload.metadata.uid);
-                let namespace = Some(namespace.clone());
-                self.teller.tell(ObjectReference { namespace, ..place }, event);
+                let place = about_in(namespace, api_version, kind, name, &workload.metadata.uid);
+                self.teller.tell(place, event);
                 true
             }
         };
         Ok(if is_written { Next::Done } else { Next::After(SOON) })
-    }
-
-    /// Deletes an object that is not asked for any more; gone already is as good.
-    async fn delete(&self, state: &PersistentPodState) -> Result<bool, ReconcileError> {
-        let path = path(&state.metadata.namespace, &state.metadata.name);
-        match write::delete(&self.client, &path, write::deletion(&state.metadata.uid, None)).await {
-            Err(error) if error.retry() != Retry::Now => Err(error.into()),
-            _ => Ok(true),
-        }
     }
 }
 
@@ -362,7 +327,5 @@ fn path(namespace: &str, name: &str) -> cluster::resource::Path {
 
 /// A PersistentPodState as Events refer to it.
 fn reference(state: &PersistentPodState) -> ObjectReference {
-    let metadata = &state.metadata;
-    let namespace = Some(metadata.namespace.clone());
-    ObjectReference { namespace, ..about(API_VERSION, KIND, &metadata.name, &metadata.uid) }
+    about_in(state.namespace(), API_VERSION, KIND, state.name(), state.uid())
 }

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use cluster::Retry;
 use cluster::resource::PODS;
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::pod::observed::ObservedPod;
@@ -58,12 +57,8 @@ async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, Reco
     }
     let Some(patch) = readiness_gate::initial_condition(&pod, now().now) else { return Ok(Next::Done) };
     let path = PODS.namespaced(&key.0).name(&key.1).subresource("status");
-    match write::patch(client, &path, PatchKind::StrategicMerge, patch).await {
-        // Gone, or another Pod of that name by now, of which the watch will tell.
-        Err(error) if error.retry() == Retry::Now => Ok(Next::Done),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(Next::Done),
-    }
+    unless_outdated(write::patch(client, &path, PatchKind::StrategicMerge, patch).await)?;
+    Ok(Next::Done)
 }
 
 #[cfg(test)]

@@ -9,10 +9,9 @@ use std::time::Duration;
 use api::features::Feature;
 use api::kinds::nodepodprobe::NodePodProbe;
 use api::kinds::podprobemarker::{API_VERSION, KIND};
-use cluster::Retry;
 use cluster::events::about_in;
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::kinds::podprobemarker::marker::Marker;
@@ -208,17 +207,13 @@ impl Controller {
     ) -> Result<Option<Arc<Marker>>, ReconcileError> {
         let Some(patch) = patch else { return Ok(Some(marker.clone())) };
         let path = MARKERS.namespaced(marker.namespace()).name(marker.name()).subresource(part);
-        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = Marker::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                // One that was held by us alone is gone, of which the watch tells.
-                if after.is_active() || !after.object.metadata.finalizers.is_empty() {
-                    self.probes.markers.written(after);
-                }
-                Ok(Some(self.probes.markers.get(&marker.key()).unwrap_or_else(|| marker.clone())))
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(None),
-            Err(error) => Err(error.into()),
+        let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
+        let Some(text) = unless_outdated(answer)? else { return Ok(None) };
+        let after = Marker::read(&text).map_err(ReconcileError::of_object(KIND))?;
+        // One that was held by us alone is gone, of which the watch tells.
+        if after.is_active() || !after.object.metadata.finalizers.is_empty() {
+            self.probes.markers.written(after);
         }
+        Ok(Some(self.probes.markers.get(&marker.key()).unwrap_or_else(|| marker.clone())))
     }
 }

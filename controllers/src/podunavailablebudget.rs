@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::podunavailablebudget::{API_VERSION, KIND, PodUnavailableBudget};
-use cluster::events::about;
+use cluster::events::about_in;
 use cluster::resource::{BUDGETS, PODS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
 use planner::kinds::podunavailablebudget::trigger;
 use planner::pod::observed::ObservedPod;
@@ -28,8 +27,8 @@ use tokio::sync::mpsc;
 use crate::workload::carry_out::carry_out;
 use crate::workload::finder;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -42,24 +41,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// A budget is looked at again after this time, whatever has happened.
 const SAFETY_NET: Duration = Duration::from_secs(600);
 
-impl Kept for PodUnavailableBudget {
-    /// The namespace.
-    type Group = Box<str>;
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-
-    fn groups(&self) -> Vec<Box<str>> {
-        vec![self.metadata.namespace.as_str().into()]
-    }
-}
-
-impl Readable for PodUnavailableBudget {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for PodUnavailableBudget {}
 
 /// Reconciles budgets. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
@@ -86,7 +68,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         });
     let settings = QueueSettings { name: NAME, workers: context.settings.podunavailablebudget_workers };
     tokio::join!(
-        follow(Api::all_with(context.client.clone(), &BUDGETS.api_resource()), Config::default(), &*budgets),
+        follow_all(&context.client, BUDGETS, &*budgets),
         of_budgets,
         of_pods,
         join_all(of_workloads),
@@ -212,7 +194,7 @@ impl Controller {
         for name in names {
             let path = PODS.namespaced(namespace).name(&name);
             match write::get(&self.client, &path).await? {
-                Some(text) => drop(pods.written(&text).map_err(ReconcileError::of_object(PODS.kind))?),
+                Some(text) => drop(pods.written(&text)?),
                 None if pods.get(&(namespace.to_owned(), name)).is_some() => return Ok(false),
                 None => {}
             }
@@ -272,16 +254,8 @@ impl Controller {
         status: Option<String>,
     ) -> Result<bool, ReconcileError> {
         let Some(patch) = status else { return Ok(true) };
-        let path = BUDGETS.namespaced(&budget.metadata.namespace).name(&budget.metadata.name);
-        match write::patch(&self.client, &path.subresource("status"), PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = PodUnavailableBudget::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.budgets.written(after);
-                Ok(true)
-            }
-            Err(error) if error.retry() == cluster::Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let path = BUDGETS.namespaced(budget.namespace()).name(budget.name()).subresource("status");
+        self.budgets.take_in(KIND, write::patch(&self.client, &path, PatchKind::Merge, patch).await)
     }
 
     /// Marks Pods. One that can't be marked stops no other.
@@ -312,9 +286,7 @@ impl Controller {
 
 /// A budget as Events refer to it.
 fn reference(budget: &PodUnavailableBudget) -> ObjectReference {
-    let metadata = &budget.metadata;
-    let namespace = Some(metadata.namespace.clone());
-    ObjectReference { namespace, ..about(API_VERSION, KIND, &metadata.name, &metadata.uid) }
+    about_in(budget.namespace(), API_VERSION, KIND, budget.name(), budget.uid())
 }
 
 #[cfg(test)]

@@ -16,16 +16,14 @@ use std::time::Duration;
 use api::kinds::nodepodprobe::{self, NodePodProbe};
 use api::kinds::podprobemarker;
 use cluster::resource::Resource;
-use cluster::watched::{Key, WatchedObject};
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::podprobemarker::marker::Marker;
 use planner::kinds::podprobemarker::trigger::markers_of;
 use tokio::time::sleep;
 use tracing::warn;
 
 use crate::metrics::Metrics;
-use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Identity, Kept, Store};
 use crate::workload::stores::Stores;
 
@@ -127,14 +125,8 @@ impl Probes {
 
 /// Keeps them current. Ends never.
 pub(crate) async fn watch(probes: Arc<Probes>, client: Client) {
-    let all = |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
     tokio::join!(
-        follow(all(MARKERS), Config::default(), &probes.markers),
-        follow(all(NODE_PROBES), Config::default(), &probes.nodes),
+        follow_all(&client, MARKERS, &probes.markers),
+        follow_all(&client, NODE_PROBES, &probes.nodes)
     );
-}
-
-/// How a NodePodProbe is known, by the name of its Node.
-pub(crate) fn key(node: &str) -> Key {
-    (String::new(), node.to_owned())
 }

@@ -16,16 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
+use cluster::ErrorReason;
 use cluster::client::metadata_only;
 use cluster::events::about;
 use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS, distributed};
-use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind};
-use cluster::{ErrorReason, Retry};
+use cluster::watched::Key;
+use cluster::write::{self, PatchKind, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::resourcedistribution::Distribution;
 use planner::kinds::resourcedistribution::copy::Copy;
 use planner::kinds::resourcedistribution::resource::{Resource as Distributed, ResourceKind};
@@ -34,9 +33,10 @@ use planner::kinds::resourcedistribution::targets::{Place, TargetNamespace, Targ
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use crate::workload::batches::growing;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::store::{Change, Identity, Kept, Store, key};
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 use cluster::teller;
@@ -107,10 +107,6 @@ impl Readable for TargetNamespace {
     }
 }
 
-fn key(name: &str) -> Key {
-    (String::new(), name.to_owned())
-}
-
 struct Controller {
     client: Client,
     distributions: Store<Distribution>,
@@ -135,9 +131,6 @@ pub async fn run(context: Context) {
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.resourcedistribution_workers };
     let light = metadata_only(client.clone());
-    let all = |client: &Client, resource: Resource<'_>| {
-        Api::<WatchedObject>::all_with(client.clone(), &resource.api_resource())
-    };
     let copies = |kind| Copies { kind, controller: &controller, names: sender.clone() };
     let (secrets, config_maps) = (copies(ResourceKind::Secret), copies(ResourceKind::ConfigMap));
     let work = async {
@@ -150,10 +143,10 @@ pub async fn run(context: Context) {
         queue::serve(settings, &context, names, controller.clone(), teller::teller("Reconcile")).await;
     };
     tokio::join!(
-        follow(all(&client, DISTRIBUTIONS), Config::default(), &controller.distributions),
-        follow(all(&light, NAMESPACES), Config::default(), &controller.namespaces),
-        follow(all(&light, SECRETS), Config::default(), &secrets),
-        follow(all(&light, CONFIG_MAPS), Config::default(), &config_maps),
+        follow_all(&client, DISTRIBUTIONS, &controller.distributions),
+        follow_all(&light, NAMESPACES, &controller.namespaces),
+        follow_all(&light, SECRETS, &secrets),
+        follow_all(&light, CONFIG_MAPS, &config_maps),
         triggers::forward(controller.distributions.subscribe(), sender.clone(), of_distribution),
         triggers::forward(controller.namespaces.subscribe(), sender.clone(), |change| {
             controller.of_namespace(change)
@@ -269,7 +262,7 @@ impl Controller {
         }
         let written = self.write_status(distribution, &outcome).await?;
         if let Some((failed, first)) = outcome.to_try_again() {
-            return Err(ReconcileError::Namespaces { failed, first });
+            return Err(ReconcileError::Several { of: "namespaces", failed, first });
         }
         if !written {
             return Ok(Next::After(SOON));
@@ -287,22 +280,18 @@ impl Controller {
         work: impl Fn(&'a str) -> W,
     ) -> bool {
         namespaces.sort_unstable();
-        let (mut rest, mut size) = (namespaces.as_slice(), 1);
-        while !rest.is_empty() {
+        for batch in growing(&namespaces, WIDEST_BATCH) {
             let present = self.distributions.get(&key(&distribution.name));
             let said = |state: &Distribution| (state.uid.clone(), state.generation, state.deleting);
             if present.is_none_or(|present| said(&present) != said(distribution)) {
                 return false;
             }
-            let (batch, behind) = rest.split_at_checked(size).unwrap_or((rest, &[]));
             let done = join_all(batch.iter().map(|namespace| work(namespace))).await;
             for (namespace, done) in batch.iter().zip(done) {
                 if let Some(done) = done {
                     note(outcome, namespace, done);
                 }
             }
-            rest = behind;
-            size = size.saturating_mul(2).min(WIDEST_BATCH);
         }
         true
     }
@@ -432,12 +421,9 @@ impl Controller {
         let path = distributed(resource.kind).namespaced(namespace).name(&copy.name);
         // It may have got another owner since the watch told of it.
         let options = write::deletion(&copy.uid, Some(&copy.resource_version));
-        match write::delete(&self.client, &path, options).await {
-            // Of what was deleted or changed the watch tells, and brings us back.
-            Ok(_) => None,
-            Err(error) if error.retry() == Retry::Now => None,
-            Err(error) => Some(Err((Failure::Delete, error.to_string()))),
-        }
+        // Of what was deleted or changed the watch tells, and brings us back.
+        let error = unless_outdated(write::delete(&self.client, &path, options).await).err()?;
+        Some(Err((Failure::Delete, error.to_string())))
     }
 
     /// Brings the status up to date; false if the ResourceDistribution has changed or is gone.
@@ -448,15 +434,7 @@ impl Controller {
     ) -> Result<bool, ReconcileError> {
         let Some(patch) = outcome.patch(distribution, now().now) else { return Ok(true) };
         let path = DISTRIBUTIONS.all().name(&distribution.name).subresource("status");
-        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = Distribution::read(&text).map_err(ReconcileError::of_object(KIND))?;
-                self.distributions.written(after);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.distributions.take_in(KIND, write::patch(&self.client, &path, PatchKind::Merge, patch).await)
     }
 }
 

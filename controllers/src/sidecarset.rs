@@ -19,15 +19,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::Index;
 use cluster::events::about;
 use cluster::resource::{PODS, Resource};
-use cluster::watched::{Key, WatchedObject};
-use cluster::write::{self, PatchKind};
-use cluster::{Index, Retry};
+use cluster::write::{self, PatchKind, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::sidecarset::history::{self, Registration};
 use planner::kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use planner::pod::observed::ObservedPod;
@@ -42,8 +40,8 @@ use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::course::{self, Courses, CpuTime};
 use crate::workload::pods::Pods;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store};
+use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::store::{Change, Identity, Kept, Store, key};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
@@ -87,10 +85,6 @@ impl Readable for RolloutSet {
     }
 }
 
-fn key(name: &str) -> Key {
-    (String::new(), name.to_owned())
-}
-
 struct Controller {
     client: Client,
     stores: Arc<Stores>,
@@ -117,12 +111,11 @@ struct Written {
 
 /// Reconciles SidecarSets. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
-    let client = context.client.clone();
+    let client = &context.client;
     let namespace = &context.settings.install_namespace;
     let (teller, told) = teller::teller("Update");
     let controller = Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
-    let sets = Api::<WatchedObject>::all_with(client.clone(), &SIDECAR_SETS.api_resource());
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
     let work = async {
@@ -134,7 +127,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         Keeper::new(&controller, &context.metrics, context.evicting.clone(), namespace).run().await;
     };
     tokio::join!(
-        follow(sets, Config::default(), &controller.sets),
+        follow_all(client, SIDECAR_SETS, &controller.sets),
         reviewed::keep_current(client, &controller.reviewed),
         triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
         triggers::forward(controller.stores.revisions.stored.subscribe(), sender.clone(), revisions::lost),
@@ -268,7 +261,7 @@ impl Controller {
     async fn look_again(&self, name: &str) -> Result<(), ReconcileError> {
         for pod in self.memory.uncertain(name) {
             if let Some(text) = write::get(&self.client, &PODS.namespaced(&pod.0).name(&pod.1)).await? {
-                self.pods.written(&text).map_err(ReconcileError::of_object("Pod"))?;
+                self.pods.written(&text)?;
             }
             self.memory.certain(name, &pod);
         }
@@ -332,16 +325,12 @@ impl Controller {
         let members = patch.strip_prefix('{').unwrap_or(patch);
         let patch = format!(r#"{{"metadata":{{"resourceVersion":{version}}},{members}"#);
         let path = SIDECAR_SETS.all().name(&set.name).subresource("status");
-        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                let after = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
-                self.memory.said(&set.name, after.status.clone());
-                self.sets.written(after);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
+        let Some(text) = unless_outdated(answer)? else { return Ok(false) };
+        let after = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
+        self.memory.said(&set.name, after.status.clone());
+        self.sets.written(after);
+        Ok(true)
     }
 
     /// Carries out what is planned for Pods. One that fails does not hold the others.
@@ -373,7 +362,8 @@ impl Controller {
             }
         }
         let failed = failures.len();
-        written.failed = failures.into_iter().next().map(|first| ReconcileError::Pods { failed, first });
+        written.failed =
+            failures.into_iter().next().map(|first| ReconcileError::Several { of: "Pods", failed, first });
         written
     }
 

@@ -20,12 +20,10 @@ use cluster::Retry;
 use cluster::events::about_in;
 use cluster::resource::Resource;
 use cluster::teller::{self, Teller};
-use cluster::watched::{Key, WatchedObject};
+use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
-use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::uniteddeployment::children::{Child, ChildKind};
 use planner::kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
 use planner::kinds::uniteddeployment::{Draft, Failure, trigger};
@@ -38,10 +36,11 @@ use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::revisions::RevisionWriter;
-use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Change, Identity, Kept, Store, named};
+use crate::workload::store::follow::{Readable, Whole, follow_all};
+use crate::workload::store::{Change, Kept, Store, named};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
+use crate::workload::told::Told;
+use crate::workload::{owned, triggers};
 use crate::{Context, ReconcileError, now};
 
 mod carry_out;
@@ -54,8 +53,6 @@ const NAME: &str = "uniteddeployment-controller";
 const UNITED: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a UnitedDeployment is looked at again of which something had changed when it was to be written to.
 const SOON: Duration = Duration::from_secs(1);
-/// How long all kinds of workloads are waited for at the start. One that is not installed is the workload of no subset.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Plans until the revision that is wanted must be there.
 const PLANS: usize = 3;
 /// How often a write is tried that meets changes of others.
@@ -63,32 +60,14 @@ const TRIES: usize = 5;
 /// After this time watches tell whether a workload was created by a request that got no clear answer.
 const TOLD: Duration = Duration::from_secs(5);
 
-impl Kept for UnitedDeployment {
-    /// The namespace.
-    type Group = Box<str>;
-
-    fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.metadata)
-    }
-
-    fn groups(&self) -> Vec<Box<str>> {
-        vec![self.metadata.namespace.as_str().into()]
-    }
-}
-
-impl Readable for UnitedDeployment {
-    fn read(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Whole for UnitedDeployment {}
 
 struct Controller {
     context: Context,
     stores: Arc<Stores>,
     united: Store<UnitedDeployment>,
     children: [Children; 4],
-    /// What was told of each last, so that it is told once.
-    told: Mutex<HashMap<Key, Vec<Event>>>,
+    told: Told,
     paces: Paces,
     /// Until when nothing is created for each, because a creation got no clear answer.
     rests: Mutex<HashMap<Key, Instant>>,
@@ -103,7 +82,7 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
         stores: stores.clone(),
         united: Store::default(),
         children: ChildKind::ALL.map(Children::new),
-        told: Mutex::default(),
+        told: Told::default(),
         paces: Paces::default(),
         rests: Mutex::default(),
         teller: teller.clone(),
@@ -118,24 +97,15 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
     let work = async {
         controller.united.synced().await;
         stores.synced().await;
-        let listed = join_all(controller.children.iter().map(|children| children.stored.synced()));
-        // Those that are missing then are waited for by each that needs them.
-        drop(tokio::time::timeout(PATIENCE, listed).await);
+        owned::listed(&controller.children).await;
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
-    let all =
-        |kind: Resource<'_>| Api::<WatchedObject>::all_with(context.client.clone(), &kind.api_resource());
-    let children = controller.children.iter().map(|children| {
-        let controller = &controller;
-        let changes = children.stored.subscribe();
-        let forward = triggers::forward(changes, sender.clone(), |change| controller.of_child(change));
-        async { tokio::join!(follow(all(children.resource()), Config::default(), children), forward) }
-    });
+    let of_child = |change: &Change<Child>| controller.of_child(change);
     tokio::join!(
-        follow(all(UNITED), Config::default(), &controller.united),
+        follow_all(&context.client, UNITED, &controller.united),
         triggers::forward(controller.united.subscribe(), sender.clone(), of_united),
         triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change)),
-        join_all(children),
+        owned::follow(&context.client, &controller.children, &sender, of_child),
         work,
     );
 }
@@ -151,7 +121,7 @@ impl Reconciler for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let Some(united) = self.united.get(key) else {
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            self.told.forget(key);
             self.rests.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
             self.paces.forget(key);
             return Ok(Next::Done);
@@ -336,16 +306,14 @@ impl Controller {
             {
                 return Ok(Some(held));
             }
-            match write::patch(self.client(), &path, PatchKind::Merge, status.patch).await {
-                Ok(text) => {
-                    self.united.written(read(&text)?);
-                    return Ok(None);
-                }
-                Err(error) if error.retry() == Retry::Now => {}
-                Err(error) => return Err(error.into()),
+            let answer = write::patch(self.client(), &path, PatchKind::Merge, status.patch).await;
+            if self.united.take_in(KIND, answer)? {
+                return Ok(None);
             }
             let text = write::get(self.client(), &path).await?;
-            latest = text.map(|text| read(&text)).transpose()?.filter(|latest| latest.uid() == united.uid());
+            let found = text.map(|text| UnitedDeployment::read(&text)).transpose();
+            let found = found.map_err(ReconcileError::of_object(KIND))?;
+            latest = found.filter(|latest| latest.uid() == united.uid());
             if latest.is_none() {
                 return Ok(None);
             }
@@ -355,25 +323,14 @@ impl Controller {
 
     /// Tells what goes on, once as long as it is the same.
     fn tell_once(&self, united: &UnitedDeployment, events: Vec<Event>) {
-        let key = united.key();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = told.remove(&key).unwrap_or_default();
-        events
-            .iter()
-            .filter(|event| !before.contains(event))
-            .for_each(|event| self.tell(united, event.clone()));
-        if !events.is_empty() {
-            told.insert(key, events);
+        for event in self.told.news(united.key(), events) {
+            self.tell(united, event);
         }
     }
 
     fn tell(&self, united: &UnitedDeployment, event: Event) {
         self.teller.tell(reference(united), event);
     }
-}
-
-fn read(text: &str) -> Result<UnitedDeployment, ReconcileError> {
-    UnitedDeployment::read(text).map_err(ReconcileError::of_object(KIND))
 }
 
 fn reference(united: &UnitedDeployment) -> ObjectReference {

@@ -10,11 +10,14 @@
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
 //!     '- memory       what was refused, and for how long; course  how long to rest
+//!   batches         batches that grow
 //!   owned           children of several kinds, such as the workloads of subsets
 //!   paces           how often a status is written
 //!   recreate        creates ContainerRecreateRequests
+//!   told            Events that are told once
 //! ```
 
+pub(crate) mod batches;
 mod budgets;
 pub mod carry_out;
 mod children;
@@ -35,4 +38,5 @@ mod rehearsal;
 pub(crate) mod revisions;
 pub mod store;
 pub mod stores;
+pub(crate) mod told;
 pub(crate) mod triggers;

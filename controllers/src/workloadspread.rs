@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use api::features::Feature;
 use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
-use cluster::Retry;
 use cluster::discovery::Discovery;
-use cluster::events::about;
+use cluster::events::about_in;
 use cluster::resource::{PODS, Resource};
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::kinds::workloadspread::custom::{self, CustomWorkloads};
 use planner::kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
 use planner::kinds::workloadspread::spread::Spread;
@@ -32,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow};
+use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
 use crate::workload::triggers;
@@ -133,7 +131,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         });
     let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
     tokio::join!(
-        follow(Api::all_with(context.client.clone(), &SPREADS.api_resource()), Config::default(), &*spreads),
+        follow_all(&context.client, SPREADS, &*spreads),
         of_spreads,
         of_pods,
         join_all(of_workloads),
@@ -333,10 +331,11 @@ impl Controller {
 
     async fn write_pod(&self, spread: &Spread, patched: &PodPatch) -> Result<(), ReconcileError> {
         let path = PODS.namespaced(patched.pod.namespace()).name(patched.pod.name());
-        match write::patch(&self.client, &path, PatchKind::StrategicMerge, patched.patch.clone()).await {
-            Ok(text) => self.stores.pods.written(&text).map(drop).map_err(ReconcileError::of_object("Pod")),
-            // Gone, or another Pod of that name by now, of which the watch will tell.
-            Err(error) if error.retry() == Retry::Now => Ok(()),
+        let answer =
+            write::patch(&self.client, &path, PatchKind::StrategicMerge, patched.patch.clone()).await;
+        match unless_outdated(answer) {
+            Ok(None) => Ok(()),
+            Ok(Some(text)) => self.stores.pods.written(&text).map(drop),
             Err(error) => {
                 if let Some(event) = patched.on_failure() {
                     self.teller.tell(reference(spread), event.clone());
@@ -350,27 +349,16 @@ impl Controller {
     async fn write_status(&self, spread: &Spread, patch: Option<String>) -> Result<bool, ReconcileError> {
         let Some(patch) = patch else { return Ok(true) };
         let path = SPREADS.namespaced(spread.namespace()).name(spread.name()).subresource("status");
-        match write::patch(&self.client, &path, PatchKind::Merge, patch).await {
-            Ok(text) => {
-                self.spreads.written(Spread::read(&text).map_err(ReconcileError::of_object(KIND))?);
-                Ok(true)
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.spreads.take_in(KIND, write::patch(&self.client, &path, PatchKind::Merge, patch).await)
     }
 
     /// Deletes Pods that find no node.
     async fn delete(&self, spread: &Spread, stuck: &[Stuck]) -> Result<(), ReconcileError> {
         for Stuck { pod, on_failure } in stuck {
             let path = PODS.namespaced(pod.namespace()).name(pod.name());
-            match write::delete(&self.client, &path, write::deletion(pod.uid(), None)).await {
-                Err(error) if error.retry() != Retry::Now => {
-                    self.teller.tell(reference(spread), on_failure.clone());
-                    return Err(error.into());
-                }
-                _ => {}
-            }
+            let deleted = write::delete(&self.client, &path, deletion(pod.uid(), None)).await;
+            unless_outdated(deleted)
+                .inspect_err(|_| self.teller.tell(reference(spread), on_failure.clone()))?;
         }
         Ok(())
     }
@@ -393,8 +381,7 @@ impl Controller {
 
 /// A WorkloadSpread as Events refer to it.
 fn reference(spread: &Spread) -> ObjectReference {
-    let namespace = Some(spread.namespace().to_owned());
-    ObjectReference { namespace, ..about(API_VERSION, KIND, spread.name(), spread.uid()) }
+    about_in(spread.namespace(), API_VERSION, KIND, spread.name(), spread.uid())
 }
 
 #[cfg(test)]

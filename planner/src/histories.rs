@@ -9,6 +9,13 @@ pub(crate) fn histories(default: u64) -> u64 {
     variable("KUTTER_SIMULATION_HISTORIES").unwrap_or(default)
 }
 
+/// Runs so many histories of a plan that is quick to judge, or a fiftieth of what the variable sets where that is more.
+pub(crate) fn all_succeed(least: u64, failure: impl Fn(u64) -> Option<String> + Sync) {
+    if let Some((seed, failure)) = first_failing(0..(histories(least) / 50).max(least), failure) {
+        panic!("seed {seed}: {failure}");
+    }
+}
+
 /// The number in this environment variable.
 #[expect(clippy::disallowed_methods, reason = "who runs the tests chooses")]
 pub(crate) fn variable(name: &str) -> Option<u64> {

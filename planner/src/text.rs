@@ -24,6 +24,7 @@ pub mod hash;
 pub mod image_reference;
 pub mod json;
 pub mod json_patch;
+pub(crate) mod merge_patch;
 pub mod moment;
 pub mod percent;
 pub mod quantity;

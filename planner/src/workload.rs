@@ -22,7 +22,7 @@
 //!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
-//!   submitted      the object of a review, in the version that is stored
+//!   submitted      the object of a review: its defaults, and as it is stored
 //!   metadata       patches of finalizers and labels       recreate  ContainerRecreateRequests of controllers
 //!   ordinal        names that end with a number           ordinals  which numbers the Pods of a StatefulSet have
 //! ```

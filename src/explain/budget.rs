@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use api::Raw;
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::KIND;
+use cluster::list::list_all;
 use cluster::resource::{BUDGETS, PODS};
 use kube::Client;
 use planner::kinds::podunavailablebudget::explanation::{Report, State, explain};
@@ -13,7 +14,7 @@ use planner::pod::observed::ObservedPod;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, blockers, code, list_all};
+use super::{Format, Target, blockers, code};
 
 /// Pods that are named in a line.
 const NAMED: usize = 20;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, KIND, PLURAL};
 use clap::Args;
+use cluster::list::list_all;
 use cluster::resource::Resource;
 use jiff::Timestamp;
 use kube::Client;
@@ -15,7 +16,7 @@ use planner::kinds::advancedcronjob::schedule::zone;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, of_object, read};
+use super::{Format, Target, code, of_object, read};
 
 #[derive(Debug, Args)]
 pub(super) struct CronJobArguments {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use api::kinds::shared::ConditionStatus;
+use cluster::list::list_all;
 use cluster::resource::{NAMESPACES, Resource, distributed};
 use kube::Client;
 use planner::kinds::resourcedistribution::Distribution;
@@ -17,7 +18,7 @@ use planner::kinds::resourcedistribution::targets::TargetNamespace;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, read};
 
 /// Explains the ResourceDistribution that is meant.
 pub(super) async fn of_distribution(client: &Client, target: &Target) -> anyhow::Result<(String, ExitCode)> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use api::kinds::nodeimage::NodeImage;
 use api::kinds::{imagepulljob, nodeimage};
+use cluster::list::list_all;
 use cluster::resource::{PODS, Resource};
 use kube::Client;
 use planner::kinds::imagepulljob::explanation::findings;
@@ -18,7 +19,7 @@ use planner::workload::update_order::UpdateOrder;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, read};
 
 /// Explains the ImagePullJob that is meant.
 pub(super) async fn of_job(

@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow};
 use api::kinds::cloneset;
 use api::labels::SIDECARSET_NAME;
 use api::sidecarset;
+use cluster::list::list_all;
 use cluster::resource::{NAMESPACES, PODS, REVISIONS, Resource};
 use jiff::Timestamp;
 use kube::Client;
@@ -25,7 +26,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, read};
 
 /// What is shown, and how the program ends.
 type Shown = (String, ExitCode);
@@ -255,7 +256,7 @@ pub(super) async fn of_sidecar_set(
         };
         // Who may look at Pods need not be allowed to look at workloads.
         if let Err(error) = list_all(client, &resource.all(), take).await {
-            eprintln!("warning: {error:#}");
+            eprintln!("warning: {:#}", anyhow::Error::from(error));
         }
     }
     let text = match target.output {

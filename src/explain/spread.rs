@@ -2,6 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
+use cluster::list::list_all;
 use cluster::resource::{PODS, Resource};
 use kube::Client;
 use planner::kinds::workloadspread::explanation::{Outlook, Report, Standing, explain};
@@ -9,7 +10,7 @@ use planner::kinds::workloadspread::spread::Spread;
 use planner::pod::observed::ObservedPod;
 use serde_json::{Value, json};
 
-use super::{Format, Target, code, list_all, read};
+use super::{Format, Target, code, read};
 
 /// Explains the WorkloadSpread; what is printed, and how the program ends: well if the next Pod has a place.
 pub(super) async fn of_spread(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use api::kinds::uniteddeployment::{API_VERSION, KIND, PLURAL, UnitedDeployment};
 use api::labels::SUBSET_NAME;
+use cluster::list::list_all;
 use cluster::resource::{PODS, REVISIONS, Resource};
 use jiff::Timestamp;
 use kube::Client;
@@ -18,7 +19,7 @@ use planner::workload::revision::StoredRevision;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, list_all, of_object, read};
+use super::{Format, Target, code, of_object, read};
 
 /// Explains the UnitedDeployment; well if nothing is left to do and all Pods are ready.
 pub(super) async fn of_united(

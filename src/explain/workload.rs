@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use api::features::{Feature, FeatureGates};
 use api::meta::LabelSelector;
+use cluster::list::list_all;
 use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
 use kube::Client;
 use planner::pod::node_fit::{Nodes, ObservedNode};
@@ -29,7 +30,7 @@ use planner::workload::told::{plan_as_told, trouble};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Format, Target, code, labelled, list_all, read};
+use super::{Format, Target, code, labelled, read};
 
 /// Explains the workload of kind `W` that is meant.
 pub(super) fn explain<W: Workload>(
@@ -144,7 +145,8 @@ impl<W: Workload> Found<W> {
         list_all(client, &STORAGE_CLASSES.all(), |class: Box<RawValue>| {
             StorageClass::read(class.get()).into_iter().for_each(|class| self.storage_classes.apply(class));
         })
-        .await
+        .await?;
+        Ok(())
     }
 
     fn plan(&self, gates: &FeatureGates) -> Plan<W::Status> {

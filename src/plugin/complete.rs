@@ -120,7 +120,7 @@ async fn from_cluster(session: &Session, line: &Line<'_, '_>, word: &str) -> any
         [] if line.verbs == ["describe", "rollout"] => of_kind(WorkloadKind::Rollout).await,
         [] if line.verbs == ["sidecar", "status"] => of_kind(WorkloadKind::SidecarSet).await,
         [] => {
-            let known = WorkloadKind::ALL.into_iter().filter(|kind| is_for(*kind, &line.verbs));
+            let known = WorkloadKind::ALL.iter().copied().filter(|kind| is_for(*kind, &line.verbs));
             Ok(known.map(qualified).collect())
         }
         _ => Ok(Vec::new()),

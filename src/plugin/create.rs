@@ -8,20 +8,21 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{PODS, Resource, SERVICES};
-use cluster::write;
 use futures::StreamExt;
 use planner::plugin::creation::{
     Exposure, JobKind, RestartSettings, Stage, pull_job, pull_stage, restart_request, restart_stage,
 };
+use planner::plugin::edit;
 use planner::plugin::kinds::WorkloadKind;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};
-use super::failures::{not_found, refused};
+use super::failures::not_found;
 use super::follow::{Seen, events};
 use super::hand_over;
 use super::target::{Named, named};
-use super::written::WriteArguments;
+use super::words::command_line;
+use super::written::{WriteArguments, applied};
 
 const JOBS: Resource<'_> = Resource::new("batch/v1", "jobs", "Job");
 const BROADCAST_JOBS: Resource<'_> = Resource::new("apps.kruise.io/v1beta1", "broadcastjobs", "BroadcastJob");
@@ -63,6 +64,8 @@ struct JobArguments {
     #[arg(last = true)]
     command: Vec<String>,
     #[command(flatten)]
+    keep: KeepArguments,
+    #[command(flatten)]
     write: WriteArguments,
 }
 
@@ -87,7 +90,23 @@ struct RequestArguments {
     #[arg(short, long = "minStartedSeconds", alias = "min-started-seconds", default_value_t = 3)]
     min_started_seconds: i64,
     #[command(flatten)]
+    keep: KeepArguments,
+    #[command(flatten)]
     write: WriteArguments,
+}
+
+/// What a new object keeps of its creation.
+#[derive(Debug, Args)]
+struct KeepArguments {
+    /// Keep the object in the annotation with which kubectl apply compares
+    #[arg(long)]
+    save_config: bool,
+}
+
+impl KeepArguments {
+    fn kept(&self, object: Value) -> anyhow::Result<Value> {
+        if self.save_config { applied(&object, &edit::last_applied(&object)) } else { Ok(object) }
+    }
 }
 
 /// Creates what is meant.
@@ -108,7 +127,8 @@ pub(super) fn create(
                 min_started_seconds: arguments.min_started_seconds,
             };
             let request = restart_request(Some(&arguments.name), &pod, &arguments.containers, settings);
-            session.create(RESTARTS, request.map_err(anyhow::Error::msg)?, &arguments.write).await?;
+            let request = arguments.keep.kept(request.map_err(anyhow::Error::msg)?)?;
+            session.create(RESTARTS, request, "created", &arguments.write).await?;
             Ok(ExitCode::SUCCESS)
         }),
         Kind::Other(_) => hand_over(given),
@@ -126,7 +146,7 @@ fn job(
         (Some(image), None) => {
             let made = kind.of_image(&arguments.name, image, &arguments.command);
             return connection.with(async |session| {
-                session.create(resource, made, &arguments.write).await?;
+                session.create(resource, arguments.keep.kept(made)?, "created", &arguments.write).await?;
                 Ok(ExitCode::SUCCESS)
             });
         }
@@ -147,7 +167,7 @@ fn job(
     connection.with(async |session| {
         let cron_job = session.read(source).await?;
         let made = kind.of_cron_job(&arguments.name, &cron_job).map_err(anyhow::Error::msg)?;
-        session.create(resource, made, &arguments.write).await?;
+        session.create(resource, arguments.keep.kept(made)?, "created", &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -205,6 +225,17 @@ pub(super) struct ExposeArguments {
     /// None or ClientIP
     #[arg(long, default_value = "")]
     session_affinity: String,
+    /// A JSON merge patch of the Service
+    #[arg(long, default_value = "")]
+    overrides: String,
+    /// Without effect: there is one way to make a Service
+    #[arg(long)]
+    generator: Option<String>,
+    /// Keep the command in annotation kubernetes.io/change-cause
+    #[arg(long)]
+    record: bool,
+    #[command(flatten)]
+    keep: KeepArguments,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -238,26 +269,16 @@ pub(super) fn expose(
         external_ip: &arguments.external_ip,
         load_balancer_ip: &arguments.load_balancer_ip,
         session_affinity: &arguments.session_affinity,
+        overrides: &arguments.overrides,
     };
     connection.with(async |session| {
-        let service = exposure.service(&session.read(one).await?).map_err(anyhow::Error::msg)?;
-        create_service(session, service, &arguments.write).await?;
+        let mut service = exposure.service(&session.read(one).await?).map_err(anyhow::Error::msg)?;
+        if arguments.record {
+            service = applied(&service, &edit::cause(&service, &command_line()))?;
+        }
+        session.create(SERVICES, arguments.keep.kept(service)?, "exposed", &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// Creates the Service, which is told as `exposed` and not as `created`.
-async fn create_service(session: &Session, service: Value, arguments: &WriteArguments) -> anyhow::Result<()> {
-    let path = SERVICES.namespaced(&session.namespace);
-    let made = if arguments.sends_nothing() {
-        service
-    } else {
-        let path = if arguments.writes() { path } else { path.query("dryRun=All") };
-        let text = write::create(&session.client, &path, service.to_string()).await;
-        serde_json::from_str(&text.map_err(|error| refused(&error))?)?
-    };
-    let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    arguments.tell(&format!("service/{name}"), &made, "exposed")
 }
 
 /// Arguments of `restart`.
@@ -295,7 +316,7 @@ pub(super) async fn request_restart(
 ) -> anyhow::Result<Value> {
     let settings = RestartSettings { unready_grace_period_seconds: 3, min_started_seconds: 3 };
     let request = restart_request(None, pod, containers, settings).map_err(anyhow::Error::msg)?;
-    session.create(RESTARTS, request, write).await
+    session.create(RESTARTS, request, "created", write).await
 }
 
 /// Waits until the containers of a request run again.
@@ -339,7 +360,7 @@ pub(super) fn image(arguments: &ImageArguments, connection: &Connection) -> anyh
     let ImageVerb::Pull(arguments) = &arguments.verb;
     let job = pull_job(&arguments.image, arguments.selector.as_deref()).map_err(anyhow::Error::msg)?;
     connection.with(async |session| {
-        let made = session.create(PULLS, job, &arguments.write).await?;
+        let made = session.create(PULLS, job, "created", &arguments.write).await?;
         wait(session, PULLS, &made, arguments.patience, &arguments.write, pull_stage).await
     })
 }

@@ -77,7 +77,7 @@ struct StatusArguments {
 #[derive(Debug, Args)]
 struct FollowArguments {
     /// Go on until the rollout is done
-    #[arg(short, long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = crate::arguments::boolean, action = clap::ArgAction::Set)]
+    #[arg(short, long, default_value = "true")]
     watch: bool,
     /// How long to wait, such as 90s or 5m; 0s for ever
     #[arg(long, default_value = "0s", value_parser = crate::arguments::duration)]
@@ -171,8 +171,8 @@ pub(super) fn run(
     };
     // Deployments are rolled back here too: kubectl would drop the annotations of their Rollout.
     let kinds = match &arguments.verb {
-        Verb::Undo(_) => &WorkloadKind::WITH_DEPLOYMENTS[..],
-        _ => &WorkloadKind::ALL,
+        Verb::Undo(_) => WorkloadKind::WITH_DEPLOYMENTS,
+        _ => WorkloadKind::ALL,
     };
     let Some(all) = objects.resolve_among(connection, kinds)? else { return hand_over(given) };
     connection.with(async |session| match &arguments.verb {
@@ -302,7 +302,8 @@ fn revision_word(revision: &StoredRevision) -> String {
 /// The kind of the workload that a Rollout controls, where the plugin rolls it back itself.
 pub(super) fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
     WorkloadKind::WITH_DEPLOYMENTS
-        .into_iter()
+        .iter()
+        .copied()
         .find(|one| one.kind() == *kind && one.group() == group.as_str())
 }
 

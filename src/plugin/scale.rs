@@ -165,7 +165,7 @@ async fn create_clone_set(
         bail!("cloneset {}/{name} already exists", session.namespace);
     }
     let made = migration::clone_set_of(&deployment, name, arguments.copy);
-    session.create(destination.resource(session), made, &arguments.write).await?;
+    session.create(destination.resource(session), made, "created", &arguments.write).await?;
     if arguments.write.writes() {
         eprintln!("Successfully created from Deployment/{source} to CloneSet/{name}");
     }

@@ -18,6 +18,7 @@ use super::connection::{Connection, Session};
 use super::failures::{Failures, each, not_found};
 use super::follow::follow_all;
 use super::target::{Named, ObjectArguments};
+use super::words::command_line;
 use super::written::{Change, WriteArguments};
 use super::{hand_over, standard_input};
 
@@ -90,7 +91,7 @@ struct EnvironmentArguments {
     #[arg(long)]
     resolve: bool,
     /// Whether a variable that is there gets another value
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = crate::arguments::boolean, action = clap::ArgAction::Set)]
+    #[arg(long, default_value = "true")]
     overwrite: bool,
     #[command(flatten)]
     way: WayArguments,
@@ -156,9 +157,7 @@ impl Changes<'_> {
     fn change(&self, object: &Value, patch: Option<Patch>) -> Change {
         let patch = patch.map(|mut patch| {
             if self.way.record {
-                let words: Vec<String> =
-                    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-                patch.extend(edit::cause(object, &format!("kubectl kruise {}", words.join(" "))));
+                patch.extend(edit::cause(object, &command_line()));
             }
             patch
         });

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::ApiError;
 use cluster::files::Objects;
+use cluster::list::{ListError, list_all};
 use cluster::resource::{PODS, Path, Resource};
 use cluster::write;
 use planner::plugin::kinds::WorkloadKind;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::connection::{Connection, Session};
 use super::failures::{not_found, refused};
 use super::{feed, standard_input};
-use crate::explain::{labelled, list_all};
+use crate::explain::labelled;
 
 /// The ReplicaSets of Deployments.
 const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
@@ -102,7 +102,7 @@ impl ObjectArguments {
 
     /// The objects of Kruise that are meant; `None` where kinds are meant that kubectl deals with.
     pub(super) fn resolve(&self, connection: &Connection) -> anyhow::Result<Option<Vec<Named>>> {
-        self.resolve_among(connection, &WorkloadKind::ALL)
+        self.resolve_among(connection, WorkloadKind::ALL)
     }
 
     /// The objects of these kinds that are meant; `None` where others are meant, which are for kubectl.
@@ -157,7 +157,7 @@ impl ObjectArguments {
         }
         let (mut all, mut others) = (Vec::new(), Vec::new());
         for object in objects.iter() {
-            let Some(kind) = kind_of(object.group(), &object.kind, &WorkloadKind::ALL) else {
+            let Some(kind) = kind_of(object.group(), &object.kind, WorkloadKind::ALL) else {
                 others.push(format!("{} {}", object.kind, object.name));
                 continue;
             };
@@ -209,7 +209,7 @@ fn one_side<T>(ours: Vec<T>, others: &[String]) -> anyhow::Result<Option<Vec<T>>
 
 /// Reads `TYPE NAME...` or `TYPE/NAME...` of kinds of Kruise; `None` where kinds are meant that kubectl deals with.
 pub(super) fn named(words: &[String]) -> anyhow::Result<Option<Vec<Named>>> {
-    named_among(words, &WorkloadKind::ALL)
+    named_among(words, WorkloadKind::ALL)
 }
 
 fn named_among(words: &[String], kinds: &[WorkloadKind]) -> anyhow::Result<Option<Vec<Named>>> {
@@ -279,11 +279,9 @@ impl Session {
         collection: &Path,
     ) -> anyhow::Result<Vec<T>> {
         let mut all = Vec::new();
-        list_all(&self.client, collection, |one| all.push(one)).await.map_err(|error| {
-            match error.downcast_ref::<ApiError>() {
-                Some(answer) => refused(answer),
-                None => error,
-            }
+        list_all(&self.client, collection, |one| all.push(one)).await.map_err(|error| match error {
+            ListError::Unread { source, .. } => refused(&source),
+            ListError::NotUnderstood { .. } => error.into(),
         })?;
         Ok(all)
     }
@@ -387,7 +385,7 @@ mod tests {
             assert!(read(words).is_err(), "{words:?}");
         }
         let words = ["deploy/a".to_owned(), "clone/b".to_owned()];
-        let both = named_among(&words, &WorkloadKind::WITH_DEPLOYMENTS).unwrap().unwrap();
+        let both = named_among(&words, WorkloadKind::WITH_DEPLOYMENTS).unwrap().unwrap();
         assert_eq!(both[0].word(), "deployment.apps/a");
     }
 
@@ -397,10 +395,10 @@ mod tests {
         let set = object("apps.kruise.io/v1alpha1", "CloneSet");
         let deployment = object("apps/v1", "StatefulSet");
         assert_eq!(
-            words(listed(&set, &WorkloadKind::ALL).unwrap()),
+            words(listed(&set, WorkloadKind::ALL).unwrap()),
             Some(vec!["cloneset.apps.kruise.io/a".to_owned()])
         );
-        let list = |items: &[&Value]| listed(&json!({"kind": "List", "items": items}), &WorkloadKind::ALL);
+        let list = |items: &[&Value]| listed(&json!({"kind": "List", "items": items}), WorkloadKind::ALL);
         assert_eq!(list(&[&set]).unwrap().unwrap()[0].namespace.as_deref(), Some("shop"));
         assert_eq!(list(&[&deployment]).unwrap(), None);
         assert!(list(&[]).is_err());

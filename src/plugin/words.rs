@@ -46,18 +46,27 @@ struct ConnectionAlone {
 /// last one counts.
 pub(super) fn as_of_kubectl(command: Command) -> Command {
     let command = command.args_override_self(true).mut_args(|argument| match argument.get_action() {
-        ArgAction::SetTrue => argument
-            .action(ArgAction::Set)
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_value("false")
-            .default_missing_value("true")
-            .hide_default_value(true)
-            .value_name("BOOL")
-            .value_parser(crate::arguments::boolean),
+        ArgAction::SetTrue => {
+            let is_true = argument.get_default_values().iter().any(|value| value == "true");
+            argument
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_value(if is_true { "true" } else { "false" })
+                .default_missing_value("true")
+                .hide_default_value(!is_true)
+                .value_name("BOOL")
+                .value_parser(crate::arguments::boolean)
+        }
         _ => argument,
     });
     command.mut_subcommands(as_of_kubectl)
+}
+
+/// The command that runs, as somebody typed it.
+pub(super) fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    format!("kubectl kruise {}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// Reads `_` in the names of flags as `-`, as kubectl does. What comes after `--` is for a container.

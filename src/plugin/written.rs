@@ -77,7 +77,7 @@ pub(super) struct PrintArguments {
     #[arg(long)]
     show_managed_fields: bool,
     /// Pass over what a template names and the object has not
-    #[arg(long, default_value = "true", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = crate::arguments::boolean, action = clap::ArgAction::Set)]
+    #[arg(long, default_value = "true")]
     allow_missing_template_keys: bool,
     /// An object was printed: the next one begins another YAML document.
     #[arg(skip)]
@@ -176,6 +176,9 @@ pub(super) struct WriteArguments {
     /// Don't ask
     #[arg(short, long)]
     yes: bool,
+    /// The name under which the API server keeps who wrote which field
+    #[arg(long)]
+    field_manager: Option<String>,
 }
 
 impl WriteArguments {
@@ -212,7 +215,17 @@ impl WriteArguments {
     }
 
     fn query(&self, path: Path) -> Path {
-        if self.dry_run == DryRun::Server { path.query("dryRun=All") } else { path }
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if self.dry_run == DryRun::Server {
+            query.append_pair("dryRun", "All");
+        }
+        if let Some(manager) = &self.field_manager {
+            query.append_pair("fieldManager", manager);
+        }
+        match query.finish() {
+            query if query.is_empty() => path,
+            query => path.query(query),
+        }
     }
 
     /// Prints what was done to an object.
@@ -270,7 +283,8 @@ impl WriteArguments {
     }
 }
 
-fn applied(object: &Value, patch: &Patch) -> anyhow::Result<Value> {
+/// The object after a patch.
+pub(super) fn applied(object: &Value, patch: &Patch) -> anyhow::Result<Value> {
     let after = apply(&object.to_string(), patch).context("the change can't be shown")?;
     Ok(serde_json::from_str(&after)?)
 }
@@ -350,11 +364,12 @@ impl Session {
         }
     }
 
-    /// Creates an object in the namespace of the session, tells of it, and gives it back.
+    /// Creates an object in the namespace of the session, tells of it as `operation`, and gives it back.
     pub(super) async fn create(
         &self,
         resource: Resource<'_>,
         object: Value,
+        operation: &str,
         arguments: &WriteArguments,
     ) -> anyhow::Result<Value> {
         let served = self.served.newest(resource);
@@ -373,7 +388,7 @@ impl Session {
         let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let group = resource.api_version.split_once('/').map(|(group, _)| format!(".{group}"));
         let word = format!("{}{}/{name}", resource.kind.to_lowercase(), group.unwrap_or_default());
-        arguments.tell(&word, &made, "created")?;
+        arguments.tell(&word, &made, operation)?;
         Ok(made)
     }
 }

@@ -141,7 +141,7 @@ async fn objects_are_completed_and_checked() {
     }
 }
 
-/// Scenarios 5, 6, 7 and 9.
+/// Scenarios 5, 6, 7, 9 and 13.
 #[tokio::test]
 async fn each_node_that_suits_runs_a_pod_to_its_end() {
     let shop_nodes = 6;
@@ -251,9 +251,14 @@ async fn a_deadline_ends_the_job() {
 #[tokio::test]
 async fn a_job_that_is_over_goes_after_its_time() {
     let policy = json!({"ttlSecondsAfterFinished": 2});
-    let fleet =
-        open("broadcastjob-ttl", 1, |job| ending(job, 0, "0").with("/spec/completionPolicy", policy)).await;
+    let fleet = open("broadcastjob-ttl", 1, |job| job.with("/spec/completionPolicy", policy)).await;
+    let pods = fleet
+        .wait_pods("the Pod to run", |pods| pods.len() == 1 && crate::support::fleet::is_ready(&pods[0]))
+        .await;
+    finish(&fleet, &pods[0], 0).await;
     fleet.set.gone().await;
+    // The garbage collector takes it.
+    fleet.pod(&name(&pods[0])).gone().await;
 }
 
 /// Scenarios 16 and 19.

@@ -89,7 +89,7 @@ async fn updates_are_checked_against_what_is_stored() {
     }
 }
 
-/// Scenario 36.
+/// The second half of scenario 36.
 #[tokio::test]
 async fn a_write_through_the_old_version_loses_nothing() {
     let shop = Shop::open_on(asked().await, "statefulset-versions").await;

@@ -163,7 +163,7 @@ async fn a_node_that_refuses_leaves_its_turn_to_the_next() {
     tokio::time::sleep(SOON).await;
     let error = site.controller.reconcile(&key()).await.unwrap_err();
     assert!(
-        matches!(&error, ReconcileError::Nodes { failed: 1, first } if first.starts_with("n2: ")),
+        matches!(&error, ReconcileError::Several { of: "nodes", failed: 1, first } if first.starts_with("n2: ")),
         "{error}"
     );
     assert_eq!(site.count(&format!("PATCH {NODES}/n3")), 1);

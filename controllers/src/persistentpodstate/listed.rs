@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use cluster::discovery::Discovery;
 use cluster::resource::Resource;
-use cluster::watched::WatchedObject;
-use kube::Api;
-use kube::runtime::watcher::Config;
 use planner::kinds::persistentpodstate::workloads::ListedKind;
 use planner::workload::found::{FoundWorkload, Served};
 use planner::workload::target::Workload;
@@ -19,8 +16,8 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{Controller, Item};
-use crate::workload::store::follow::{self, Sink};
-use crate::workload::store::{Kept as _, Store};
+use crate::workload::store::Store;
+use crate::workload::store::follow::{follow_all, readable};
 use crate::workload::triggers;
 
 /// How often the list is looked at.
@@ -69,28 +66,6 @@ impl ListedKinds {
     // Held for single operations only, never over an await.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Kind>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sink for Kind {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
-
-    fn see(&self, object: WatchedObject) {
-        let (group, kind) = &self.name;
-        match follow::readable(&object, |json| FoundWorkload::read(group, kind, json)) {
-            Some(found) => self.stored.apply(found),
-            None => self.gone(&object),
-        }
-    }
-
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
     }
 }
 
@@ -150,11 +125,13 @@ fn wanted(controller: &Controller) -> Option<BTreeMap<Name, ListedKind>> {
 
 /// Watches a kind. Ends never.
 async fn watch(controller: Arc<Controller>, items: UnboundedSender<Item>, kind: Arc<Kind>, plural: String) {
-    let resource = Resource::new(&kind.api_version, &plural, &kind.name.1).api_resource();
-    let objects: Api<WatchedObject> = Api::all_with(controller.client.clone(), &resource);
+    let resource = Resource::new(&kind.api_version, &plural, &kind.name.1);
+    let (group, name) = &kind.name;
+    let objects =
+        kind.stored.sifted(|object| readable(object, |json| FoundWorkload::read(group, name, json)));
     let changes = kind.stored.subscribe();
     tokio::join!(
-        follow::follow(objects, Config::default(), &*kind),
+        follow_all(&controller.client, resource, &objects),
         triggers::forward(changes, items, |change| controller.of_workload(change)),
     );
 }

@@ -17,7 +17,7 @@ use api::annotations::SIDECARSET_PODS;
 use cluster::events::Allowance;
 use cluster::panics::{Panicked, contained};
 use cluster::resource::{self, PODS};
-use cluster::write::{self, PatchKind};
+use cluster::write::{self, PatchKind, unless_outdated};
 use cluster::{ApiError, ErrorReason, Retry};
 use kube::Client;
 use planner::kinds::sidecarset::account::eviction::Evictions;
@@ -31,9 +31,10 @@ use planner::text::json_patch::string;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use super::{Controller, NAME, SIDECAR_SETS, key, reference};
+use super::{Controller, NAME, SIDECAR_SETS, reference};
 use crate::metrics::Metrics;
 use crate::now;
+use crate::workload::store::key;
 
 pub(super) mod reviewed;
 
@@ -324,24 +325,12 @@ impl<'c> Keeper<'c> {
             string(&set.uid),
             string(annotation)
         );
-        match write::patch(
-            &self.controller.client,
-            &SIDECAR_SETS.all().name(&set.name),
-            PatchKind::Merge,
-            body,
-        )
-        .await
-        {
-            Ok(text) => {
-                if let Ok(after) = RolloutSet::read(&text) {
-                    self.controller.sets.written(after);
-                }
-                Ok(())
-            }
-            // Gone, or another one of this name: the watch will tell.
-            Err(error) if error.retry() == Retry::Now => Ok(()),
-            Err(error) => Err(error),
+        let path = SIDECAR_SETS.all().name(&set.name);
+        let answer = write::patch(&self.controller.client, &path, PatchKind::Merge, body).await;
+        if let Some(Ok(after)) = unless_outdated(answer)?.map(|text| RolloutSet::read(&text)) {
+            self.controller.sets.written(after);
         }
+        Ok(())
     }
 
     /// Tells of missed Pods that were not told of, as many as may be now.
@@ -521,10 +510,5 @@ async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> R
         string(&pod.namespace),
         string(&live.metadata.uid)
     );
-    match write::create(client, &path.subresource("eviction"), body).await {
-        Ok(_) => Ok(true),
-        // Gone, or another one of this name.
-        Err(error) if error.retry() == Retry::Now => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(unless_outdated(write::create(client, &path.subresource("eviction"), body).await)?.is_some())
 }

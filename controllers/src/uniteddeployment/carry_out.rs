@@ -207,7 +207,7 @@ impl Controller {
     async fn label(&self, united: &UnitedDeployment, label: &PatchOf) -> Result<(), ReconcileError> {
         let path = PODS.namespaced(&united.metadata.namespace).name(&label.seen.name);
         let text = self.patch(&path, label).await?;
-        self.stores.pods.written(&text).map(drop).map_err(ReconcileError::of_object("Pod"))
+        self.stores.pods.written(&text).map(drop)
     }
 
     async fn patch(&self, path: &Path, patch: &PatchOf) -> Result<String, ReconcileError> {

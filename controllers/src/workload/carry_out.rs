@@ -67,7 +67,7 @@ pub async fn carry_out(
             let body = write.to_json(&metadata.uid, version);
             match write::patch(client, &target, PatchKind::StrategicMerge, body).await {
                 Ok(text) => {
-                    last = Some(taken_in(pods, &text)?);
+                    last = Some(pods.written(&text)?);
                     break;
                 }
                 Err(error) if error.reason() == ErrorReason::NotFound => {
@@ -85,7 +85,7 @@ pub async fn carry_out(
             tries += 1;
             let Some(before) = last.take_if(|_| tries < TRIES) else { return Ok(Carried::Outdated) };
             let Some(text) = write::get(client, &path).await? else { return Ok(Carried::Outdated) };
-            let now = taken_in(pods, &text)?;
+            let now = pods.written(&text)?;
             if !differ_in_status_only(&before, &now) {
                 return Ok(Carried::Outdated);
             }
@@ -93,11 +93,6 @@ pub async fn carry_out(
         }
     }
     Ok(Carried::Written(Box::new(last.unwrap_or_else(|| pod.clone()))))
-}
-
-/// The Pod that a write returned, which the store knows from now on.
-fn taken_in(pods: &Pods, text: &str) -> Result<ObservedPod, ReconcileError> {
-    pods.written(text).map_err(ReconcileError::of_object("Pod"))
 }
 
 /// Reads the Pod and takes it in; true if it is gone or in another state than that of `version`.

@@ -7,7 +7,7 @@ use api::kinds::ObjectMeta;
 use cluster::Retry;
 use cluster::list::List;
 use cluster::resource::{Path, Resource};
-use cluster::write::{self, PatchKind, deletion};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use planner::workload::action::{Action, CONTROLLER_REVISION, ChildKind, IMAGE_PULL_JOB, Part};
 use planner::workload::children::Child;
 use planner::workload::kind::{Workload, WorkloadStatus};
@@ -79,10 +79,7 @@ impl<W: Workload> Controller<W> {
             }
             Action::DeleteChild { kind, child } => {
                 let path = collection(kind).name(&child.name);
-                match write::delete(&self.client, &path, deletion(&child.uid, None)).await {
-                    Err(error) if error.retry() != Retry::Now => return Err(error.into()),
-                    _ => {}
-                }
+                unless_outdated(write::delete(&self.client, &path, deletion(&child.uid, None)).await)?;
             }
             _ => {}
         }

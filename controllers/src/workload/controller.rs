@@ -22,12 +22,11 @@ use api::features::Feature;
 use api::kinds::imagepulljob;
 use api::labels::CONTROLLER_REVISION_HASH;
 use cluster::resource::Resource;
-use cluster::watched::{Key, WatchedObject};
+use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use cluster::{ApiError, Retry};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::pod::node_fit::Nodes;
 use planner::pod::observed::ObservedPod;
 use planner::text::selector::Selector;
@@ -51,7 +50,7 @@ use super::memory::{Memory, STATUS};
 use super::nodes::NodeChange;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
-use super::store::follow::{Readable, follow};
+use super::store::follow::{Readable, follow_all};
 use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
 use super::triggers;
@@ -147,7 +146,6 @@ impl<'a, W: Workload> Work<'a, W> {
 
 /// Reconciles the workloads of kind `W`. Ends never.
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
-    let client = context.client.clone();
     let environment = environment::<W>(&context).await;
     let (teller, told) = teller::teller("Reconcile");
     let controller = Arc::new(Controller::<W>::new(context, environment, stores.clone(), teller.clone()));
@@ -157,9 +155,8 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
         tokio::join!(stores.synced(), controller.workloads.synced());
         queue::serve(settings, &controller.context, keys, controller.clone(), (teller, told)).await;
     };
-    let everywhere = Api::<WatchedObject>::all_with(client, &resource::<W>().api_resource());
     tokio::join!(
-        follow(everywhere, Config::default(), &controller.workloads),
+        follow_all(&controller.client, resource::<W>(), &controller.workloads),
         triggers::forward(controller.workloads.subscribe(), sender.clone(), |change| {
             controller.of_workload(change)
         }),
@@ -168,7 +165,7 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
             keys.extend(new.iter().flat_map(|pod| controller.adopters(pod)));
             keys.into_iter().map(at_once).collect::<Vec<_>>()
         }),
-        triggers::forward(stores.claims.stored.subscribe(), sender.clone(), |Change { old, new }| {
+        triggers::forward(stores.claims.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
         triggers::forward(stores.revisions.stored.subscribe(), sender.clone(), |Change { old, new }| {
@@ -370,9 +367,9 @@ impl<W: Workload> Controller<W> {
     ) -> Plan<W::Status> {
         let uid = &workload.metadata().uid;
         let namespace = workload.metadata().namespace.as_str();
-        let mut claims = self.stores.claims.stored.group(&uid.as_str().into());
+        let mut claims = self.stores.claims.group(&uid.as_str().into());
         for stem in workload.claim_stems() {
-            claims.extend(self.stores.claims.stored.group(&named(namespace, &stem)));
+            claims.extend(self.stores.claims.group(&named(namespace, &stem)));
         }
         let world = self.context.index.world();
         let stored = &self.stores.revisions.stored;
@@ -500,15 +497,7 @@ impl<W: Workload> Controller<W> {
     ) -> Result<bool, ReconcileError> {
         let metadata = workload.metadata();
         let path = resource::<W>().namespaced(&metadata.namespace).name(&metadata.name).subresource(part);
-        match write::patch(&self.client, &path, kind, patch).await {
-            Ok(text) => {
-                let after = Stored::read(&text).map_err(ReconcileError::of_object(W::KIND))?;
-                self.workloads.written(after);
-            }
-            Err(error) if error.retry() == Retry::Now => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(true)
+        self.workloads.take_in(W::KIND, write::patch(&self.client, &path, kind, patch).await)
     }
 
     /// The ControllerRevisions of the workload's namespace.

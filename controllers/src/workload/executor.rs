@@ -6,7 +6,7 @@
 
 use cluster::resource::{CLAIMS, PODS, Path, Resource};
 use cluster::watched::Key;
-use cluster::write::{self, PatchKind, deletion};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
 use planner::pod::observed::ObservedPod;
@@ -17,6 +17,7 @@ use planner::workload::new_pod::NewClaim;
 use planner::workload::plan::Outcome;
 use planner::workload::seen::Seen;
 
+use super::batches::growing;
 use super::carry_out::{Carried, carry_out};
 use super::controller::{Controller, Work};
 use super::memory::{CREATIONS, key};
@@ -131,11 +132,11 @@ impl<W: Workload> Controller<W> {
             done.add(Attempt::Held(error));
             return done;
         }
-        let (mut rest, mut size) = (creations, 1);
-        while !rest.is_empty() && done.failure.is_none() && !self.namespace_ends(work) {
-            let (batch, later) = rest.split_at(size.min(rest.len()));
+        for batch in growing(creations, usize::MAX) {
+            if done.failure.is_some() || self.namespace_ends(work) {
+                break;
+            }
             done = done.and(self.batch(work, batch).await);
-            (rest, size) = (later, size * 2);
         }
         self.memory(work.workload, |memory| match &done.failure {
             Some(error) => memory.pauses.failed(CREATIONS, error),
@@ -291,10 +292,7 @@ impl<W: Workload> Controller<W> {
                 self.memory(work.workload, |memory| memory.refused.remove(instance_id));
                 match self.stores.pods.written(&text) {
                     Ok(_) => self.succeeded(work, action),
-                    Err(error) => {
-                        let error = ReconcileError::of_object("Pod")(error);
-                        self.failed(work, action, Part::Itself, &error, true)
-                    }
+                    Err(error) => self.failed(work, action, Part::Itself, &error, true),
                 }
             }
             Err(error) if error.reason() == ErrorReason::AlreadyExists => {
@@ -358,21 +356,13 @@ impl<W: Workload> Controller<W> {
     /// A claim is deleted in whatever state it is: its volume may have been bound meanwhile.
     async fn delete_claim(&self, work: &Work<'_, W>, claim: &Seen) -> Result<(), ReconcileError> {
         let path = work.of(CLAIMS).name(&claim.name);
-        match write::delete(&self.client, &path, deletion(&claim.uid, None)).await {
-            Ok(text) => {
-                let still_there =
-                    Claim::read(&text).ok().filter(|claim| claim.metadata.deletion_timestamp.is_some());
-                match still_there {
-                    Some(ending) => self.stores.claims.stored.written(ending),
-                    None => {
-                        self.stores.claims.stored.deleted(&work.key_of(&claim.name), &claim.resource_version);
-                    }
-                }
-                Ok(())
-            }
-            Err(error) if error.retry() == Retry::Now => Ok(()),
-            Err(error) => Err(error.into()),
+        let answer = write::delete(&self.client, &path, deletion(&claim.uid, None)).await;
+        if let Some(text) = unless_outdated(answer)? {
+            let ends = |claim: &Claim| claim.metadata.deletion_timestamp.is_some();
+            let namespace = &work.workload.metadata().namespace;
+            self.stores.claims.ended(namespace, claim, Claim::read(&text).ok().filter(ends));
         }
+        Ok(())
     }
 
     /// The answer to a delete is the Pod as it ends. One that is gone at once comes without a time.
@@ -385,7 +375,7 @@ impl<W: Workload> Controller<W> {
 
     pub(super) fn take_in_claim(&self, text: &str) {
         if let Ok(claim) = Claim::read(text) {
-            self.stores.claims.stored.written(claim);
+            self.stores.claims.written(claim);
         }
     }
 

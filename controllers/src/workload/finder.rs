@@ -14,11 +14,9 @@ use api::kinds::{cloneset, statefulset};
 use api::meta::OwnerReference;
 use cluster::discovery::{Discovery, path};
 use cluster::resource::Resource;
-use cluster::watched::WatchedObject;
 use cluster::{ApiError, ErrorReason, write};
 use futures::future::join_all;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::pod::observed::ObservedPod;
 use planner::workload::found::{FoundWorkload, Reference, Served};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -316,8 +314,12 @@ impl Kind {
     async fn follow(&self, client: &Client) {
         // The sender lives as long as this does.
         drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
-        let objects = Api::all_with(client.clone(), &self.resource.api_resource());
-        follow::follow(objects, Config::default(), self).await;
+        follow::follow_all(client, self.resource, &self.objects()).await;
+    }
+
+    /// Where the watch leads.
+    fn objects(&self) -> impl Sink {
+        self.stored.sifted(|object| follow::readable(object, |json| self.read(json)))
     }
 
     /// The object of this name. It is read where the kind is not listed yet, or can't be.
@@ -347,27 +349,6 @@ impl Kind {
             found.replicas = found.replicas.or(Some(1));
         }
         Ok(found)
-    }
-}
-
-impl Sink for Kind {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
-
-    fn see(&self, object: WatchedObject) {
-        match follow::readable(&object, |json| self.read(json)) {
-            Some(found) => self.stored.apply(found),
-            None => self.gone(&object),
-        }
-    }
-
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
     }
 }
 

@@ -8,14 +8,13 @@ use std::time::Duration;
 use cluster::resource::NODES;
 use cluster::watched::WatchedObject;
 use jiff::Timestamp;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
 use planner::pod::observed::Pairs;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::store::follow::{Sink, follow, readable};
+use super::store::follow::{Sink, follow_all, readable};
 use crate::ReconcileError;
 
 /// Longest time for the first list.
@@ -65,7 +64,7 @@ impl Nodes {
     pub(crate) async fn follow(&self, client: &Client) {
         // The sender lives as long as this does.
         drop(self.wanted.subscribe().wait_for(|wanted| *wanted).await);
-        follow(Api::all_with(client.clone(), &NODES.api_resource()), Config::default(), self).await;
+        follow_all(client, NODES, self).await;
     }
 
     /// All Nodes.

@@ -1,13 +1,24 @@
 //! The children of an object that are of several kinds, such as the workloads of subsets: a store for each kind. Of other
 //! objects of these kinds nothing is kept.
 
-use cluster::resource::Resource;
-use cluster::watched::WatchedObject;
-use planner::workload::seen::Seen;
+use std::time::Duration;
 
-use super::store::follow::{Sink, readable};
-use super::store::{Kept, Store};
+use cluster::resource::Resource;
+use cluster::watched::Key;
+use futures::future::join_all;
+use kube::Client;
+use planner::workload::seen::Seen;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+
+use super::store::follow::{follow_all, readable};
+use super::store::{Change, Kept, Store};
+use super::triggers;
 use crate::ReconcileError;
+
+/// How long all kinds of children are waited for at the start. One that is not installed has no children, and stops no
+/// others.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is kept of a child.
 pub(crate) trait Child: Kept + Clone {
@@ -54,30 +65,32 @@ impl<C: Child> Children<C> {
 
     /// Takes in the answer to a deletion: the object as it ends, where something holds it.
     pub(crate) fn deleted(&self, namespace: &str, seen: &Seen, answer: &str) {
-        match C::read(self.kind, answer).ok().flatten().filter(C::is_deleting) {
-            Some(child) => self.stored.written(child),
-            None => self.stored.deleted(&(namespace.to_owned(), seen.name.clone()), &seen.resource_version),
-        }
+        let ending = C::read(self.kind, answer).ok().flatten().filter(C::is_deleting);
+        self.stored.ended(namespace, seen, ending);
     }
 }
 
-impl<C: Child> Sink for Children<C> {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
+/// Waits until the children of all kinds were listed once. Those that are missing then are waited for by each object that
+/// needs them.
+pub(crate) async fn listed<C: Child>(children: &[Children<C>]) {
+    drop(timeout(PATIENCE, join_all(children.iter().map(|children| children.stored.synced()))).await);
+}
 
-    fn see(&self, object: WatchedObject) {
-        match readable(&object, |json| C::read(self.kind, json)).flatten() {
-            Some(child) => self.stored.apply(child),
-            None => self.stored.delete(&object.key(), object.resource_version()),
+/// Keeps children current, and sends the keys that `of_child` makes of their changes. Ends never.
+pub(crate) async fn follow<C: Child, I: IntoIterator<Item = (Key, Duration)>>(
+    client: &Client,
+    children: &[Children<C>],
+    keys: &UnboundedSender<Key>,
+    of_child: impl Fn(&Change<C>) -> I,
+) {
+    let of_child = &of_child;
+    let all = children.iter().map(|children| {
+        let forward = triggers::forward(children.stored.subscribe(), keys.clone(), of_child);
+        async move {
+            let read = |json: &str| C::read(children.kind, json);
+            let objects = children.stored.sifted(|object| readable(object, read).flatten());
+            tokio::join!(follow_all(client, children.resource(), &objects), forward);
         }
-    }
-
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
-    }
+    });
+    join_all(all).await;
 }

@@ -26,8 +26,6 @@ use api::kinds::{cloneset, daemonset, statefulset};
 use api::labels::{CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
 use planner::kinds::sidecar_terminator;
 use planner::kinds::sidecarset::account::ledger::Ledger;
 use planner::kinds::sidecarset::account::{PodRecord, Uid};
@@ -37,8 +35,9 @@ use planner::pod::observed::{ObservedPod, Pool};
 use planner::workload::ordinal;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::ReconcileError;
 use crate::created_pods::CreatedPods;
-use crate::workload::store::follow::{Sink, follow, readable};
+use crate::workload::store::follow::{Sink, readable};
 use crate::workload::store::{Change, Identity, Kept, Store, named};
 
 mod namespaces;
@@ -188,8 +187,8 @@ impl Pods {
     ///
     /// # Errors
     /// The text is no Pod.
-    pub fn written(&self, json: &str) -> Result<ObservedPod, serde_json::Error> {
-        let mut pod = ObservedPod::read(json)?;
+    pub fn written(&self, json: &str) -> Result<ObservedPod, ReconcileError> {
+        let mut pod = ObservedPod::read(json).map_err(ReconcileError::of_object(PODS.kind))?;
         // One that is not needed any more goes when the watch tells of it, not before.
         if self.is_needed(&pod) || self.kept.get(&pod.key()).is_some() {
             self.slim(&mut pod);
@@ -307,10 +306,4 @@ impl Sink for Pods {
         self.waiting.list_ends();
         self.namespaces.list_ends();
     }
-}
-
-/// Keeps `pods` current. Ends never.
-pub async fn watch(client: Client, pods: Arc<Pods>) {
-    let api: Api<WatchedObject> = Api::all_with(client, &PODS.api_resource());
-    follow(api, Config::default(), &*pods).await;
 }

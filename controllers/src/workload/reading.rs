@@ -81,7 +81,7 @@ impl<W: Workload> Controller<W> {
     /// Whether there is a Pod for this claim after all: a list that is under way, or was cut off, may have
     /// hidden it.
     pub(super) async fn has_pod(&self, work: &Work<'_, W>, claim: &Seen) -> Result<bool, ReconcileError> {
-        let known = self.stores.claims.stored.get(&work.key_of(&claim.name));
+        let known = self.stores.claims.get(&work.key_of(&claim.name));
         let name = known.and_then(|claim| work.workload.pod_of_claim(&claim));
         let Some(name) = name else { return Ok(false) };
         Ok(matches!(self.holder_of_pod(work.workload, &name).await?, Holder::Ours))
@@ -98,11 +98,11 @@ impl<W: Workload> Controller<W> {
         let path = resource.namespaced(&key.0).name(name);
         // The versions before: what comes into being meanwhile is younger.
         let pod = self.stores.pods.get(&key).filter(|_| resource == PODS);
-        let claim = self.stores.claims.stored.get(&key).filter(|_| resource == CLAIMS);
+        let claim = self.stores.claims.get(&key).filter(|_| resource == CLAIMS);
         let text = write::get(&self.client, &path).await?;
         match &text {
             Some(text) if resource == PODS => {
-                let pod = self.stores.pods.written(text).map_err(ReconcileError::of_object("Pod"))?;
+                let pod = self.stores.pods.written(text)?;
                 if let Some(id) = pod.label(CLONESET_INSTANCE_ID) {
                     self.memory(workload, |memory| memory.refused.remove(id));
                 }
@@ -113,7 +113,7 @@ impl<W: Workload> Controller<W> {
                     self.stores.pods.deleted(&key, &pod.metadata.resource_version);
                 }
                 if let Some(claim) = claim {
-                    self.stores.claims.stored.deleted(&key, &claim.metadata.resource_version);
+                    self.stores.claims.deleted(&key, &claim.metadata.resource_version);
                 }
             }
         }

@@ -1,8 +1,7 @@
 //! Writes ControllerRevisions as a plan says, for whatever owner.
 
-use cluster::Retry;
 use cluster::resource::{Path, REVISIONS};
-use cluster::write::{self, PatchKind, deletion};
+use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use kube::Client;
 use planner::workload::revision::{NewRevision, RevisionStep, StoredRevision};
 use planner::workload::seen::Seen;
@@ -69,10 +68,9 @@ impl RevisionWriter<'_> {
     /// Deletes a revision in the state that was seen; one that has changed is left.
     pub(crate) async fn delete(&self, seen: &Seen) -> Result<(), ReconcileError> {
         let path = self.collection().name(&seen.name);
-        match write::delete(self.client, &path, deletion(&seen.uid, Some(&seen.resource_version))).await {
-            Err(error) if error.retry() != Retry::Now => Err(error.into()),
-            _ => Ok(()),
-        }
+        let options = deletion(&seen.uid, Some(&seen.resource_version));
+        unless_outdated(write::delete(self.client, &path, options).await)?;
+        Ok(())
     }
 
     fn collection(&self) -> Path {

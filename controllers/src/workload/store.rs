@@ -36,6 +36,11 @@ pub(crate) fn named(namespace: &str, stem: &str) -> Box<str> {
     format!("{namespace}/{stem}").into()
 }
 
+/// How a cluster-scoped object is found.
+pub(crate) fn key(name: &str) -> Key {
+    (String::new(), name.to_owned())
+}
+
 /// What an object is known by.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {

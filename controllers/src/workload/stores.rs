@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use api::labels::SIDECARSET_NAME;
 use cluster::Index;
-use cluster::resource::{CLAIMS, REVISIONS, Resource};
+use cluster::resource::{CLAIMS, PODS, REVISIONS};
 use cluster::watched::WatchedObject;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client};
+use kube::Client;
 use planner::workload::children::Claim;
 use planner::workload::revision::StoredRevision;
 
 use super::finder::Finder;
 use super::nodes::Nodes;
-use super::pods::{self, Pods};
-use super::store::follow::{Sink, follow, readable};
+use super::pods::Pods;
+use super::store::follow::{follow_all, readable};
 use super::store::{Identity, Kept, Store, named};
 use crate::metrics::Metrics;
 
@@ -33,39 +32,12 @@ impl Kept for Claim {
     }
 }
 
-/// Claims of CloneSets, and those that could be of StatefulSets.
-pub(crate) struct Claims {
-    pub(crate) stored: Store<Claim>,
-}
-
-impl Sink for Claims {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
-
-    fn see(&self, object: WatchedObject) {
-        let claim = readable(&object, Claim::read);
-        match claim.filter(|claim| claim.instance_id().is_some() || claim.stem().is_some()) {
-            Some(claim) => self.stored.apply(claim),
-            None => self.gone(&object),
-        }
-    }
-
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
-    }
-}
-
 /// Everything that is watched for several controllers.
 pub struct Stores {
     /// The Pods.
     pub pods: Arc<Pods>,
-    /// Claims of workloads.
-    pub(crate) claims: Claims,
+    /// Claims of CloneSets, and those that could be of StatefulSets.
+    pub(crate) claims: Store<Claim>,
     pub(crate) revisions: Revisions,
     pub(crate) nodes: Nodes,
     /// Workloads of any kind.
@@ -86,7 +58,7 @@ impl Stores {
         let install_namespace = install_namespace.to_owned();
         Self {
             pods,
-            claims: Claims { stored: Store::default() },
+            claims: Store::default(),
             revisions: Revisions { stored: Store::default(), index, install_namespace },
             nodes: Nodes::default(),
             finder: Finder::default(),
@@ -95,12 +67,13 @@ impl Stores {
 
     /// Keeps them current. Ends never.
     pub async fn follow(self: Arc<Self>, client: Client) {
-        let everywhere =
-            |kind: Resource<'_>| Api::<WatchedObject>::all_with(client.clone(), &kind.api_resource());
+        let of_workload = |claim: &Claim| claim.instance_id().is_some() || claim.stem().is_some();
+        let claims = self.claims.sifted(|object| readable(object, Claim::read).filter(of_workload));
+        let revisions = self.revisions.stored.sifted(|object| self.revisions.read(object));
         tokio::join!(
-            pods::watch(client.clone(), self.pods.clone()),
-            follow(everywhere(CLAIMS), Config::default(), &self.claims),
-            follow(everywhere(REVISIONS), Config::default(), &self.revisions),
+            follow_all(&client, PODS, &*self.pods),
+            follow_all(&client, CLAIMS, &claims),
+            follow_all(&client, REVISIONS, &revisions),
             self.nodes.follow(&client),
             self.finder.follow(&client),
         );
@@ -108,13 +81,13 @@ impl Stores {
 
     /// Waits until everything was listed once that is always needed.
     pub async fn synced(&self) {
-        tokio::join!(self.pods.synced(), self.claims.stored.synced(), self.revisions.stored.synced());
+        tokio::join!(self.pods.synced(), self.claims.synced(), self.revisions.stored.synced());
     }
 
     /// Has what they hold counted.
     pub(crate) fn count(self: &Arc<Self>, metrics: &Metrics) {
         let caches = &metrics.caches;
-        caches.count("claims", CLAIMS.kind, self, |all| all.claims.stored.len());
+        caches.count("claims", CLAIMS.kind, self, |all| all.claims.len());
         caches.count("controller-revisions", REVISIONS.kind, self, |all| all.revisions.stored.len());
         caches.count("nodes", "Node", self, |all| all.nodes.len());
         caches.count("workloads", "any", self, |all| all.finder.len());
@@ -128,22 +101,10 @@ impl Revisions {
         owner.is_none_or(|owner| owner.group() == api::APPS_GROUP) || self.is_of_sidecar_set(revision)
     }
 
-    /// Whether it is the record of a SidecarSet.
-    pub(crate) fn is_of_sidecar_set(&self, revision: &StoredRevision) -> bool {
-        let metadata = &revision.metadata;
-        metadata.namespace == self.install_namespace && metadata.labels.contains_key(SIDECARSET_NAME)
-    }
-}
-
-impl Sink for Revisions {
-    fn list_begins(&self) {
-        self.stored.list_begins();
-    }
-
-    fn see(&self, object: WatchedObject) {
-        // Those of other programs need not be such as we can read.
-        let revision = StoredRevision::read(object.json()).ok().filter(|revision| self.is_needed(revision));
-        let Some(mut revision) = revision else { return self.gone(&object) };
+    /// What is kept of an object. Those of other programs need not be such as we can read.
+    fn read(&self, object: &WatchedObject) -> Option<StoredRevision> {
+        let mut revision =
+            StoredRevision::read(object.json()).ok().filter(|revision| self.is_needed(revision))?;
         if self.is_of_sidecar_set(&revision) {
             // Admission knows these revisions too: their data is kept once for both.
             let world = self.index.world();
@@ -152,14 +113,12 @@ impl Sink for Revisions {
                 revision.data = known.data.clone();
             }
         }
-        self.stored.apply(revision);
+        Some(revision)
     }
 
-    fn gone(&self, object: &WatchedObject) {
-        self.stored.delete(&object.key(), object.resource_version());
-    }
-
-    fn list_ends(&self) {
-        self.stored.list_ends();
+    /// Whether it is the record of a SidecarSet.
+    pub(crate) fn is_of_sidecar_set(&self, revision: &StoredRevision) -> bool {
+        let metadata = &revision.metadata;
+        metadata.namespace == self.install_namespace && metadata.labels.contains_key(SIDECARSET_NAME)
     }
 }

@@ -203,13 +203,8 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
     let explanation = explanation::explain(working, &scale, &update);
     let (mut status, deadline) = observe(working);
     let standing = explanation.record(&mut status, working.now);
-    let labels = working.rules.labels;
-    let live = [working.current.name(), working.update.name()];
-    let used: BTreeSet<&str> =
-        working.members.iter().filter_map(|member| labels.revision_of(member.pod)).collect();
-    let in_use = |revision: &StoredRevision| {
-        live.contains(&revision.name()) || used.iter().any(|used| labels.same(used, revision.name()))
-    };
+    let (live, labels) = ([working.current, working.update], working.rules.labels);
+    let pods = working.members.iter().map(|member| member.pod);
     let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
     let available = working.members.iter().filter_map(|member| member.available_at).min();
     let times = [available, deadline, standing].into_iter().flatten();
@@ -223,7 +218,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: remaining_names(working),
-        obsolete_revisions: revision::obsolete(&working.history, in_use, Limit::Unused(limit)),
+        obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
         events: scale.events,
         requeue_after: delays.min(),
         explanation,

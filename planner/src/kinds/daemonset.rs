@@ -15,7 +15,6 @@
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
 //! [`Moment`] give the same plan.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use api::features::Feature;
@@ -217,12 +216,8 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let explanation = explanation::explain(working, &scale, &update, &problems, is_moving);
     let mut status = status::observe(working);
     let standing = explanation.record(&mut status, working.now);
-    let labels = working.rules.labels;
+    let (live, labels) = ([working.update], working.rules.labels);
     let owned = working.snapshot.pods.iter().chain(working.adoptable.iter().copied());
-    let used: BTreeSet<&str> = owned.filter_map(|pod| labels.revision_of(pod)).collect();
-    let in_use = |revision: &StoredRevision| {
-        revision.name() == working.update.name() || used.iter().any(|used| labels.same(used, revision.name()))
-    };
     let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT).max(0);
     // OpenKruise counts revisions in use too, the present one not.
     let limit = Limit::All(limit.saturating_add(1));
@@ -239,7 +234,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         problems,
         status: Some(status),
         owner_patch: None,
-        obsolete_revisions: revision::obsolete(&working.history, in_use, limit),
+        obsolete_revisions: revision::unused(&working.history, &live, labels, owned, limit),
         events: scale.events,
         requeue_after,
         explanation,

@@ -25,7 +25,6 @@ pub mod index;
 pub mod injection;
 pub mod inventory;
 pub(crate) mod matching;
-pub(crate) mod merge_patch;
 pub mod recorded;
 pub(crate) mod records;
 pub(crate) mod resources;

@@ -16,7 +16,7 @@
 //! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
 //! [`Moment`] give the same plan.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use api::kinds::ObjectMeta;
@@ -58,7 +58,7 @@ pub mod validation;
 mod working;
 
 use claims::Claims;
-use working::{Revisions, Working};
+use working::{Numbered, Revisions, Working};
 
 /// Non-live revisions that are kept where the StatefulSet does not say.
 const HISTORY_LIMIT: i32 = 10;
@@ -208,12 +208,8 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
     let explanation = explanation::explain(working, &scale, &update, &problems, is_moving);
     let mut status = status::observe(working, update.leaving_current);
     let standing = explanation.record(&mut status, working.now);
-    let labels = working.rules.labels;
-    let live = [working.current.name(), working.update.name()];
-    let used: BTreeSet<&str> = working.pods().filter_map(|pod| labels.revision_of(pod.pod())).collect();
-    let in_use = |revision: &StoredRevision| {
-        live.contains(&revision.name()) || used.iter().any(|used| labels.same(used, revision.name()))
-    };
+    let (live, labels) = ([working.current, working.update], working.rules.labels);
+    let pods = working.pods().map(Numbered::pod);
     let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT).max(0);
     let available = working.pods().filter_map(|pod| pod.member.available_at).min();
     let times = [available, standing, update::next_new_pod(working)].into_iter().flatten();
@@ -231,7 +227,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: None,
-        obsolete_revisions: revision::obsolete(&working.history, in_use, Limit::Unused(limit)),
+        obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
         events: Vec::new(),
         requeue_after,
         explanation,

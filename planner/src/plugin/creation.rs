@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::pods::text;
+use crate::text::merge_patch::merge_patch;
 
 /// A kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +208,8 @@ pub struct Exposure<'a> {
     pub load_balancer_ip: &'a str,
     /// `None` or `ClientIP`.
     pub session_affinity: &'a str,
+    /// A JSON merge patch of the Service.
+    pub overrides: &'a str,
 }
 
 impl Exposure<'_> {
@@ -225,9 +228,13 @@ impl Exposure<'_> {
         };
         let labels = labels.filter(|labels| !labels.is_empty());
         metadata.extend(labels.map(|labels| ("labels".to_owned(), labels.into())));
-        Ok(
-            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": self.spec(clone_set)?}),
-        )
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": self.spec(clone_set)?});
+        if self.overrides.is_empty() {
+            return Ok(service);
+        }
+        let merged = merge_patch(&service.to_string(), self.overrides);
+        let merged = merged.and_then(|json| serde_json::from_str(&json).map_err(|error| error.to_string()));
+        merged.map_err(|error| format!("invalid --overrides: {error}"))
     }
 
     fn spec(&self, clone_set: &Value) -> Result<Map<String, Value>, String> {
@@ -408,6 +415,20 @@ mod tests {
             "template": {"spec": {"containers": [
                 {"ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]},
                 {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 99, "protocol": "UDP"}]}, {}]}}}})
+    }
+
+    #[test]
+    fn overrides_are_merged_into_the_service() {
+        let exposure = Exposure { ports: "80", kind: "ClusterIP", ..Exposure::default() };
+        let overriding = |overrides| Exposure { overrides, ..exposure }.service(&clone_set());
+        let service = overriding(r#"{"metadata":{"labels":null},"spec":{"clusterIP":"None"}}"#).unwrap();
+        assert_eq!(service["metadata"], json!({"name": "web"}));
+        assert_eq!(
+            (&service["spec"]["clusterIP"], &service["spec"]["type"]),
+            (&json!("None"), &json!("ClusterIP"))
+        );
+        let error = overriding("{").unwrap_err();
+        assert!(error.starts_with("invalid --overrides: the patch is not JSON"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Patches of workloads: JSON Patches that touch what they change and nothing else, for the version that was read.
 
+use api::annotations::LAST_APPLIED;
 use serde_json::Value;
 
 use super::history::CAUSE;
@@ -37,6 +38,15 @@ pub fn set_flag(object: &Value, pointer: &str, flag: bool) -> Patch {
 
 /// Keeps why the object was changed, as part of another change.
 pub fn cause(object: &Value, cause: &str) -> Patch {
+    annotated(object, CAUSE, cause)
+}
+
+/// Keeps the whole object in the annotation with which `kubectl apply` compares.
+pub fn last_applied(object: &Value) -> Patch {
+    annotated(object, LAST_APPLIED, &format!("{object}\n"))
+}
+
+fn annotated(object: &Value, key: &str, value: &str) -> Patch {
     let mut edits = Patch::default();
     let mut path = Pointer::root();
     for member in ["metadata", "annotations"] {
@@ -45,7 +55,7 @@ pub fn cause(object: &Value, cause: &str) -> Patch {
             edits.add(path.clone(), "{}");
         }
     }
-    edits.add(path.key(CAUSE), string(cause));
+    edits.add(path.key(key), string(value));
     edits
 }
 

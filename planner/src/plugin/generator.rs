@@ -369,6 +369,16 @@ mod tests {
     }
 
     #[test]
+    fn all_namespaces_can_be_targets() {
+        let mut config = config();
+        config["targets"] = json!({"allNamespaces": true});
+        assert_eq!(made(&config).unwrap()["spec"]["targets"], json!({"allNamespaces": true}));
+        config["targets"] = json!({"allNamespaces": true, "excludedNamespaces": ["two"]});
+        let expected = json!({"allNamespaces": true, "excludedNamespaces": {"list": [{"name": "two"}]}});
+        assert_eq!(made(&config).unwrap()["spec"]["targets"], expected);
+    }
+
+    #[test]
     fn only_what_is_longer_than_a_line_is_broken() {
         assert_eq!(in_lines(&[0xff; 51]), "/".repeat(68));
         assert_eq!(in_lines(&[0xff; 54]), format!("{}\n//\n", "/".repeat(70)));
@@ -396,6 +406,16 @@ mod tests {
                 "/targets",
                 json!({"namespaceLabelSelector": {}, "excludedNamespaces": []}),
                 "The targets field of the ResourceDistribution cannot be empty",
+            ),
+            (
+                "/targets",
+                json!({"allNamespaces": false}),
+                "The targets field of the ResourceDistribution cannot be empty",
+            ),
+            (
+                "/targets",
+                json!({"allNamespaces": "yes"}),
+                "targets.allNamespaces must be true or false",
             ),
             ("/targets/includedNamespaces", json!("one"), "targets.includedNamespaces must be a list"),
             ("/targets/includedNamespaces", json!([["one"]]), "targets.includedNamespaces must be text"),

@@ -25,19 +25,10 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// All kinds of Kruise.
-    pub const ALL: [Self; 8] = [
-        Self::CloneSet,
-        Self::AdvancedStatefulSet,
-        Self::AdvancedDaemonSet,
-        Self::UnitedDeployment,
-        Self::SidecarSet,
-        Self::BroadcastJob,
-        Self::AdvancedCronJob,
-        Self::Rollout,
-    ];
+    pub const ALL: &'static [Self] = Self::WITH_DEPLOYMENTS.first_chunk::<8>().unwrap();
 
     /// All kinds of Kruise, and Deployments.
-    pub const WITH_DEPLOYMENTS: [Self; 9] = [
+    pub const WITH_DEPLOYMENTS: &'static [Self] = &[
         Self::CloneSet,
         Self::AdvancedStatefulSet,
         Self::AdvancedDaemonSet,
@@ -52,7 +43,7 @@ impl WorkloadKind {
     /// The kind of Kruise that somebody means: by its plural or singular, with the group and maybe a version behind it, or
     /// by a short name. `statefulset` and `daemonset` alone mean those of Kubernetes.
     pub fn named(word: &str) -> Option<Self> {
-        Self::named_among(word, &Self::ALL)
+        Self::named_among(word, Self::ALL)
     }
 
     /// The kind that somebody means, as by [`named`](Self::named), if it is one of these.
@@ -209,7 +200,7 @@ mod tests {
             ("deployments.apps.kruise.io", false),
         ] {
             let kind = is_known.then_some(WorkloadKind::Deployment);
-            assert_eq!(WorkloadKind::named_among(word, &WorkloadKind::WITH_DEPLOYMENTS), kind, "{word}");
+            assert_eq!(WorkloadKind::named_among(word, WorkloadKind::WITH_DEPLOYMENTS), kind, "{word}");
         }
     }
 }

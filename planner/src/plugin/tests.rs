@@ -126,7 +126,7 @@ fn object() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_object_is_too_odd_to_be_looked_at(object in object(), other in object()) {
-        for kind in WorkloadKind::WITH_DEPLOYMENTS {
+        for &kind in WorkloadKind::WITH_DEPLOYMENTS {
             let _ = (progress(kind, &object), pause_pointer(kind, &object), is_held(kind, &object), bar(kind, &object));
             let _ = restartable(kind, &object);
         }

@@ -16,6 +16,7 @@ use crate::kinds::cloneset::plan;
 mod broadcastjob;
 mod broken;
 mod budget;
+mod cloneset;
 mod daemonset;
 mod history;
 mod scenarios;
@@ -28,27 +29,28 @@ const HISTORIES: u64 = 2_000;
 /// The longest time that a CloneSet may take to come to rest.
 const LIMIT: Milliseconds = 4 * 3_600_000;
 
+/// Makes the history of a seed.
+type Maker<W> = fn(u64) -> History<W>;
+
 /// What goes wrong in a history; nothing where all is well.
-fn verdict(history: &History, planner: Planner<'_, CloneSet>) -> Option<String> {
+fn verdict<W: Simulated>(history: &History<W>, planner: Planner<'_, W>) -> Option<String> {
     let (_, verdict) = history.run(planner, false);
     verdict
 }
 
 /// The first history that fails, by its seed.
-fn first_failure(seeds: Range<u64>, planner: Planner<'_, CloneSet>) -> Option<(u64, String)> {
-    first_failing(seeds, |seed| verdict(&History::new(seed), planner))
+fn first_failure<W: Simulated>(
+    history: Maker<W>,
+    seeds: Range<u64>,
+    planner: Planner<'_, W>,
+) -> Option<(u64, String)> {
+    first_failing(seeds, |seed| verdict(&history(seed), planner))
 }
 
 /// The history without what it fails without, and told from beginning to end.
-fn told(history: History, planner: Planner<'_, CloneSet>) -> String {
-    let history = history.shortened(planner);
-    let (cluster, verdict) = history.run(planner, true);
-    let (blockers, listed) = (cluster.blockers().join("\n"), listed(&cluster));
-    format!("{history:#?}\n{listed}{blockers}\n{}", verdict.unwrap_or_default())
-}
-
-/// What happened, a line for each.
-fn listed<W: Simulated>(cluster: &Cluster<'_, W>) -> String {
+fn told<W: Simulated>(history: History<W>) -> String {
+    let history = history.shortened(&W::plan);
+    let (cluster, verdict) = history.run(&W::plan, true);
     let line = |entry: &timeline::Entry| {
         let counts = entry.counts;
         format!(
@@ -56,56 +58,61 @@ fn listed<W: Simulated>(cluster: &Cluster<'_, W>) -> String {
             entry.time, entry.actor, entry.text, counts.old, counts.new, counts.available
         )
     };
-    cluster.timeline().entries.iter().map(line).collect()
+    let listed: String = cluster.timeline().entries.iter().map(line).collect();
+    let blockers = cluster.blockers().join("\n");
+    format!("{history:#?}\n{listed}{blockers}\n{}", verdict.unwrap_or_default())
 }
 
-/// Lets these steps happen to the workload. Gives the cluster at its end, and what went wrong.
-fn played<'p, W: Simulated>(
-    workload: W,
-    settings: Settings,
-    steps: &[(Milliseconds, Step<W>)],
-    planner: Planner<'p, W>,
-) -> (Cluster<'p, W>, Option<String>) {
-    let mut cluster = Cluster::new(workload, settings, planner);
-    let mut time = 0;
-    for (pause, step) in steps {
-        time += pause;
-        cluster.add(time, step.clone());
+/// Runs histories of a kind, one where there are `share` of CloneSets.
+fn all_come_to_rest<W: Simulated>(history: Maker<W>, share: u64) {
+    let count = histories(HISTORIES) / share;
+    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
+    if let Some((seed, failure)) = first_failure(history, first..first + count, &W::plan) {
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history(seed)));
     }
-    cluster.run_until(time);
-    let rest = cluster.settle_down(LIMIT);
-    let verdict = match (cluster.violations().first(), rest) {
-        (Some(violation), _) => Some(violation.to_string()),
-        (None, Rest::Converged) => None,
-        (None, rest) => Some(format!("Rest: {rest:?}")),
-    };
-    (cluster, verdict)
+}
+
+/// Tells the history that was asked for, if it fails.
+fn one<W: Simulated>(history: Maker<W>) {
+    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
+    if let Some(failure) = verdict(&history(seed), &W::plan) {
+        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history(seed)));
+    }
+}
+
+/// The real planner, asked about another workload.
+fn plan_with<W: Simulated>(
+    snapshot: &Snapshot<'_, W>,
+    moment: Moment,
+    change: impl FnOnce(&mut W::Spec),
+) -> Plan<W::Status> {
+    let mut workload = snapshot.workload.clone();
+    change(&mut workload.object_mut().spec);
+    W::plan(&Snapshot { workload: &workload, ..*snapshot }, moment)
+}
+
+/// One of these histories breaks one of these rules first.
+fn noticed<W: Simulated>(history: Maker<W>, (seeds, rules): (Range<u64>, &[&str]), planner: Planner<'_, W>) {
+    let (seed, failure) = first_failure(history, seeds, planner).expect("nobody notices");
+    let known = rules.iter().any(|rule| failure.starts_with(&format!("{rule}:")));
+    assert!(known, "history {seed} breaks another rule than {rules:?}: {failure}");
 }
 
 #[test]
 fn no_history_breaks_a_rule_and_all_come_to_rest() {
-    let count = histories(HISTORIES);
-    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
-    if let Some((seed, failure)) = first_failure(first..first + count, &plan) {
-        let story = told(History::new(seed), &plan);
-        panic!("{story}\nKUTTER_SIMULATION_SEED={seed}: {failure}");
-    }
+    all_come_to_rest(cloneset::history, 1);
 }
 
 #[test]
 fn one_history() {
-    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
-    let history = History::new(seed);
-    if let Some(failure) = verdict(&history, &plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {failure}", told(history, &plan));
-    }
+    one(cloneset::history);
 }
 
 #[test]
 fn equal_seeds_give_equal_histories() {
     for seed in 0..20 {
-        let (one, _) = History::new(seed).run(&plan, true);
-        let (other, _) = History::new(seed).run(&plan, true);
+        let (one, _) = cloneset::history(seed).run(&plan, true);
+        let (other, _) = cloneset::history(seed).run(&plan, true);
         assert_eq!(one.timeline().entries, other.timeline().entries);
         assert!(one.timeline().entries.len() > 3);
     }

@@ -1,5 +1,6 @@
 //! What an admission rule answers.
 
+use crate::text::field::{FieldError, aggregate};
 use crate::text::json_patch::Patch;
 
 /// The answer of an admission step or of a whole webhook.
@@ -39,7 +40,21 @@ pub struct Denial {
     pub message: String,
 }
 
+/// A refusal with code 400.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands errors over")]
+pub fn refused(problem: impl ToString) -> Denial {
+    Denial { code: 400, message: problem.to_string() }
+}
+
 impl Verdict {
+    /// Refused with this code for these errors, or else passes with these warnings.
+    pub fn of(errors: &[FieldError], code: u16, warnings: Vec<String>) -> Self {
+        match aggregate(errors) {
+            Some(message) => Self::deny(code, message),
+            None => Self::Allow { edits: Patch::default(), warnings },
+        }
+    }
+
     /// Passes unchanged.
     pub fn allow() -> Self {
         Self::Allow { edits: Patch::default(), warnings: Vec::new() }

@@ -7,16 +7,16 @@ use api::kinds::imagelistpulljob;
 use api::kinds::imagepulljob::Spec;
 use api::kinds::shared::{CompletionPolicyType, IntOrString};
 use api::meta::LabelSelector;
-use serde_json::{Value, to_value};
+use serde_json::to_value;
 
 use crate::pod::template::metadata::validate_label_selector;
 use crate::pod::template::node::Node;
 use crate::pod::template::place::Place;
 use crate::text::field::{FieldPath, aggregate};
 use crate::text::image_reference::NamedImage;
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::Patch;
 use crate::text::selector::Selector;
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, refused};
 
 /// Seconds that one attempt may take, where nothing is said.
 pub const TIMEOUT_SECONDS: i32 = 600;
@@ -28,33 +28,14 @@ pub const IMAGE_PULL_POLICY: &str = "IfNotPresent";
 /// How many images a list may have.
 const MOST_IMAGES: usize = 255;
 
-/// A refusal with code 400.
-pub fn refused(message: impl Into<String>) -> Denial {
-    Denial { code: 400, message: message.into() }
-}
-
-/// Defaults `object`, a job of kind `kind` in any version: `more` defaults what else is in its spec.
-///
-/// # Errors
-/// Code 400 for what is no object.
-pub(crate) fn default(
-    object: &str,
-    kind: &str,
-    more: impl FnOnce(&Place<'_>, &mut Patch),
-) -> Result<Patch, Denial> {
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if !value.is_object() {
-        return Err(refused(format!("{kind} must be a JSON object")));
+/// Defaults what both kinds of jobs have. Gives the spec.
+pub(crate) fn default_spec<'a>(job: &Place<'a>, patch: &mut Patch) -> Option<Place<'a>> {
+    let spec = job.child_or_new("spec", patch)?;
+    if let Some(policy) = spec.child_or_new("completionPolicy", patch) {
+        policy.default_text("type", "Always", patch);
     }
-    let mut patch = Patch::default();
-    if let Some(spec) = Place::new(&value, Pointer::root()).child_or_new("spec", &mut patch) {
-        if let Some(policy) = spec.child_or_new("completionPolicy", &mut patch) {
-            policy.default_text("type", "Always", &mut patch);
-        }
-        default_pull_policy(&spec, &mut patch);
-        more(&spec, &mut patch);
-    }
-    Ok(patch)
+    default_pull_policy(&spec, patch);
+    Some(spec)
 }
 
 /// Defaults the member `pullPolicy`.

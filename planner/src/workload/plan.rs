@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::Action;
+use super::conditions::condition;
 use super::event::Event;
-use super::explanation::Explanation;
+use super::explanation::{Blocker, Explanation};
 use super::kind::{Workload, WorkloadStatus};
 use super::revision::RevisionStep;
 use super::seen::Seen;
@@ -90,6 +91,24 @@ pub struct Problems {
     pub scale: Option<String>,
     /// Why the update step is not complete.
     pub update: Option<String>,
+}
+
+impl Problems {
+    /// What stands in the way of the steps, since when their conditions tell of it.
+    pub(crate) fn blockers<S: WorkloadStatus>(&self, status: &S) -> Vec<Blocker> {
+        let conditions = status.conditions();
+        let told = [(&self.scale, S::FAILED_SCALE.0), (&self.update, S::FAILED_UPDATE.0)];
+        let blocker = |(problem, kind): (&Option<String>, &str)| {
+            Some(Blocker {
+                pod: String::new(),
+                reason: "Failed",
+                message: problem.clone()?,
+                remedy: "correct what it names".to_owned(),
+                since: condition(&conditions, kind).and_then(|known| known.since()),
+            })
+        };
+        told.into_iter().filter_map(blocker).collect()
+    }
 }
 
 impl<S> Plan<S> {

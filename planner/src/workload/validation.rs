@@ -1,48 +1,53 @@
 //! What the validation of all workloads has in common.
 
+use std::fmt::Display;
+
 use api::features::{Feature, FeatureGates};
 use api::kinds::shared::IntOrString;
 use api::meta::LabelSelector;
 use serde_json::Value;
 
 use super::compared_template;
-use super::submitted::leaves_spec;
+use super::submitted::{Stored, Submitted, leaves_spec, read_old};
 use crate::pod::inplace::{Options, Reason, decide};
-use crate::pod::template::default_template;
+use crate::pod::template::complete::with_defaults;
 use crate::pod::template::metadata::validate_label_selector;
 use crate::pod::template::names::{regex_message, too_long_message};
 use crate::pod::template::node::Node;
+use crate::pod::template::{Depth, RestartPolicy, TemplateRules, default_template, validate_template};
 use crate::text::canonical::{Kind, Unknown, canonical_json, table};
-use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch::{self, Patch, Pointer};
-use crate::text::selector::is_empty;
-use crate::text::verdict::{Denial, Verdict};
+use crate::text::selector::{Selector, is_empty};
+use crate::text::verdict::{Denial, Verdict, refused};
 
-/// How a kind is validated; `T` is what is read of an object.
-pub(crate) trait Rules<T> {
-    /// The kind.
-    const KIND: &'static str;
+/// What the validation of most workloads reads beside the object.
+pub struct Context<'a> {
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    /// The flag `--allow-privileged`.
+    pub allow_privileged: bool,
+}
+
+/// How a kind is validated.
+pub(crate) trait Rules<T: Stored> {
     /// The HTTP status code with which a create and an update are refused.
     const REFUSALS: (u16, u16) = (422, 422);
 
-    /// Reads an object.
-    fn read(&self, object: &str) -> Result<T, Denial>;
-
-    /// `metadata` and `spec` as they were sent.
-    fn sent<'t>(&self, object: &'t T) -> &'t Value;
-
     /// What is wrong with an object that is created, or that takes the place of another one.
-    fn validate(&self, new: &T, old: Option<&T>) -> Vec<FieldError>;
+    fn validate(&self, new: &Submitted<T>, old: Option<&Submitted<T>>) -> Vec<FieldError>;
 
     /// What its author should know.
-    fn warnings(&self, new: &T, old: Option<&T>) -> Vec<String>;
+    fn warnings(&self, _new: &Submitted<T>, _old: Option<&Submitted<T>>) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Answers a CREATE or, with `old`, an UPDATE request.
-pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) -> Verdict {
-    let kind = R::KIND;
+pub(crate) fn review<T: Stored, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) -> Verdict {
+    let kind = T::KIND;
     let code = if old.is_none() { R::REFUSALS.0 } else { R::REFUSALS.1 };
-    let new = match rules.read(new) {
+    let new = match Submitted::<T>::read(new) {
         Ok(new) => new,
         Err(denial) if leaves_spec(new, old) => {
             let warnings = vec![format!("the {kind} can't be read: {}", denial.message)];
@@ -51,16 +56,8 @@ pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) ->
         Err(denial) => return denial.into(),
     };
     let mut warnings = Vec::new();
-    // A stored object that can't be read must not stop the update that repairs it.
-    let old = old.and_then(|old| match rules.read(old) {
-        Ok(old) => Some(old),
-        Err(denial) => {
-            let problem = denial.message;
-            warnings.push(format!("the stored {kind} can't be read, so changes are not checked: {problem}"));
-            None
-        }
-    });
-    if let Err(denial) = read_claims(rules.sent(&new), old.as_ref().map(|old| rules.sent(old))) {
+    let old = read_old(old, kind, Submitted::read, &mut warnings);
+    if let Err(denial) = read_claims(&new.sent, old.as_ref().map(|old| &old.sent)) {
         return denial.into();
     }
     warnings.extend(rules.warnings(&new, old.as_ref()));
@@ -71,10 +68,7 @@ pub(crate) fn review<T, R: Rules<T>>(rules: &R, new: &str, old: Option<&str>) ->
         let known = rules.validate(old, None);
         errors.retain(|error| !known.contains(error));
     }
-    match aggregate(&errors) {
-        Some(message) => Verdict::deny(code, message),
-        None => Verdict::Allow { edits: Patch::default(), warnings },
-    }
+    Verdict::of(&errors, code, warnings)
 }
 
 /// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no claim could
@@ -87,16 +81,25 @@ fn read_claims(new: &Value, old: Option<&Value>) -> Result<(), Denial> {
     };
     match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
         Ok(_) => Ok(()),
-        Err(error) => {
-            let message = error.within("volumeClaimTemplates").within("spec").to_string();
-            Err(Denial { code: 400, message })
-        }
+        Err(error) => Err(refused(error.within("volumeClaimTemplates").within("spec"))),
     }
 }
 
 /// `path: Invalid value: -1: must be greater than or equal to 0`.
-pub(crate) fn negative(path: FieldPath, number: i32) -> FieldError {
+pub(crate) fn negative(path: FieldPath, number: impl Display) -> FieldError {
     FieldError::invalid_value(path, number, "must be greater than or equal to 0")
+}
+
+/// Checks that none of these numbers is negative.
+pub(crate) fn validate_numbers<N: Copy + Display + Into<i64>>(
+    numbers: impl IntoIterator<Item = (&'static str, Option<N>)>,
+    errors: &mut Vec<FieldError>,
+) {
+    for (path, number) in numbers {
+        if let Some(number) = number.filter(|number| (*number).into() < 0) {
+            errors.push(negative(FieldPath::new(path), number));
+        }
+    }
 }
 
 /// Names of these objects become values of labels: letters, digits and dashes. `kind` is the kind as messages spell it.
@@ -142,6 +145,31 @@ pub(crate) fn validate_selector(
         let message = format!("empty selector is invalid for {kind}");
         errors.push(FieldError::invalid_value(path, value, message));
     }
+}
+
+/// Checks `spec.template` of a workload whose Pods run on. `kind` is the kind as messages spell it.
+pub(crate) fn validate_pod_template<T: Stored>(
+    new: &Submitted<T>,
+    selector: &LabelSelector,
+    (kind, depth): (&'static str, Depth),
+    context: &Context<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let path = FieldPath::new("spec.template");
+    let Some(template) = new.given("/spec/template") else {
+        errors.push(FieldError::required(path, ""));
+        return;
+    };
+    // One that is not sound is reported as a selector.
+    let selector = Selector::compile(selector).ok();
+    let rules = TemplateRules {
+        path,
+        depth,
+        restart_policy: RestartPolicy::Always { kind },
+        selector: selector.as_ref(),
+        allow_privileged: context.allow_privileged,
+    };
+    errors.extend(validate_template(&with_defaults(template, context.gates), &rules));
 }
 
 /// Absent and empty are the same.

@@ -110,7 +110,7 @@ async fn failed_pods_are_replaced_after_growing_pauses() {
     fail().await;
 }
 
-/// Scenarios 30 and 31.
+/// Scenario 30, and the generation of 44.
 #[tokio::test]
 async fn a_hook_holds_pods_that_are_to_go() {
     let fleet = launch(asked().await, "daemonset-hook", 2, |set| {

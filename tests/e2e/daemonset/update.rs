@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{asked, complete, gated, identities, launch, node, pod_on, rolling, running, stored_node, taint};
 use crate::support::fleet::{IN_PLACE_UPDATE_READY, NEW, OLD, REVISION, condition, is_ready, label, name};
 
-/// Scenarios 14 and 44.
+/// Scenario 14.
 #[tokio::test]
 async fn no_more_nodes_are_down_than_may_be() {
     let fleet =
@@ -136,7 +136,7 @@ async fn pods_without_the_gate_are_recreated_once() {
     }
 }
 
-/// Scenarios 39 and 43.
+/// Scenario 43, and 39 with a taint.
 #[tokio::test]
 async fn nodes_that_are_excluded_hold_up_nobody_with_the_gate() {
     let fleet = launch(gated().await, "daemonset-prune", 4, |set| set).await;
@@ -149,7 +149,7 @@ async fn nodes_that_are_excluded_hold_up_nobody_with_the_gate() {
     running(&fleet, NEW, &[1, 2, 3]).await;
 }
 
-/// Scenario 38.
+/// Scenario 38, and the hash of 44.
 #[tokio::test]
 async fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
     let fleet =

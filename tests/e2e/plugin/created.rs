@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, clone_set};
 use crate::support::fleet::name;
-use crate::support::{Shop, Stored, shared};
+use crate::support::{Shop, Stored, call, shared};
 
 /// Kinds that are not installed, or that may not be listed, are told and passed over.
 #[tokio::test]
@@ -141,6 +141,21 @@ async fn objects_are_made_of_a_few_words() {
         .prints("kubectl get service web -o jsonpath='{.spec.selector.app} {.spec.ports[0].targetPort}'")
         .await;
     assert_eq!(port, "web 8080");
+    desk.prints(
+        "kubectl kruise expose clone/web --name inner --port 80 --record --save-config --field-manager deployer \
+         --overrides '{\"spec\": {\"clusterIP\": \"None\"}}'",
+    )
+    .await;
+    let path = format!("/api/v1/namespaces/{}/services/inner", shop.namespace);
+    let (_, service) = call(&shop.client, "GET", &path, &Value::Null).await;
+    assert_eq!(service["spec"]["clusterIP"], "None");
+    assert_eq!(service["metadata"]["managedFields"][0]["manager"], "deployer");
+    let annotations = &service["metadata"]["annotations"];
+    let cause = annotations["kubernetes.io/change-cause"].as_str().unwrap();
+    assert!(cause.starts_with("kubectl kruise expose clone/web --name inner"), "{cause}");
+    let applied = annotations["kubectl.kubernetes.io/last-applied-configuration"].as_str().unwrap();
+    let applied: Value = serde_json::from_str(applied).unwrap();
+    assert_eq!(applied["spec"]["ports"][0]["port"], 80);
     let pulled = desk.prints("kubectl kruise image pull nginx:1.26 -l pool=none --patience 0s").await;
     assert!(pulled.starts_with("imagepulljob.apps.kruise.io/pull-"), "{pulled}");
     let versions = desk.prints("kubectl kruise version -o json").await;

@@ -80,7 +80,7 @@ async fn claims_go_with_pods_that_are_scaled_in() {
     assert_eq!(fleet.claims().await.iter().map(name).collect::<Vec<_>>(), ["www-web-0", "www-web-2"]);
 }
 
-/// Scenario 42.
+/// Scenario 42, as far as the new claim.
 #[tokio::test]
 async fn a_claim_that_a_pod_waits_for_is_made_again() {
     // Without nodes the Pod stays as it was created.
@@ -185,7 +185,7 @@ async fn growing(prefix: &str, expansion: bool) -> (Fleet, String) {
     (fleet, class)
 }
 
-/// Scenarios 27 and 43.
+/// Scenario 27, and the first half of 43.
 #[tokio::test]
 async fn claims_grow_before_their_pods_change() {
     let (fleet, class) = growing("statefulset-grow", true).await;

@@ -41,7 +41,7 @@ async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
     );
 }
 
-/// Scenarios 2 and 30.
+/// Scenario 2, and the creation of 30.
 #[tokio::test]
 async fn parallel_pods_wait_for_no_other() {
     let fleet =
@@ -124,7 +124,7 @@ async fn pods_that_are_not_ready_hold_up_ordered_ones() {
     assert_eq!(uids(&fleet.pods().await)[..2], uids(&before));
 }
 
-/// Scenario 29.
+/// Scenario 29, for Pods in order.
 #[tokio::test]
 async fn pods_that_have_ended_are_replaced() {
     // Without nodes a Pod is what its status says.

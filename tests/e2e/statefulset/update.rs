@@ -84,7 +84,7 @@ async fn a_paused_set_scales_only() {
     assert_eq!(uids(&after)[..2], uids(&before));
 }
 
-/// Scenario 19.
+/// Scenario 19, by `orderPriority`.
 #[tokio::test]
 async fn pods_go_in_the_order_of_their_priority() {
     let priority = json!({"orderPriority": [{"orderedKey": "turn"}]});
@@ -228,12 +228,15 @@ async fn images_are_pulled_ahead_of_an_update() {
 async fn small_sets_need_none(fleet: &Fleet) {
     fleet.scale(3).await;
     fleet.complete().await;
+    // While a rollout is under way its jobs stay.
+    fleet.change_rolling(json!({"partition": 3})).await;
     fleet.roll(OLD).await;
-    fleet.complete().await;
     let ignored = "apps.kruise.io/image-predownload-ignored";
     kit::wait_for("the revision to be marked", async || {
         let marked = fleet.revisions().await.iter().any(|revision| label(revision, ignored) == "true");
         if marked { Ok(()) } else { Err(fleet.revisions().await) }
     })
     .await;
+    let jobs = fleet.list("apis/apps.kruise.io/v1beta1", "imagepulljobs").await;
+    assert!(jobs.is_empty(), "{jobs:#?}");
 }

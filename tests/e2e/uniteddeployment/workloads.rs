@@ -1,6 +1,8 @@
 //! Which workloads there are, and how many Pods each is to have.
 
 use super::*;
+use crate::product::{self, Product};
+use crate::support::in_use;
 
 fn named(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"name": name})).collect()
@@ -201,4 +203,33 @@ async fn second_workloads_go_and_those_of_others_stay() {
         let (_, now) = stranger.get().await;
         assert_eq!(now["metadata"]["resourceVersion"], stranger.object["metadata"]["resourceVersion"]);
     }
+}
+
+/// Collecting garbage is the work of the controller manager.
+#[tokio::test]
+async fn its_workloads_and_revisions_go_with_it() {
+    let server = kit::ApiServer::start(kit::Options::default().with_controller_manager()).await;
+    product::install(&server).await;
+    let _product = Product::serve(&server, product::Options::default()).await;
+    in_use(&server).await;
+    let shop = Shop::open_on(&server, "collected").await;
+    let united = United::create(&shop, "cloneSetTemplate", named(&["a", "b"]), json!({})).await;
+    united.shares(&[("a", 3), ("b", 3)]).await;
+    let revisions = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", shop.namespace);
+    let pods = format!("/api/v1/namespaces/{}/pods", shop.namespace);
+    let count = async |collection: &str| {
+        call(&shop.client, "GET", collection, &Value::Null).await.1["items"].as_array().unwrap().len()
+    };
+    // One revision is its own, one is that of each CloneSet.
+    wait_for("revisions and Pods", async || match (count(&revisions).await, count(&pods).await) {
+        (3, 6) => Ok(()),
+        found => Err(found),
+    })
+    .await;
+    united.stored.deleted().await;
+    wait_for("all that it owned to be gone", async || {
+        let left = (count(&united.collection).await, count(&revisions).await, count(&pods).await);
+        if left == (0, 0, 0) { Ok(()) } else { Err(left) }
+    })
+    .await;
 }

@@ -9,7 +9,7 @@ use planner::server::registration::ConfigurationKind;
 use serde::Deserialize;
 
 use crate::workload::store::follow::{Readable, follow};
-use crate::workload::store::{Identity, Kept, Store};
+use crate::workload::store::{self, Identity, Kept, Store};
 
 const KIND: ConfigurationKind = ConfigurationKind::Mutating;
 
@@ -53,12 +53,12 @@ impl Readable for Reviewed {
 
 /// Where it is.
 pub(super) fn key() -> Key {
-    (String::new(), KIND.name().to_owned())
+    store::key(KIND.name())
 }
 
 /// Keeps it current. Ends never.
-pub(in crate::sidecarset) async fn keep_current(client: Client, reviewed: &Store<Reviewed>) {
+pub(in crate::sidecarset) async fn keep_current(client: &Client, reviewed: &Store<Reviewed>) {
     let kind = Resource::new("admissionregistration.k8s.io/v1", KIND.plural(), KIND.kind()).api_resource();
     let by_name = Config::default().fields(&format!("metadata.name={}", KIND.name()));
-    follow(Api::<WatchedObject>::all_with(client, &kind), by_name, reviewed).await;
+    follow(Api::<WatchedObject>::all_with(client.clone(), &kind), by_name, reviewed).await;
 }

@@ -41,11 +41,11 @@ const ROLLOUT: &str = "/apis/example.com/v1/namespaces/shop/rollouts/web";
 fn see(finder: &Finder, kind: &str, version: u64, mut object: Value) {
     object["metadata"]["resourceVersion"] = json!(version.to_string());
     let kind = finder.kinds.iter().find(|known| known.resource.kind == kind).unwrap();
-    kind.see(serde_json::from_value(object).unwrap());
+    kind.objects().see(serde_json::from_value(object).unwrap());
 }
 
 fn lists_end(finder: &Finder) {
-    finder.kinds.iter().for_each(Sink::list_ends);
+    finder.kinds.iter().for_each(|kind| kind.objects().list_ends());
 }
 
 fn pods(all: &[Value]) -> Pods {

@@ -25,10 +25,6 @@ fn thing(name: &'static str, version: u64) -> Thing {
     Thing { name, uid: name, version: version.to_string(), groups: vec!["all"] }
 }
 
-fn key(name: &str) -> Key {
-    (String::new(), name.to_owned())
-}
-
 fn version(store: &Store<Thing>, name: &str) -> Option<String> {
     store.get(&key(name)).map(|thing| thing.version.clone())
 }

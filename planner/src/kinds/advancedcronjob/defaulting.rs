@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::pod::template::place::Place;
 use crate::pod::template::{comparison, default_template};
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::Patch;
 use crate::text::verdict::Denial;
 use crate::workload::image_pull::{IMAGE_PULL_POLICY, default_pull_policy};
+use crate::workload::submitted::completed;
 
 /// The templates that hold a Pod template.
 const OF_PODS: [&str; 2] = ["jobTemplate", "broadcastJobTemplate"];
@@ -20,39 +21,34 @@ const OF_PODS: [&str; 2] = ["jobTemplate", "broadcastJobTemplate"];
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str, old: Option<&str>, gates: &FeatureGates) -> Result<Patch, Denial> {
-    let refused = |message: String| Denial { code: 400, message };
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if !value.is_object() {
-        return Err(refused(format!("{KIND} must be a JSON object")));
-    }
-    let mut patch = Patch::default();
-    let Some(spec) = Place::new(&value, Pointer::root()).child("spec") else { return Ok(patch) };
-    let template = spec.child("template");
-    let images = template.as_ref().and_then(|template| template.child("imageListPullJobTemplate"));
-    let policy = if images.is_some() { "Replace" } else { "Allow" };
-    spec.default_text("concurrencyPolicy", policy, &mut patch);
-    spec.default_json("paused", "false", &mut patch);
-    spec.default_json("successfulJobsHistoryLimit", "3", &mut patch);
-    spec.default_json("failedJobsHistoryLimit", "1", &mut patch);
-    if let Some(images) = images.and_then(|images| images.child("spec")) {
-        default_pull(&images, &mut patch);
-    }
-    if let Some(template) = template.filter(|_| !gates.enabled(Feature::TemplateNoDefaults)) {
-        let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
-        let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
-        for name in OF_PODS {
-            let Some(spec) = template.child(name).and_then(|template| template.child("spec")) else {
-                continue;
-            };
-            let Some(pod) = spec.child("template") else { continue };
-            let stored =
-                old.as_ref().and_then(|old| old.pointer(&format!("/spec/template/{name}/spec/template")));
-            if stored.is_none_or(|stored| !comparison::is_same(stored, pod.value())) {
-                patch.extend(default_template(pod.value(), &spec.pointer("template"), host_ports));
+    completed(object, KIND, |job, patch| {
+        let Some(spec) = job.child("spec") else { return };
+        let template = spec.child("template");
+        let images = template.as_ref().and_then(|template| template.child("imageListPullJobTemplate"));
+        let policy = if images.is_some() { "Replace" } else { "Allow" };
+        spec.default_text("concurrencyPolicy", policy, patch);
+        spec.default_json("paused", "false", patch);
+        spec.default_json("successfulJobsHistoryLimit", "3", patch);
+        spec.default_json("failedJobsHistoryLimit", "1", patch);
+        if let Some(images) = images.and_then(|images| images.child("spec")) {
+            default_pull(&images, patch);
+        }
+        if let Some(template) = template.filter(|_| !gates.enabled(Feature::TemplateNoDefaults)) {
+            let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
+            let host_ports = gates.enabled(Feature::DefaultHostNetworkHostPortsInPodTemplates);
+            for name in OF_PODS {
+                let Some(spec) = template.child(name).and_then(|template| template.child("spec")) else {
+                    continue;
+                };
+                let Some(pod) = spec.child("template") else { continue };
+                let stored =
+                    old.as_ref().and_then(|old| old.pointer(&format!("/spec/template/{name}/spec/template")));
+                if stored.is_none_or(|stored| !comparison::is_same(stored, pod.value())) {
+                    patch.extend(default_template(pod.value(), &spec.pointer("template"), host_ports));
+                }
             }
         }
-    }
-    Ok(patch)
+    })
 }
 
 /// Each on its own, as the child's own webhook has them.

@@ -14,11 +14,9 @@ use super::scale::Scale;
 use super::update::Update;
 use super::working::Working;
 use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
-use crate::workload::conditions::condition;
 use crate::workload::explanation::{Blocker, Explanation, NAMED};
-use crate::workload::kind::WorkloadStatus;
 use crate::workload::member::Member;
-use crate::workload::status::{FAILED_SCALE, FAILED_UPDATE};
+use crate::workload::plan::Problems;
 
 #[cfg(test)]
 mod tests;
@@ -38,21 +36,9 @@ pub(super) fn explain(working: &Working<'_>, scale: &Scale, update: &Update) -> 
         && count(&|member| member.is_leaving()) == 0
         && available == total
         && enough(updated, expected);
-    let conditions = working.set().status.conditions();
-    let problems = [(&scale.problem, FAILED_SCALE), (&update.step.problem, FAILED_UPDATE)];
-    let mut blockers: Vec<Blocker> = problems
-        .into_iter()
-        .filter(|_| update.step.impossible.is_empty())
-        .filter_map(|(problem, kind)| {
-            Some(Blocker {
-                pod: String::new(),
-                reason: "Failed",
-                message: problem.clone()?,
-                remedy: "correct what it names".to_owned(),
-                since: condition(&conditions, kind).and_then(|known| known.since()),
-            })
-        })
-        .collect();
+    let problems = Problems { scale: scale.problem.clone(), update: update.step.problem.clone() };
+    let mut blockers = problems.blockers(&working.set().status);
+    blockers.retain(|_| update.step.impossible.is_empty());
     blockers.extend(working.members.iter().filter_map(|member| blocker(working, member, scale, update)));
     if scale.waiting_names > 0 {
         blockers.push(claim_in_use(working, scale.waiting_names));

@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 
 use api::features::FeatureGates;
-use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
+use api::kinds::cloneset::CloneSet;
 use api::kinds::shared::PodUpdatePolicy;
 use serde_json::Value;
 
@@ -21,57 +21,29 @@ use crate::pod::observed::ObservedPod;
 use crate::pod::template::metadata::validate_metadata;
 use crate::pod::template::names;
 use crate::text::field::{FieldError, FieldPath};
-use crate::text::verdict::{Denial, Verdict};
-use crate::workload::submitted::{in_hub_version, leaves_spec};
-use crate::workload::validation::{self, Rules, is_same_selector, negative, validate_selector};
+use crate::text::verdict::Verdict;
+use crate::workload::submitted;
+use crate::workload::validation::{self, Rules, is_same_selector, validate_numbers, validate_selector};
 
 mod strategy;
 mod template;
 #[cfg(test)]
 mod tests;
 
-/// A version of CloneSet, which has paths of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    Alpha,
-    Beta,
-}
-
-/// A CloneSet of a request: in the words of its author, and as it is stored.
-#[derive(Clone, Debug)]
-struct Submitted {
-    version: Version,
-    /// `metadata` and `spec` as they were sent.
-    sent: Value,
-    /// In v1beta1.
-    set: CloneSet,
-    /// `spec.updateStrategy.type` as it was sent.
-    kind: String,
-}
+type Submitted = submitted::Submitted<CloneSet>;
 
 impl Submitted {
-    fn read(object: &str) -> Result<Self, Denial> {
-        let unreadable = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
-        let set = serde_json::from_str(&in_hub_version(object, API_VERSION)?).map_err(unreadable)?;
-        let sent: Value = serde_json::from_str(object).map_err(unreadable)?;
-        let is_hub = sent.get("apiVersion").and_then(Value::as_str) == Some(API_VERSION);
-        let version = if is_hub { Version::Beta } else { Version::Alpha };
-        let kind = sent.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
-        let kind = kind.to_owned();
-        Ok(Self { version, sent, set, kind })
-    }
-
     fn policy(&self) -> PodUpdatePolicy {
-        self.set.spec.update_strategy.rolling_update.pod_update_policy.clone().unwrap_or_default()
+        self.stored.spec.update_strategy.rolling_update.pod_update_policy.clone().unwrap_or_default()
     }
 
     /// Pods are never recreated for an update. Of type OnDelete they are not updated at all.
     fn updates_only_in_place(&self) -> bool {
-        self.policy() == PodUpdatePolicy::InPlaceOnly && !is_on_delete(&self.set.spec)
+        self.policy() == PodUpdatePolicy::InPlaceOnly && !is_on_delete(&self.stored.spec)
     }
 
     fn names_to_delete(&self) -> &[String] {
-        &self.set.spec.scale_strategy.pods_to_delete
+        &self.stored.spec.scale_strategy.pods_to_delete
     }
 }
 
@@ -110,51 +82,30 @@ pub fn newly_named(new: &str, old: Option<&str>) -> Vec<String> {
     added.filter(|name| names::dns_subdomain(name).is_empty()).collect()
 }
 
-/// The update leaves a spec as it is that can't be read: what lies beside it, labels and finalizers above all,
-/// can be changed, or the object could neither be freed nor go.
-pub(super) fn leaves_unreadable_spec(new: &str, old: Option<&str>) -> bool {
-    leaves_spec(new, old) && Submitted::read(new).is_err()
-}
-
 /// Answers a CREATE or, with `old`, an UPDATE request.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
-    validation::review(context, new, old)
+    validation::review::<CloneSet, _>(context, new, old)
 }
 
-impl Rules<Submitted> for Context<'_> {
-    const KIND: &'static str = KIND;
-
-    fn read(&self, object: &str) -> Result<Submitted, Denial> {
-        Submitted::read(object)
-    }
-
-    fn sent<'t>(&self, object: &'t Submitted) -> &'t Value {
-        &object.sent
-    }
-
+impl Rules<CloneSet> for Context<'_> {
     fn validate(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<FieldError> {
-        validate(new, old, self)
+        let mut errors = Vec::new();
+        let spec = &new.stored.spec;
+        validate_metadata(&new.sent, &mut errors);
+        validate_numbers([("spec.replicas", spec.replicas)], &mut errors);
+        validate_selector(&new.sent, &spec.selector, "cloneset", &mut errors);
+        template::validate(new, self, &mut errors);
+        strategy::validate(new, &mut errors);
+        validate_names_to_delete(new, old, self, &mut errors);
+        if let Some(old) = old {
+            validate_update(new, old, self, &mut errors);
+        }
+        errors
     }
 
     fn warnings(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<String> {
         long_name_warning(new, old, self.gates).into_iter().collect()
     }
-}
-
-fn validate(new: &Submitted, old: Option<&Submitted>, context: &Context<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    validate_metadata(&new.sent, &mut errors);
-    if let Some(replicas) = new.set.spec.replicas.filter(|replicas| *replicas < 0) {
-        errors.push(negative(FieldPath::new("spec.replicas"), replicas));
-    }
-    validate_selector(&new.sent, &new.set.spec.selector, "cloneset", &mut errors);
-    template::validate(new, context, &mut errors);
-    strategy::validate(new, &mut errors);
-    validate_names_to_delete(new, old, context, &mut errors);
-    if let Some(old) = old {
-        validate_update(new, old, context, &mut errors);
-    }
-    errors
 }
 
 fn validate_names_to_delete(
@@ -182,7 +133,7 @@ fn validate_names_to_delete(
                 format!("find pod {name} already terminating")
             }
             NamedPod::Found(pod) => {
-                let uid = &new.set.metadata.uid;
+                let uid = &new.stored.metadata.uid;
                 if pod.controller().is_some_and(|owner| owner.uid == *uid && !uid.is_empty()) {
                     continue;
                 }
@@ -199,7 +150,7 @@ const IMMUTABLE: &str = "updates to cloneset spec for fields other than 'replica
     'volumeClaimTemplates' and 'revisionHistoryLimit' are forbidden";
 
 fn validate_update(new: &Submitted, old: &Submitted, context: &Context<'_>, errors: &mut Vec<FieldError>) {
-    if !is_same_selector(&new.set.spec.selector, &old.set.spec.selector) {
+    if !is_same_selector(&new.stored.spec.selector, &old.stored.spec.selector) {
         errors.push(FieldError::forbidden(FieldPath::new("spec"), IMMUTABLE));
     }
     if new.updates_only_in_place() {
@@ -211,7 +162,7 @@ fn validate_update(new: &Submitted, old: &Submitted, context: &Context<'_>, erro
 /// (docs/behaviour/cloneset.md#validation).
 fn long_name_warning(new: &Submitted, old: Option<&Submitted>, gates: &FeatureGates) -> Option<String> {
     const LONGEST: usize = 52;
-    let name = &new.set.metadata.name;
+    let name = &new.stored.metadata.name;
     let short = gates.enabled(api::features::Feature::CloneSetShortHash);
     (old.is_none() && !short && name.len() > LONGEST).then(|| {
         format!(

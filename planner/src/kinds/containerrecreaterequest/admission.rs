@@ -13,15 +13,11 @@ use serde_json::{Value, json};
 use super::pod::{Pod, is_virtual};
 use crate::pod::template::place::Place;
 use crate::text::json_patch::{Patch, Pointer, string};
-use crate::text::verdict::{Denial, Verdict};
+use crate::text::verdict::{Denial, Verdict, refused};
 use crate::workload::submitted::leaves_spec;
 
 /// The shortest `activeDeadlineSeconds`.
 const SHORTEST_DEADLINE: i64 = 3;
-
-fn refused(message: impl Into<String>) -> Denial {
-    Denial { code: 400, message: message.into() }
-}
 
 /// Answers an update, in the API version of the request.
 pub fn update(new: &str, old: &str, version: &str) -> Verdict {
@@ -38,7 +34,7 @@ pub fn update(new: &str, old: &str, version: &str) -> Verdict {
     }
     let (new, old): (Head, Head) = match (serde_json::from_str(new), serde_json::from_str(old)) {
         (Ok(new), Ok(old)) => (new, old),
-        (Err(error), _) | (_, Err(error)) => return refused(error.to_string()).into(),
+        (Err(error), _) | (_, Err(error)) => return refused(error).into(),
     };
     let (new, old) = (new.metadata, old.metadata);
     for key in [CRR_POD_UID, CRR_NODE_NAME] {
@@ -100,8 +96,7 @@ impl Request {
     /// # Errors
     /// Code 400 for one that says what it may not, whatever its Pod is.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let unreadable = |error: serde_json::Error| refused(error.to_string());
-        let read: ContainerRecreateRequest = serde_json::from_str(object).map_err(unreadable)?;
+        let read: ContainerRecreateRequest = serde_json::from_str(object).map_err(refused)?;
         let (spec, strategy) = (&read.spec, &read.spec.strategy);
         let is_negative = |number: Option<i64>| number.is_some_and(|number| number < 0);
         let problem = if spec.pod_name.is_empty() {
@@ -119,7 +114,7 @@ impl Request {
         } else if let Some(FailurePolicy::Other(policy)) = &strategy.failure_policy {
             return Err(refused(format!("unknown failurePolicy {policy}")));
         } else {
-            let object = serde_json::from_str(object).map_err(unreadable)?;
+            let object = serde_json::from_str(object).map_err(refused)?;
             return Ok(Self { object, read });
         };
         Err(refused(problem))

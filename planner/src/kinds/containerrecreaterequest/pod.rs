@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::pod::node_fit;
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, refused};
 
 /// The condition of a Pod whose phase its sidecars do not decide any more: they may still run.
 const SIDECAR_TERMINATED: &str = "SidecarTerminated";
@@ -112,10 +112,6 @@ pub(super) struct Copied {
     pub(super) sleep: Option<i64>,
 }
 
-fn refused(message: String) -> Denial {
-    Denial { code: 400, message }
-}
-
 impl<'a> Pod<'a> {
     /// Reads a Pod in which containers can be restarted.
     pub(super) fn read(text: &'a str) -> Result<Self, Denial> {
@@ -127,10 +123,10 @@ impl<'a> Pod<'a> {
         let sidecars_remain =
             pod.status.conditions.iter().any(|condition| condition.kind == SIDECAR_TERMINATED);
         if ends && !sidecars_remain {
-            return Err(refused("not allowed to recreate containers in an inactive Pod".to_owned()));
+            return Err(refused("not allowed to recreate containers in an inactive Pod"));
         }
         if pod.spec.node_name.is_empty() {
-            return Err(refused("not allowed to recreate containers in a pending Pod".to_owned()));
+            return Err(refused("not allowed to recreate containers in a pending Pod"));
         }
         Ok(pod)
     }

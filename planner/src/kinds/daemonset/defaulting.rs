@@ -2,12 +2,12 @@
 //! (docs/behaviour/daemonset.md#defaulting), as a patch of the object that was sent, in its version. The template stays
 //! as it was written.
 
-use serde_json::Value;
+use api::kinds::daemonset::DaemonSet;
 
-use super::validation::leaves_unreadable_spec;
 use crate::pod::template::place::Place;
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::Patch;
 use crate::text::verdict::Denial;
+use crate::workload::submitted::completed_spec;
 
 /// The operations that complete `object`, a DaemonSet in v1alpha1 or v1beta1; `version` is the version of the
 /// request, `old` the stored object of an update.
@@ -15,30 +15,17 @@ use crate::text::verdict::Denial;
 /// # Errors
 /// Code 400 for an object that is not a DaemonSet of a known version.
 pub fn default(object: &str, old: Option<&str>, version: &str) -> Result<Patch, Denial> {
-    let refused = |message: String| Denial { code: 400, message };
-    if !matches!(version, "v1alpha1" | "v1beta1") {
-        return Err(refused(format!("unsupported version: {version}")));
-    }
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if !value.is_object() {
-        return Err(refused("a DaemonSet must be a JSON object".to_owned()));
-    }
-    let mut patch = Patch::default();
-    if leaves_unreadable_spec(object, old) {
-        return Ok(patch);
-    }
-    let root = Place::new(&value, Pointer::root());
-    let Some(spec) = root.child("spec") else { return Ok(patch) };
-    spec.default_json("burstReplicas", "250", &mut patch);
-    spec.default_json("revisionHistoryLimit", "10", &mut patch);
-    let Some(strategy) = spec.child_or_new("updateStrategy", &mut patch) else { return Ok(patch) };
-    strategy.default_text("type", "RollingUpdate", &mut patch);
-    if matches!(strategy.text("type"), "" | "RollingUpdate")
-        && let Some(rolling) = strategy.child_or_new("rollingUpdate", &mut patch)
-    {
-        default_rolling(&rolling, version, &mut patch);
-    }
-    Ok(patch)
+    completed_spec::<DaemonSet>(object, old, version, |spec, patch| {
+        spec.default_json("burstReplicas", "250", patch);
+        spec.default_json("revisionHistoryLimit", "10", patch);
+        let Some(strategy) = spec.child_or_new("updateStrategy", patch) else { return };
+        strategy.default_text("type", "RollingUpdate", patch);
+        if matches!(strategy.text("type"), "" | "RollingUpdate")
+            && let Some(rolling) = strategy.child_or_new("rollingUpdate", patch)
+        {
+            default_rolling(&rolling, version, patch);
+        }
+    })
 }
 
 fn default_rolling(rolling: &Place<'_>, version: &str, patch: &mut Patch) {

@@ -1,16 +1,14 @@
 //! What stands in the way of a DaemonSet: which Nodes have no Pod and why, which Pods block, which budget is used up
 //! ([`crate::workload::explanation`]).
 
-use api::kinds::daemonset::{KIND, Status};
+use api::kinds::daemonset::KIND;
 
 use super::scale::Scale;
 use super::status::is_available;
 use super::update::Update;
 use super::working::{DaemonPod, Place, Working};
 use crate::workload::blocked_pod::BlockedPods;
-use crate::workload::conditions::condition;
 use crate::workload::explanation::{Blocker, Explanation};
-use crate::workload::kind::WorkloadStatus;
 use crate::workload::plan::Problems;
 
 /// Explains what a plan found.
@@ -38,20 +36,7 @@ pub(super) fn explain(
         && available + scale.unpopulated >= desired
         && updated >= expected.min(desired - scale.unpopulated).min(desired.saturating_sub(update.kept))
         && wanted().all(is_alone);
-    let conditions = working.set().status.conditions();
-    let told = [(&problems.scale, Status::FAILED_SCALE.0), (&problems.update, Status::FAILED_UPDATE.0)];
-    let mut blockers: Vec<Blocker> = told
-        .into_iter()
-        .filter_map(|(problem, kind)| {
-            Some(Blocker {
-                pod: String::new(),
-                reason: "Failed",
-                message: problem.clone()?,
-                remedy: "correct what it names".to_owned(),
-                since: condition(&conditions, kind).and_then(|known| known.since()),
-            })
-        })
-        .collect();
+    let mut blockers = problems.blockers(&working.set().status);
     blockers.extend(working.pods().filter_map(|pod| blocker(working, pod, update)));
     Explanation {
         summary: format!(

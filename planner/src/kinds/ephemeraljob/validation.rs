@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::pod::template::defaulting::{ContainerDefaults, default_container};
 use crate::pod::template::place::Place;
 use crate::pod::template::{PullPolicy, validate_ephemeral_containers};
-use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch::{Patch, Pointer, apply};
 use crate::text::selector::Selector;
-use crate::text::verdict::{Denial, Verdict};
+use crate::text::verdict::{Denial, Verdict, refused};
 use crate::workload::submitted::leaves_spec;
 
 /// What Kubernetes gives an ephemeral container that does not say it.
@@ -27,31 +27,27 @@ pub fn review(new: &str, old: Option<&str>, allow_privileged: bool) -> Verdict {
         return Verdict::allow();
     }
     match validate(new, allow_privileged) {
-        Ok(errors) => match aggregate(&errors) {
-            Some(message) => Verdict::deny(400, message),
-            None => Verdict::allow(),
-        },
+        Ok(errors) => Verdict::of(&errors, 400, Vec::new()),
         Err(denial) => denial.into(),
     }
 }
 
 fn validate(object: &str, allow_privileged: bool) -> Result<Vec<FieldError>, Denial> {
-    let refused = |error: String| Denial { code: 400, message: error };
-    let job: EphemeralJob = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
+    let job: EphemeralJob = serde_json::from_str(object).map_err(refused)?;
     let mut errors = Vec::new();
     if let Err(error) = Selector::compile(&job.spec.selector) {
         let shown = serde_json::to_string(&job.spec.selector).unwrap_or_default();
         errors.push(FieldError::invalid_value(FieldPath::new("spec.selector"), shown, error.to_string()));
     }
-    let complete = completed(object).map_err(refused)?;
+    let complete = completed(object)?;
     let template = complete.pointer("/spec/template").unwrap_or(&Value::Null);
     errors.extend(validate_ephemeral_containers(template, allow_privileged));
     Ok(errors)
 }
 
 /// The job with the defaults that the API server will give its containers in a Pod.
-fn completed(object: &str) -> Result<Value, String> {
-    let value: Value = serde_json::from_str(object).map_err(|error| error.to_string())?;
+fn completed(object: &str) -> Result<Value, Denial> {
+    let value: Value = serde_json::from_str(object).map_err(refused)?;
     let root = Place::new(&value, Pointer::root());
     let mut patch = Patch::default();
     if let Some(template) = root.child("spec").and_then(|spec| spec.child("template")) {
@@ -59,6 +55,6 @@ fn completed(object: &str) -> Result<Value, String> {
             default_container(&container, DEFAULTS, &mut patch);
         }
     }
-    let complete = apply(object, &patch).map_err(|error| error.to_string())?;
-    serde_json::from_str(&complete).map_err(|error| error.to_string())
+    let complete = apply(object, &patch).map_err(refused)?;
+    serde_json::from_str(&complete).map_err(refused)
 }

@@ -4,12 +4,13 @@ use api::kinds::imagelistpulljob::KIND;
 
 use crate::text::json_patch::Patch;
 use crate::text::verdict::Denial;
-use crate::workload::image_pull;
+use crate::workload::image_pull::default_spec;
+use crate::workload::submitted::completed;
 
 /// The operations that complete `object`. Whether the registry is asked is left to the job of each image.
 ///
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str) -> Result<Patch, Denial> {
-    image_pull::default(object, KIND, |_, _| {})
+    completed(object, KIND, |job, patch| drop(default_spec(job, patch)))
 }

@@ -4,9 +4,9 @@ use api::kinds::imagelistpulljob::{API_VERSION, ImageListPullJob};
 
 use crate::text::verdict::{Denial, Verdict};
 use crate::workload::image_pull::{
-    check_completion, check_images, check_nodes, check_parallelism, check_pull_policy, of_list, refused,
+    check_completion, check_images, check_nodes, check_parallelism, check_pull_policy, of_list,
 };
-use crate::workload::submitted::in_hub_version;
+use crate::workload::submitted::read;
 
 /// Answers a CREATE or UPDATE request. The first fault ends.
 pub fn review(object: &str) -> Verdict {
@@ -14,8 +14,7 @@ pub fn review(object: &str) -> Verdict {
 }
 
 fn check(object: &str) -> Result<(), Denial> {
-    let list: ImageListPullJob = serde_json::from_str(&in_hub_version(object, API_VERSION)?)
-        .map_err(|error| refused(error.to_string()))?;
+    let list: ImageListPullJob = read(object, API_VERSION)?;
     let (images, spec) = (&list.spec.images, of_list(&list.spec, ""));
     check_nodes(&spec)?;
     check_parallelism(spec.parallelism.as_ref())?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::annotations::{PULL_SECRET_MODE, PULL_SECRET_REFERENCES, PULL_SECRET_SOURCE};
+use api::annotations::{LAST_APPLIED, PULL_SECRET_MODE, PULL_SECRET_REFERENCES, PULL_SECRET_SOURCE};
 use api::kinds::nodeimage::PullSecret;
 use api::kinds::{Object, ObjectMeta};
 use serde::Deserialize;
@@ -17,8 +17,6 @@ use crate::workload::seen::Seen;
 
 /// The mode of copies that several jobs may share.
 const BATCH: &str = "batch";
-/// What `kubectl apply` notes: the old content, which must not live on in copies.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A Secret in the namespace that the agents read, without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,6 +129,7 @@ struct Secret {
 pub fn create(job: &Job, source: &str, namespace: &str, moment: Moment) -> Result<String, serde_json::Error> {
     let Secret { metadata, data, kind } = serde_json::from_str(source)?;
     let mut annotations = metadata.annotations;
+    // The old content must not live on in copies.
     annotations.remove(LAST_APPLIED);
     annotations.insert(PULL_SECRET_SOURCE.to_owned(), format!("{}/{}", metadata.namespace, metadata.name));
     annotations.insert(PULL_SECRET_REFERENCES.to_owned(), job.word());

@@ -2,12 +2,12 @@
 
 use api::finalizers::DELETION_PROTECTION;
 use api::kinds::imagepulljob::KIND;
-use serde_json::{Value, from_str};
+use serde_json::Value;
 
-use crate::pod::template::place::Place;
-use crate::text::json_patch::{Patch, Pointer, string};
+use crate::text::json_patch::{Patch, string};
 use crate::text::verdict::Denial;
-use crate::workload::image_pull::{self, IMAGE_PULL_POLICY, refused};
+use crate::workload::image_pull::{IMAGE_PULL_POLICY, default_spec};
+use crate::workload::submitted::completed;
 
 /// The operations that complete `object`. One that is created through v1alpha1 gets its finalizer at once; to others
 /// the controller gives it.
@@ -15,28 +15,28 @@ use crate::workload::image_pull::{self, IMAGE_PULL_POLICY, refused};
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str, version: &str, is_new: bool) -> Result<Patch, Denial> {
-    let mut patch = image_pull::default(object, KIND, |spec, patch| {
-        spec.default_text("imagePullPolicy", IMAGE_PULL_POLICY, patch);
-    })?;
-    if is_new && version == "v1alpha1" {
-        let value: Value = from_str(object).map_err(|error| refused(error.to_string()))?;
-        let root = Place::new(&value, Pointer::root());
-        if let Some(metadata) = root.child_or_new("metadata", &mut patch) {
+    completed(object, KIND, |job, patch| {
+        if let Some(spec) = default_spec(job, patch) {
+            spec.default_text("imagePullPolicy", IMAGE_PULL_POLICY, patch);
+        }
+        if !is_new || version != "v1alpha1" {
+            return;
+        }
+        if let Some(metadata) = job.child_or_new("metadata", patch) {
             let known = metadata.get("finalizers").and_then(Value::as_array);
             if known.is_none_or(|known| !known.iter().any(|one| one == DELETION_PROTECTION)) {
-                metadata.default_json("finalizers", "[]", &mut patch);
+                metadata.default_json("finalizers", "[]", patch);
                 patch.add(metadata.pointer("finalizers").end(), string(DELETION_PROTECTION));
             }
         }
-    }
-    Ok(patch)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text::json_patch::apply;
-    use serde_json::json;
+    use serde_json::{from_str, json};
 
     fn defaulted(object: &Value, version: &str, is_new: bool) -> Value {
         let text = object.to_string();

@@ -2,11 +2,11 @@
 
 use api::kinds::imagepulljob::{API_VERSION, ImagePullJob};
 
-use crate::text::verdict::{Denial, Verdict};
+use crate::text::verdict::{Denial, Verdict, refused};
 use crate::workload::image_pull::{
-    check_completion, check_image, check_nodes, check_parallelism, check_pull_policy, refused,
+    check_completion, check_image, check_nodes, check_parallelism, check_pull_policy,
 };
-use crate::workload::submitted::in_hub_version;
+use crate::workload::submitted::read;
 
 /// Answers a CREATE or, with `old`, an UPDATE request. The first fault ends.
 pub fn review(new: &str, old: Option<&str>) -> Verdict {
@@ -14,13 +14,9 @@ pub fn review(new: &str, old: Option<&str>) -> Verdict {
 }
 
 fn check(new: &str, old: Option<&str>) -> Result<(), Denial> {
-    let read = |object: &str| -> Result<ImagePullJob, Denial> {
-        serde_json::from_str(&in_hub_version(object, API_VERSION)?)
-            .map_err(|error| refused(error.to_string()))
-    };
-    let ImagePullJob { spec, .. } = read(new)?;
+    let ImagePullJob { spec, .. } = read(new, API_VERSION)?;
     if let Some(old) = old
-        && read(old)?.spec.pull_secrets != spec.pull_secrets
+        && read::<ImagePullJob>(old, API_VERSION)?.spec.pull_secrets != spec.pull_secrets
     {
         return Err(Denial { code: 403, message: "spec.pullSecrets is immutable".to_owned() });
     }

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use crate::pod::template::place::Place;
 use crate::text::json_patch::{self, Patch, Pointer};
 use crate::text::moment::rfc3339;
-use crate::text::verdict::Denial;
-use crate::workload::image_pull::{default_pull_policy, refused};
+use crate::text::verdict::{Denial, refused};
+use crate::workload::image_pull::default_pull_policy;
 
 /// The operations that complete `object`, a NodeImage in any version. A task that `old` has too, as it is stored, keeps its
 /// time: whoever applies a manifest again writes none, and would see another one at each look.
@@ -26,7 +26,7 @@ pub fn default(object: &str, old: Option<&str>, now: Timestamp) -> Result<Patch,
         tags.iter().find(same)?.get("createdAt").map(Value::to_string)
     };
     let now = json_patch::string(&rfc3339(now));
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
+    let value: Value = serde_json::from_str(object).map_err(refused)?;
     let mut patch = Patch::default();
     let root = Place::new(&value, Pointer::root());
     let Some(images) = root.child("spec").and_then(|spec| spec.child("images")) else { return Ok(patch) };
@@ -66,8 +66,8 @@ fn sort(object: &str, patch: &mut Patch) -> Result<(), Denial> {
         #[serde(default)]
         tag: String,
     }
-    let completed = json_patch::apply(object, patch).map_err(|error| refused(error.to_string()))?;
-    let lens: Lens<'_> = serde_json::from_str(&completed).map_err(|error| refused(error.to_string()))?;
+    let completed = json_patch::apply(object, patch).map_err(refused)?;
+    let lens: Lens<'_> = serde_json::from_str(&completed).map_err(refused)?;
     for (name, image) in &lens.spec.images {
         let key =
             |raw: &&RawValue| serde_json::from_str::<Tag>(raw.get()).map(|tag| tag.tag).unwrap_or_default();

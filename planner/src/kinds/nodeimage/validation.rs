@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::kinds::nodeimage::API_VERSION;
 use serde::Deserialize;
 
-use crate::text::verdict::{Denial, Verdict};
-use crate::workload::image_pull::refused;
+use crate::text::verdict::{Denial, Verdict, refused};
 use crate::workload::image_task::MOST_IMAGES;
-use crate::workload::submitted::in_hub_version;
+use crate::workload::submitted::read;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -49,8 +48,7 @@ pub fn review(object: &str) -> Verdict {
 }
 
 fn check(object: &str) -> Result<(), Denial> {
-    let object = in_hub_version(object, API_VERSION)?;
-    let Submitted { spec } = serde_json::from_str(&object).map_err(|error| refused(error.to_string()))?;
+    let Submitted { spec } = read(object, API_VERSION)?;
     let images = spec.and_then(|spec| spec.images).unwrap_or_default();
     if images.len() > MOST_IMAGES {
         let count = images.len();

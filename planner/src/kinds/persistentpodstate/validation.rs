@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::state::State;
 use super::workloads::{ListedKinds, WHITE_LIST, built_in};
-use crate::text::field::{FieldError, FieldPath, aggregate};
-use crate::text::verdict::{Denial, Verdict};
-use crate::workload::submitted;
+use crate::text::field::{FieldError, FieldPath};
+use crate::text::verdict::Verdict;
+use crate::workload::submitted::read;
 use crate::workload::target::Workload;
 
 #[cfg(test)]
@@ -25,6 +25,7 @@ pub struct Context<'a> {
 
 /// Answers a CREATE or, with `old`, an UPDATE request. Every refusal has code 400.
 pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    let read = |object| read::<PersistentPodState>(object, API_VERSION);
     let new = match read(new) {
         Ok(new) => new,
         Err(denial) => return denial.into(),
@@ -44,16 +45,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
             errors.push(FieldError::forbidden(target_path(), "targetRef is immutable"));
         }
     }
-    match aggregate(&errors) {
-        Some(message) => Verdict::deny(400, message),
-        None => Verdict::allow(),
-    }
-}
-
-/// Reads an object in either version.
-fn read(object: &str) -> Result<PersistentPodState, Denial> {
-    let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
-    serde_json::from_str(&submitted::in_hub_version(object, API_VERSION)?).map_err(refused)
+    Verdict::of(&errors, 400, Vec::new())
 }
 
 fn target_path() -> FieldPath {

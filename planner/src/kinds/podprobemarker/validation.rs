@@ -12,7 +12,7 @@ use crate::pod::template::names::qualified_name;
 use crate::pod::template::node::{Node, check_types, invalid};
 use crate::pod::template::probes::{ProbeRules, validate_probe};
 use crate::text::canonical::{Kind, table};
-use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::verdict::Verdict;
 use crate::workload::submitted::leaves_spec;
 
@@ -31,11 +31,10 @@ pub fn review(new: &str, old: Option<&str>) -> Verdict {
         return Verdict::allow();
     }
     let read = |object: &str| serde_json::from_str::<Value>(object);
-    let errors = match (read(new), old.map(read).transpose()) {
-        (Ok(new), Ok(old)) => validate(&new, old.as_ref()),
-        (Err(error), _) | (_, Err(error)) => return Verdict::deny(400, error.to_string()),
-    };
-    aggregate(&errors).map_or_else(Verdict::allow, |message| Verdict::deny(400, message))
+    match (read(new), old.map(read).transpose()) {
+        (Ok(new), Ok(old)) => Verdict::of(&validate(&new, old.as_ref()), 400, Vec::new()),
+        (Err(error), _) | (_, Err(error)) => Verdict::deny(400, error.to_string()),
+    }
 }
 
 fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -14,7 +14,7 @@ use crate::pod::inplace::template::{resources, text};
 use crate::pod::observed::Pairs;
 use crate::text::json;
 use crate::text::quantity::Quantity;
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, refused};
 
 /// The annotation of Pods that the kubelet takes from a file.
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
@@ -39,7 +39,7 @@ struct Metadata<'a> {
 
 impl<'a> Pod<'a> {
     fn read(text: &'a str) -> Result<Self, Denial> {
-        json::from_str(text).map_err(|error| Denial { code: 400, message: error.to_string() })
+        json::from_str(text).map_err(refused)
     }
 
     fn is_taken_out(&self) -> bool {

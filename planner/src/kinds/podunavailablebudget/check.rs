@@ -13,7 +13,7 @@ use super::reserve::Claim;
 use super::terms::Operation;
 use crate::pod::disruption::Disruption;
 use crate::pod::observed::ObservedPod;
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, refused};
 
 /// What comes of a look at a request.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(crate) fn budget_of<'b>(
     match budget.scope.ignored.matches(&pod.metadata.labels) {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(budget)),
-        Err(error) => Err(Denial { code: 400, message: error.to_string() }),
+        Err(error) => Err(refused(error)),
     }
 }
 
@@ -92,8 +92,7 @@ pub(crate) fn passes(pod: &ObservedPod) -> bool {
 
 /// Reads a Pod that some budget protects; of others only as much as tells that.
 fn read_protected(pod: &str, budgets: &[Budget]) -> Result<Option<Cow<'static, ObservedPod>>, Denial> {
-    let unreadable = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
-    let head = ObservedPod::read_metadata(pod).map_err(unreadable)?;
+    let head = ObservedPod::read_metadata(pod).map_err(refused)?;
     let pod = protecting(budgets, &head).map(|_| ObservedPod::read(pod)).transpose();
-    pod.map(|pod| pod.map(Cow::Owned)).map_err(unreadable)
+    pod.map(|pod| pod.map(Cow::Owned)).map_err(refused)
 }

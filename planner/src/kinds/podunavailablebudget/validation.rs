@@ -14,7 +14,7 @@ use super::terms::Operation;
 use crate::pod::template::limits::validate_number_or_percent;
 use crate::pod::template::metadata::validate_label_selector;
 use crate::pod::template::node::Node;
-use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::{Selector, is_empty};
 use crate::text::verdict::Verdict;
 use crate::workload::submitted::{in_hub_version, leaves_spec};
@@ -54,9 +54,8 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
         let old = old.map(|old| read(old, context.version, "old ")).transpose()?;
         Ok(validate(&new, old.as_ref(), context))
     });
-    match errors.map(|errors| aggregate(&errors)) {
-        Ok(None) => Verdict::allow(),
-        Ok(Some(message)) => Verdict::deny(400, message),
+    match errors {
+        Ok(errors) => Verdict::of(&errors, 400, Vec::new()),
         Err(message) => Verdict::deny(400, message),
     }
 }

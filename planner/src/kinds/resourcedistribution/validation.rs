@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::kinds::resourcedistribution::{API_VERSION, NamespaceList, ResourceDistribution, Spec};
+use api::kinds::resourcedistribution::{API_VERSION, KIND, NamespaceList, ResourceDistribution, Spec};
 
 use super::resource::{Head, Resource, ResourceError, ResourceKind};
 use super::targets::SYSTEM_NAMESPACES;
@@ -13,9 +13,8 @@ use crate::pod::template::metadata::{validate_label_selector, validate_metadata}
 use crate::pod::template::names;
 use crate::pod::template::node::{Node, invalid};
 use crate::text::field::{FieldError, FieldPath, aggregate};
-use crate::text::json_patch::Patch;
-use crate::text::verdict::{Denial, Verdict};
-use crate::workload::submitted::in_hub_version;
+use crate::text::verdict::{Denial, Verdict, refused};
+use crate::workload::submitted::{read, read_old};
 
 /// A creation to try out on the API server, by a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,26 +56,11 @@ pub struct Review {
 /// # Errors
 /// Code 400 for what can't be read.
 pub fn review(new: &str, old: Option<&str>, install_namespace: &str) -> Result<Review, Denial> {
-    let unreadable = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
-    let read = |object: &str| -> Result<Spec, Denial> {
-        let read: Result<ResourceDistribution, _> =
-            serde_json::from_str(&in_hub_version(object, API_VERSION)?);
-        read.map(|distribution| distribution.spec).map_err(unreadable)
-    };
+    let read = |object: &str| Ok(read::<ResourceDistribution>(object, API_VERSION)?.spec);
     let spec = read(new)?;
     let mut review = Review::default();
-    validate_metadata(&serde_json::from_str(new).map_err(unreadable)?, &mut review.errors);
-    // A stored object that can't be read must not stop the update that repairs it.
-    let old = old.and_then(|old| match read(old) {
-        Ok(old) => Some(old),
-        Err(denial) => {
-            let problem = denial.message;
-            review.warnings.push(format!(
-                "the stored ResourceDistribution can't be read, so changes are not checked: {problem}"
-            ));
-            None
-        }
-    });
+    validate_metadata(&serde_json::from_str(new).map_err(refused)?, &mut review.errors);
+    let old = read_old(old, KIND, read, &mut review.warnings);
     review.look_at_resource(&spec, old.as_ref(), install_namespace);
     review.look_at_targets(&spec);
     Ok(review)
@@ -179,10 +163,7 @@ impl Review {
             }
         }
         self.errors.append(&mut self.errors_of_targets);
-        match aggregate(&self.errors) {
-            Some(message) => Verdict::deny(422, message),
-            None => Verdict::Allow { edits: Patch::default(), warnings: self.warnings },
-        }
+        Verdict::of(&self.errors, 422, self.warnings)
     }
 }
 

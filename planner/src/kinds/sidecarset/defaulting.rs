@@ -12,7 +12,7 @@ use crate::pod::template::defaulting::{ContainerDefaults, default_container, def
 use crate::pod::template::place::Place;
 use crate::text::hash::sidecarset_hashes;
 use crate::text::json_patch::{self, Patch, Pointer};
-use crate::text::verdict::Denial;
+use crate::text::verdict::{Denial, refused};
 
 const CONTAINER_DEFAULTS: ContainerDefaults = ContainerDefaults {
     pull_policy: PullPolicy::ByTag,
@@ -28,9 +28,9 @@ const CONTAINER_DEFAULTS: ContainerDefaults = ContainerDefaults {
 /// Code 400 for an object that is not a SidecarSet of a known version.
 pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     if !matches!(version, "v1alpha1" | "v1beta1") {
-        return Err(refused(&format!("unsupported version: {APPS_GROUP}/{version}")));
+        return Err(refused(format!("unsupported version: {APPS_GROUP}/{version}")));
     }
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(&error))?;
+    let value: Value = serde_json::from_str(object).map_err(refused)?;
     if !value.is_object() {
         return Err(refused("a SidecarSet must be a JSON object"));
     }
@@ -41,10 +41,6 @@ pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     }
     write_hashes(object, &root, &mut patch)?;
     Ok(patch)
-}
-
-fn refused(problem: &(impl ToString + ?Sized)) -> Denial {
-    Denial { code: 400, message: problem.to_string() }
 }
 
 fn default_spec(spec: &Place<'_>, patch: &mut Patch) {
@@ -98,9 +94,9 @@ fn write_hashes(object: &str, root: &Place<'_>, patch: &mut Patch) -> Result<(),
         #[serde(borrow)]
         spec: &'a RawValue,
     }
-    let completed = json_patch::apply(object, patch).map_err(|error| refused(&error))?;
-    let Spec { spec } = serde_json::from_str(&completed).map_err(|error| refused(&error))?;
-    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(&error.within("spec")))?;
+    let completed = json_patch::apply(object, patch).map_err(refused)?;
+    let Spec { spec } = serde_json::from_str(&completed).map_err(refused)?;
+    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(error.within("spec")))?;
     let Some(metadata) = root.child_or_new("metadata", patch) else {
         return Err(refused("metadata must be an object"));
     };

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::annotations::SIDECARSET_HASH;
+use api::annotations::LAST_APPLIED;
 use api::labels::{CONTROLLER_HASH, SIDECARSET_CUSTOM_VERSION, SIDECARSET_NAME};
 use api::sidecarset::{API_VERSION, KIND};
 
@@ -22,8 +22,6 @@ use crate::workload::seen::Seen;
 
 /// How many revisions are kept where the SidecarSet does not say.
 const DEFAULT_LIMIT: i32 = 10;
-/// Where kubectl keeps a second copy of the object; it would only double the size of each revision.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What to do so that the present sidecars have their revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +61,7 @@ pub fn plan(
     labels.insert(SIDECARSET_NAME.to_owned(), set.name.to_string());
     labels.extend(label.map(|(key, version)| (key.to_owned(), version.to_owned())));
     let mut annotations = recorded.annotations.clone();
+    // It would only double the size of each revision.
     annotations.remove(LAST_APPLIED);
     let wanted = Wanted {
         data: data_of_spec(recorded.spec.get())?,
@@ -94,9 +93,9 @@ fn used(
     latest: &str,
     pods: &[Arc<ObservedPod>],
 ) -> BTreeSet<String> {
-    let given =
-        pods.iter().filter_map(|pod| record::injected(pod, SIDECARSET_HASH, &set.name).controller_revision);
-    let mut used: BTreeSet<String> = given.chain([latest.to_owned()]).collect();
+    let given = pods.iter().filter_map(|pod| record::given(pod, &set.name, history.iter().copied()));
+    let mut used: BTreeSet<String> =
+        given.map(|revision| revision.name().to_owned()).chain([latest.to_owned()]).collect();
     if let Some(pin) = &set.recorded.pin {
         used.extend(pin.revision_name.clone());
         let version = pin.custom_version.as_deref().filter(|version| !version.is_empty());

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::annotations::{SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_PODS};
+use api::annotations::{LAST_APPLIED, SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_PODS};
 use api::meta::LabelSelector;
 use api::sidecarset::{Metadata, SidecarSet};
 use serde::Deserialize;
@@ -16,9 +16,6 @@ use super::index::{Entry, Index};
 use super::recorded::{RecordedRevision, RecordedRevisions};
 use crate::text::json_patch;
 use crate::workload::namespace::{Namespace, Namespaces};
-
-/// Where kubectl keeps a second copy of an object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What is known of the cluster for SidecarSets.
 #[derive(Clone, Debug)]

@@ -14,10 +14,10 @@ use serde_json::value::RawValue;
 
 use super::contribution::PatchPolicy;
 use super::matching::Chosen;
-use super::merge_patch::merge_patch;
 use crate::pod::review::lens::Object;
 use crate::pod::review::{Draft, Halt};
 use crate::text::json_patch::{string, write_string};
+use crate::text::merge_patch::merge_patch;
 
 /// Sets the annotations that the SidecarSets want on the Pod, in their order.
 pub(crate) fn patch_annotations(draft: &mut Draft<'_>, chosen: &[Chosen<'_>]) -> Result<(), Halt> {

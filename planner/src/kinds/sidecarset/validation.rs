@@ -10,16 +10,15 @@
 
 use api::features::FeatureGates;
 use api::meta::LabelSelector;
-use api::sidecarset::{API_VERSION, SidecarSet};
+use api::sidecarset::{API_VERSION, KIND, SidecarSet};
 use serde::Deserialize;
 
 use crate::pod::template::metadata::validate_label_selector;
 use crate::pod::template::node::Node;
-use crate::text::field::{FieldError, FieldPath, aggregate};
-use crate::text::json_patch::Patch;
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::is_empty;
-use crate::text::verdict::{Denial, Verdict};
-use crate::workload::submitted::in_hub_version;
+use crate::text::verdict::{Denial, Verdict, refused};
+use crate::workload::submitted::{in_hub_version, read_old};
 
 mod conflict;
 mod metadata;
@@ -101,7 +100,6 @@ impl Submitted {
     /// # Errors
     /// Code 400 for what is no SidecarSet.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
         let parsed = serde_json::from_str(&in_hub_version(object, API_VERSION)?);
         let head: Head = serde_json::from_str(object).map_err(refused)?;
         Ok(Self { object: parsed.map_err(refused)?, warnings: head.warnings() })
@@ -144,23 +142,11 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
         Err(denial) => return denial.into(),
     };
     let mut warnings = submitted.warnings;
-    // A stored object that can't be read must not stop the update that repairs it.
-    let old = old.and_then(|old| match Submitted::read(old) {
-        Ok(old) => Some(old.object),
-        Err(denial) => {
-            let problem = denial.message;
-            warnings
-                .push(format!("the stored SidecarSet can't be read, so changes are not checked: {problem}"));
-            None
-        }
-    });
+    let old = read_old(old, KIND, Submitted::read, &mut warnings).map(|old| old.object);
     let validation = validate(&submitted.object, old.as_ref(), context);
     warnings.extend(validation.warnings);
-    match aggregate(&validation.errors) {
-        // The code of OpenKruise for this webhook (docs/behaviour/api-and-registration.md#codes-of-denials).
-        Some(message) => Verdict::deny(500, message),
-        None => Verdict::Allow { edits: Patch::default(), warnings },
-    }
+    // The code of OpenKruise for this webhook (docs/behaviour/api-and-registration.md#codes-of-denials).
+    Verdict::of(&validation.errors, 500, warnings)
 }
 
 /// Checks a SidecarSet that has its defaults already. `old` is the stored object of an update.

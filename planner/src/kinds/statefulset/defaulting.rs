@@ -2,13 +2,13 @@
 //! (docs/behaviour/statefulset.md#defaulting), as a patch of the object that was sent, in its version.
 
 use api::features::{Feature, FeatureGates};
-use serde_json::Value;
+use api::kinds::statefulset::StatefulSet;
 
-use super::validation::leaves_unreadable_spec;
 use crate::pod::template::defaulting::default_templates;
 use crate::pod::template::place::Place;
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::Patch;
 use crate::text::verdict::Denial;
+use crate::workload::submitted::completed_spec;
 
 #[cfg(test)]
 mod tests;
@@ -25,33 +25,17 @@ pub fn default(
     version: &str,
     gates: &FeatureGates,
 ) -> Result<Patch, Denial> {
-    let refused = |message: String| Denial { code: 400, message };
-    if !matches!(version, "v1alpha1" | "v1beta1") {
-        return Err(refused(format!("unsupported version: {version}")));
-    }
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if !value.is_object() {
-        return Err(refused("a StatefulSet must be a JSON object".to_owned()));
-    }
-    let mut patch = Patch::default();
-    if leaves_unreadable_spec(object, old) {
-        return Ok(patch);
-    }
-    let root = Place::new(&value, Pointer::root());
-    let Some(spec) = root.child("spec") else { return Ok(patch) };
-    spec.default_text("podManagementPolicy", "OrderedReady", &mut patch);
-    default_update_strategy(&spec, &mut patch);
-    if version == "v1beta1" {
-        // What v1alpha1 can't say stays unsaid.
-        default_claim_policies(&spec, gates, &mut patch);
-    }
-    spec.default_json("replicas", "1", &mut patch);
-    spec.default_json("revisionHistoryLimit", "10", &mut patch);
-    // A stored object that can't be read has no template to compare with.
-    let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
-    let old_template = old.as_ref().and_then(|old| old.pointer("/spec/template"));
-    default_templates(&spec, old_template, gates, &mut patch);
-    Ok(patch)
+    completed_spec::<StatefulSet>(object, old, version, |spec, patch| {
+        spec.default_text("podManagementPolicy", "OrderedReady", patch);
+        default_update_strategy(spec, patch);
+        if version == "v1beta1" {
+            // What v1alpha1 can't say stays unsaid.
+            default_claim_policies(spec, gates, patch);
+        }
+        spec.default_json("replicas", "1", patch);
+        spec.default_json("revisionHistoryLimit", "10", patch);
+        default_templates(spec, (old, "/spec/template"), gates, patch);
+    })
 }
 
 fn default_update_strategy(spec: &Place<'_>, patch: &mut Patch) {

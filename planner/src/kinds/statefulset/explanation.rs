@@ -1,15 +1,13 @@
 //! What stands in the way of a StatefulSet: which Pods block, which budget is used up, what would clear it
 //! ([`crate::workload::explanation`]).
 
-use api::kinds::statefulset::{KIND, Status};
+use api::kinds::statefulset::KIND;
 
 use super::scale::Scale;
 use super::update::Update;
 use super::working::{Numbered, Working};
 use crate::workload::blocked_pod::{BlockedPods, not_ready_since};
-use crate::workload::conditions::condition;
 use crate::workload::explanation::{Blocker, Explanation};
-use crate::workload::kind::WorkloadStatus;
 use crate::workload::plan::Problems;
 
 /// Explains what a plan found.
@@ -33,20 +31,8 @@ pub(super) fn explain(
         && available == total
         && updated >= expected
         && count(&|pod| pod.member.is_leaving()) == 0;
-    let conditions = working.set().status.conditions();
-    let told = [(&problems.scale, Status::FAILED_SCALE.0), (&problems.update, Status::FAILED_UPDATE.0)];
-    let told = told.into_iter().filter(|_| update.step.impossible.is_empty());
-    let mut blockers: Vec<Blocker> = told
-        .filter_map(|(problem, kind)| {
-            Some(Blocker {
-                pod: String::new(),
-                reason: "Failed",
-                message: problem.clone()?,
-                remedy: "correct what it names".to_owned(),
-                since: condition(&conditions, kind).and_then(|known| known.since()),
-            })
-        })
-        .collect();
+    let mut blockers = problems.blockers(&working.set().status);
+    blockers.retain(|_| update.step.impossible.is_empty());
     blockers.extend(working.pods().filter_map(|pod| blocker(working, pod, update)));
     Explanation {
         summary: format!(

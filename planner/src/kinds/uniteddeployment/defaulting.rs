@@ -2,13 +2,13 @@
 //! (docs/behaviour/uniteddeployment.md#defaulting), as a patch of the object that was sent, in its version.
 
 use api::features::FeatureGates;
-use serde_json::Value;
 
-use super::validation::leaves_unreadable_spec;
+use super::validation::United;
 use crate::pod::template::defaulting::default_templates;
 use crate::pod::template::place::Place;
-use crate::text::json_patch::{Patch, Pointer};
+use crate::text::json_patch::Patch;
 use crate::text::verdict::Denial;
+use crate::workload::submitted::completed_spec;
 
 /// The operations that complete `object`, a UnitedDeployment in v1alpha1 or v1beta1. `old` is the stored object of an
 /// update: a template that does not differ from its template stays as it is.
@@ -21,40 +21,25 @@ pub fn default(
     version: &str,
     gates: &FeatureGates,
 ) -> Result<Patch, Denial> {
-    let refused = |message: String| Denial { code: 400, message };
-    if !matches!(version, "v1alpha1" | "v1beta1") {
-        return Err(refused(format!("unsupported version: {version}")));
-    }
-    let value: Value = serde_json::from_str(object).map_err(|error| refused(error.to_string()))?;
-    if !value.is_object() {
-        return Err(refused("a UnitedDeployment must be a JSON object".to_owned()));
-    }
-    let mut patch = Patch::default();
-    if leaves_unreadable_spec(object, old) {
-        return Ok(patch);
-    }
-    let root = Place::new(&value, Pointer::root());
-    let Some(spec) = root.child("spec") else { return Ok(patch) };
-    spec.default_json("replicas", "1", &mut patch);
-    spec.default_json("revisionHistoryLimit", "10", &mut patch);
-    if let Some(strategy) = spec.child_or_new("updateStrategy", &mut patch) {
-        strategy.default_text("type", "Manual", &mut patch);
-        if matches!(strategy.text("type"), "" | "Manual") {
-            strategy.default_json("manualUpdate", "{}", &mut patch);
+    completed_spec::<United>(object, old, version, |spec, patch| {
+        spec.default_json("replicas", "1", patch);
+        spec.default_json("revisionHistoryLimit", "10", patch);
+        if let Some(strategy) = spec.child_or_new("updateStrategy", patch) {
+            strategy.default_text("type", "Manual", patch);
+            if matches!(strategy.text("type"), "" | "Manual") {
+                strategy.default_json("manualUpdate", "{}", patch);
+            }
         }
-    }
-    // Only StatefulSets of Kubernetes: all others complete their templates themselves.
-    const TEMPLATE: &str = "/spec/template/statefulSetTemplate/spec/template";
-    let stateful = spec.child("template").and_then(|template| template.child("statefulSetTemplate"));
-    if let Some(stateful) = stateful.and_then(|template| template.child("spec")) {
-        // A stored object that can't be read has no template to compare with.
-        let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
-        default_templates(&stateful, old.as_ref().and_then(|old| old.pointer(TEMPLATE)), gates, &mut patch);
-    }
-    if let Some(topology) = spec.child("topology") {
-        default_bounds(&topology, &mut patch);
-    }
-    Ok(patch)
+        // Only StatefulSets of Kubernetes: all others complete their templates themselves.
+        const TEMPLATE: &str = "/spec/template/statefulSetTemplate/spec/template";
+        let stateful = spec.child("template").and_then(|template| template.child("statefulSetTemplate"));
+        if let Some(stateful) = stateful.and_then(|template| template.child("spec")) {
+            default_templates(&stateful, (old, TEMPLATE), gates, patch);
+        }
+        if let Some(topology) = spec.child("topology") {
+            default_bounds(&topology, patch);
+        }
+    })
 }
 
 /// Where some subset has a least or a most number of Pods and none a share, each has a least number.
@@ -70,7 +55,7 @@ fn default_bounds(topology: &Place<'_>, patch: &mut Patch) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::text::json_patch::apply;

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::custom::{BUILT_IN, CustomWorkloads, is_built_in};
 use super::spread::Spread;
-use crate::text::field::{FieldError, FieldPath, aggregate};
+use crate::text::field::{FieldError, FieldPath};
 use crate::text::selector::Selector;
-use crate::text::verdict::{Denial, Verdict};
+use crate::text::verdict::{Denial, Verdict, refused};
 use crate::workload::submitted;
 use crate::workload::target::Workload;
 
@@ -43,7 +43,6 @@ pub struct Context<'a> {
 /// # Errors
 /// A denial with code 400 for whatever can't be read.
 pub fn target(object: &str) -> Result<Spread, Denial> {
-    let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
     Spread::read(&in_hub_version(object, "")?).map_err(refused)
 }
 
@@ -71,15 +70,11 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
             errors.push(FieldError::invalid(target_path(), &new.name, message));
         }
     }
-    match aggregate(&errors) {
-        Some(message) => Verdict::deny(400, message),
-        None => Verdict::allow(),
-    }
+    Verdict::of(&errors, 400, Vec::new())
 }
 
 /// Reads an object in either version; `which` is a word for messages.
 fn read(object: &str, which: &str) -> Result<WorkloadSpread, Denial> {
-    let refused = |error: serde_json::Error| Denial { code: 400, message: error.to_string() };
     serde_json::from_str(&in_hub_version(object, which)?).map_err(refused)
 }
 

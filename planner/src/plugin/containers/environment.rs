@@ -12,7 +12,9 @@ use super::{containers, matches, name, with_containers};
 use crate::plugin::edit::bound;
 use crate::plugin::kinds::WorkloadKind;
 use crate::plugin::pods::text;
+use crate::pod::template::node::quantity;
 use crate::text::json_patch::{Patch, Pointer};
+use crate::text::quantity::{Format, Quantity};
 
 /// What kubectl says of names that can't be those of variables.
 const NAME_RULE: &str = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
@@ -327,7 +329,7 @@ pub fn list_environment(
             let source = variable.get("valueFrom").filter(|source| !source.is_null());
             let value = source.map_or_else(
                 || Some(Ok(text(variable, "/value").to_owned())),
-                |source| stores.map(|stores| resolved(source, object, stores)),
+                |source| stores.map(|stores| resolved(source, (kind, object, container), stores)),
             );
             let _ = match (&value, source) {
                 (Some(Ok(value)), _) => writeln!(listing.text, "{name}={value}"),
@@ -355,7 +357,11 @@ fn told_source(source: &Value) -> String {
 }
 
 /// The value that a variable takes from elsewhere.
-fn resolved(source: &Value, object: &Value, stores: &Stores) -> Result<String, String> {
+fn resolved(
+    source: &Value,
+    (kind, object, container): (WorkloadKind, &Value, &Value),
+    stores: &Stores,
+) -> Result<String, String> {
     if let Some((store, name, key)) = stored(source) {
         let found = stores.get(&(store, name.to_owned()));
         let found = found.ok_or_else(|| format!("{} {name} was not read", store.word()))?;
@@ -363,8 +369,38 @@ fn resolved(source: &Value, object: &Value, stores: &Stores) -> Result<String, S
     }
     match source.get("fieldRef") {
         Some(_) => field(object, text(source, "/fieldRef/fieldPath")),
-        None => Err(format!("{} is known for a Pod alone", told_source(source))),
+        None => resource(source, (kind, object, container)),
     }
+}
+
+/// A request or a limit of a container, as a multiple of the divisor.
+fn resource(
+    source: &Value,
+    (kind, object, container): (WorkloadKind, &Value, &Value),
+) -> Result<String, String> {
+    let named = text(source, "/resourceFieldRef/containerName");
+    let container = match named {
+        "" => container,
+        _ => containers(kind, object, true)
+            .into_iter()
+            .find_map(|(_, container)| (name(container) == named).then_some(container))
+            .ok_or_else(|| format!("container {named} not found"))?,
+    };
+    let field = text(source, "/resourceFieldRef/resource");
+    let (list, resource) = field
+        .split_once('.')
+        .filter(|(list, _)| matches!(*list, "limits" | "requests"))
+        .ok_or_else(|| format!("unsupported container resource: {field:?}"))?;
+    let value = container.get("resources").and_then(|all| quantity(all.get(list)?.get(resource)?));
+    let value =
+        value.ok_or_else(|| format!("the container has no {field}: what it gets depends on its Node"))?;
+    let divisor = source.pointer("/resourceFieldRef/divisor").and_then(quantity);
+    let divisor = divisor.filter(|divisor| !divisor.is_zero());
+    let divisor = divisor.unwrap_or_else(|| Quantity::from_units(1, Format::DecimalSi));
+    let measure = if resource == "cpu" { Quantity::milli } else { Quantity::units };
+    // The smallest number that is enough, as the kubelet tells it.
+    let (value, divisor) = (i128::from(measure(&value)), i128::from(measure(&divisor)).max(1));
+    Ok(((value + divisor - 1) / divisor).to_string())
 }
 
 /// A field of the metadata of an object, named as `metadata.name` or `metadata.labels['app']`.
@@ -506,9 +542,39 @@ mod tests {
             N=web\nT=t\nA=app=\"web\"\nteam=\"t\"\n# R from resource field main/limits.cpu\n";
         assert_eq!(listing.text, expected);
         let absent = "error retrieving reference for C: key absent not found in configmap c";
-        let unknown =
-            "error retrieving reference for R: resource field main/limits.cpu is known for a Pod alone";
+        let unknown = "error retrieving reference for R: the container has no limits.cpu: what it gets depends on its Node";
         assert_eq!(listing.failures, [absent, unknown]);
         assert!(list_environment(WorkloadKind::Rollout, &object, "*", None).is_err());
+    }
+
+    #[test]
+    fn resources_are_resolved_as_the_kubelet_tells_them() {
+        let mut object = set(&Value::Null);
+        object["spec"]["template"]["spec"]["containers"][0]["resources"] =
+            json!({"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "250m"}});
+        let mut of = |reference: Value| {
+            let variable = json!([{"name": "R", "valueFrom": {"resourceFieldRef": reference}}]);
+            object["spec"]["template"]["spec"]["containers"][0]["env"] = variable;
+            let listing =
+                list_environment(WorkloadKind::CloneSet, &object, "*", Some(&Stores::default())).unwrap();
+            listing
+                .failures
+                .first()
+                .cloned()
+                .unwrap_or_else(|| listing.text.lines().nth(1).unwrap().to_owned())
+        };
+        assert_eq!(of(json!({"resource": "limits.cpu"})), "R=2");
+        assert_eq!(of(json!({"resource": "limits.cpu", "divisor": "1m"})), "R=1500");
+        assert_eq!(
+            of(json!({"resource": "limits.memory", "divisor": "1Mi", "containerName": "main"})),
+            "R=1024"
+        );
+        assert_eq!(of(json!({"resource": "requests.cpu", "divisor": "0"})), "R=1");
+        let failure = |text: &str| format!("error retrieving reference for R: {text}");
+        assert_eq!(
+            of(json!({"resource": "limits.cpu", "containerName": "x"})),
+            failure("container x not found")
+        );
+        assert_eq!(of(json!({"resource": "cpu"})), failure(r#"unsupported container resource: "cpu""#));
     }
 }

@@ -81,11 +81,12 @@ pub fn default_claim_template(claim: &Value, pointer: &Pointer) -> Patch {
     patch
 }
 
-/// Completes `spec.template` and `spec.volumeClaimTemplates` of a workload. Where the template says the same as
-/// `old`, the stored one, both stay as they are, so that an upgrade of this program rolls nothing out.
+/// Completes `template` and `volumeClaimTemplates` of the spec of a workload. Where the template says the same as
+/// the one at `pointer` in `old`, the stored object, both stay as they are, so that an upgrade of this program rolls
+/// nothing out.
 pub(crate) fn default_templates(
     spec: &Place<'_>,
-    old: Option<&Value>,
+    (old, pointer): (Option<&str>, &str),
     gates: &FeatureGates,
     patch: &mut Patch,
 ) {
@@ -94,6 +95,9 @@ pub(crate) fn default_templates(
     if template.is_some_and(|template| template.get(comparison::DIRECTIVE).is_some()) {
         patch.remove(spec.pointer("template").key(comparison::DIRECTIVE));
     }
+    // A stored object that can't be read has no template to compare with.
+    let old: Option<Value> = old.and_then(|old| serde_json::from_str(old).ok());
+    let old = old.as_ref().and_then(|old| old.pointer(pointer));
     let is_same = old.zip(template).is_some_and(|(old, new)| comparison::is_same(old, new));
     if is_same || gates.enabled(Feature::TemplateNoDefaults) {
         return;

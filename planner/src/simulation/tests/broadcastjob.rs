@@ -1,25 +1,14 @@
 //! Histories of BroadcastJobs, each from one seed, as those of CloneSets.
 
-use api::kinds::broadcastjob::{BroadcastJob, FailurePolicyType, Spec, Status};
+use api::kinds::broadcastjob::{BroadcastJob, FailurePolicyType, Spec};
 use api::kinds::shared::CompletionPolicyType;
 
-use super::history::{Dice, int, percent};
+use super::history::{Dice, Script, int, percent, settings};
 use super::*;
 use crate::kinds::broadcastjob::plan;
 use crate::simulation::NodeEdit;
 use crate::workload::action::{Action, DeleteReason};
 use crate::workload::seen::Seen;
-
-/// Of how many histories of CloneSets there is one of a BroadcastJob.
-const SHARE: u64 = 2;
-
-/// A BroadcastJob and what happens to it.
-#[derive(Clone, Debug)]
-struct History {
-    settings: Settings,
-    spec: Spec,
-    steps: Vec<(Milliseconds, Step<BroadcastJob>)>,
-}
 
 /// What makes a BroadcastJob, kept apart so that an edit changes one thing.
 struct Author {
@@ -75,6 +64,16 @@ impl Author {
         let limits = [None, None, Some(int(1)), Some(int(2)), Some(percent("50%")), Some(percent("10%"))];
         self.spec.parallelism = self.dice.of(&limits);
     }
+}
+
+impl Script<BroadcastJob> for Author {
+    fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    fn workload(&self) -> BroadcastJob {
+        BroadcastJob { spec: self.spec.clone(), ..BroadcastJob::default() }
+    }
 
     fn step(&mut self) -> Step<BroadcastJob> {
         match self.dice.below(100) {
@@ -113,7 +112,6 @@ impl Author {
         Step::Apply(Box::new(self.spec.clone()))
     }
 
-    /// The last edits: nothing that keeps the job from its end for ever.
     fn conclude(&mut self) -> Vec<Step<BroadcastJob>> {
         self.spec.paused = false;
         if self.spec.failure_policy.kind == Some(FailurePolicyType::Pause) {
@@ -126,75 +124,28 @@ impl Author {
     }
 }
 
-impl History {
-    fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed ^ 0xb0c7);
-        let settings = Settings {
-            seed,
-            fault_rate: dice.of(&[0.0, 0.2, 1.0]),
-            lag: dice.of(&[50, 300, 3_000, 20_000]),
-            nodes: 1 + dice.number(5),
-            ..Settings::default()
-        };
-        let mut author = Author::new(dice);
-        let spec = author.spec.clone();
-        let mut steps = Vec::new();
-        for _ in 0..1 + author.dice.below(6) {
-            let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
-            let pause = author.dice.below(pause);
-            steps.push((pause, author.step()));
-        }
-        let pause = author.dice.below(20_000);
-        let conclusion = author.conclude().into_iter().enumerate();
-        steps.extend(conclusion.map(|(index, step)| (if index == 0 { pause } else { 1 }, step)));
-        Self { settings, spec, steps }
-    }
-
-    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    fn run<'p>(
-        &self,
-        planner: Planner<'p, BroadcastJob>,
-        record: bool,
-    ) -> (Cluster<'p, BroadcastJob>, Option<String>) {
-        let mut job = BroadcastJob { spec: self.spec.clone(), ..BroadcastJob::default() };
-        job.metadata.name = "web".to_owned();
-        job.metadata.namespace = "default".to_owned();
-        played(job, Settings { record, ..self.settings.clone() }, &self.steps, planner)
-    }
-}
-
-fn failure(seed: u64, planner: Planner<'_, BroadcastJob>) -> Option<String> {
-    History::new(seed).run(planner, false).1
-}
-
-fn story(seed: u64) -> String {
-    let history = History::new(seed);
-    let (cluster, verdict) = history.run(&plan, true);
-    format!("{history:#?}\n{}\n{}", listed(&cluster), verdict.unwrap_or_default())
+fn history(seed: u64) -> History<BroadcastJob> {
+    let mut dice = Dice::new(seed ^ 0xb0c7);
+    let mut settings = settings(seed, &mut dice);
+    settings.nodes = 1 + dice.number(5);
+    History::new(settings, Author::new(dice))
 }
 
 #[test]
 fn no_history_of_a_broadcast_job_breaks_a_rule_and_all_come_to_rest() {
-    let count = histories(HISTORIES) / SHARE;
-    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
-    if let Some((seed, problem)) = first_failing(first..first + count, |seed| failure(seed, &plan)) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
+    all_come_to_rest(history, 2);
 }
 
 #[test]
 fn one_history_of_a_broadcast_job() {
-    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
-    if let Some(problem) = failure(seed, &plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
+    one(history);
 }
 
 #[test]
 fn histories_of_broadcast_jobs_come_to_every_end() {
     let mut ends = std::collections::BTreeMap::<String, u32>::new();
     for seed in 0..200 {
-        let (cluster, _) = History::new(seed).run(&plan, false);
+        let (cluster, _) = history(seed).run(&plan, false);
         let job = &cluster.server.workload;
         *ends.entry(job.status.phase.clone()).or_default() += 1;
         if job.metadata.deletion_timestamp.is_some() {
@@ -204,41 +155,29 @@ fn histories_of_broadcast_jobs_come_to_every_end() {
     assert!(["completed", "failed", "running", "deleted"].iter().all(|end| ends[*end] >= 10), "{ends:?}");
 }
 
-/// The real planner, asked about another BroadcastJob.
-fn plan_with(
-    snapshot: &Snapshot<'_, BroadcastJob>,
-    moment: Moment,
-    change: impl FnOnce(&mut BroadcastJob),
-) -> Plan<Status> {
-    let mut job = snapshot.workload.clone();
-    change(&mut job);
-    plan(&Snapshot { workload: &job, ..*snapshot }, moment)
-}
-
 fn noticed(rule: &str, planner: Planner<'_, BroadcastJob>) {
-    let (seed, problem) = first_failing(0..2_000, |seed| failure(seed, planner)).expect("nobody notices");
-    assert!(problem.starts_with(&format!("{rule}:")), "history {seed} breaks another rule: {problem}");
+    super::noticed(history, (0..2_000, &[rule]), planner);
 }
 
 #[test]
 fn a_planner_of_jobs_that_does_not_look_at_taints_is_noticed() {
     noticed("Fit", &|snapshot, moment| {
-        plan_with(snapshot, moment, |job| {
+        plan_with(snapshot, moment, |spec| {
             // A share of more Nodes would break another rule first.
-            if job.spec.parallelism.is_some() {
+            if spec.parallelism.is_some() {
                 return;
             }
-            let template = job.spec.template.as_ref().unwrap().get();
+            let template = spec.template.as_ref().unwrap().get();
             let text =
                 template.replacen(r#""spec":{"#, r#""spec":{"tolerations":[{"operator":"Exists"}],"#, 1);
-            job.spec.template = Some(api::Raw::parse(text).unwrap());
+            spec.template = Some(api::Raw::parse(text).unwrap());
         })
     });
 }
 
 #[test]
 fn a_planner_of_jobs_that_ignores_parallelism_is_noticed() {
-    noticed("Parallel", &|snapshot, moment| plan_with(snapshot, moment, |job| job.spec.parallelism = None));
+    noticed("Parallel", &|snapshot, moment| plan_with(snapshot, moment, |spec| spec.parallelism = None));
 }
 
 #[test]
@@ -252,13 +191,13 @@ fn a_planner_of_jobs_that_forgets_what_succeeded_is_noticed() {
 
 #[test]
 fn a_planner_of_jobs_that_does_not_pause_is_noticed() {
-    noticed("Held", &|snapshot, moment| plan_with(snapshot, moment, |job| job.spec.paused = false));
+    noticed("Held", &|snapshot, moment| plan_with(snapshot, moment, |spec| spec.paused = false));
 }
 
 #[test]
 fn a_planner_that_deletes_its_job_at_once_is_noticed() {
     noticed("Time", &|snapshot, moment| {
-        plan_with(snapshot, moment, |job| job.spec.completion_policy.ttl_seconds_after_finished = Some(0))
+        plan_with(snapshot, moment, |spec| spec.completion_policy.ttl_seconds_after_finished = Some(0))
     });
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::kinds::cloneset::Status;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 use api::labels::SPECIFIED_DELETE;
 
@@ -16,28 +15,15 @@ use crate::workload::seen::Seen;
 /// Histories within which a broken planner must be noticed.
 const ENOUGH: u64 = 3_000;
 
-/// The real planner, asked about another CloneSet.
-fn plan_with(
-    snapshot: &Snapshot<'_, CloneSet>,
-    moment: Moment,
-    change: impl FnOnce(&mut CloneSet),
-) -> Plan<Status> {
-    let mut set = snapshot.workload.clone();
-    change(&mut set);
-    plan(&Snapshot { workload: &set, ..*snapshot }, moment)
-}
-
 fn noticed(rules: &[&str], planner: Planner<'_, CloneSet>) {
-    let (seed, failure) = first_failure(0..ENOUGH, planner).expect("nobody notices");
-    let known = rules.iter().any(|rule| failure.starts_with(&format!("{rule}:")));
-    assert!(known, "history {seed} breaks another rule than {rules:?}: {failure}");
+    super::noticed(cloneset::history, (0..ENOUGH, rules), planner);
 }
 
 #[test]
 fn a_planner_that_ignores_max_unavailable_is_noticed() {
     noticed(&["Budget"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| {
-            set.spec.update_strategy.rolling_update.max_unavailable = Some(IntOrString::Int(100));
+        plan_with(snapshot, moment, |spec| {
+            spec.update_strategy.rolling_update.max_unavailable = Some(IntOrString::Int(100));
         })
     });
 }
@@ -45,9 +31,9 @@ fn a_planner_that_ignores_max_unavailable_is_noticed() {
 #[test]
 fn a_planner_that_rounds_max_unavailable_up_with_surge_is_noticed() {
     noticed(&["Budget"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| {
-            let replicas = set.spec.replicas.unwrap_or(1);
-            let rolling = &mut set.spec.update_strategy.rolling_update;
+        plan_with(snapshot, moment, |spec| {
+            let replicas = spec.replicas.unwrap_or(1);
+            let rolling = &mut spec.update_strategy.rolling_update;
             let limit = crate::text::percent::max_unavailable(rolling.max_unavailable.as_ref(), replicas, 0);
             rolling.max_unavailable = Some(IntOrString::Int(limit));
         })
@@ -57,15 +43,15 @@ fn a_planner_that_rounds_max_unavailable_up_with_surge_is_noticed() {
 #[test]
 fn a_planner_that_ignores_partition_is_noticed() {
     noticed(&["Partition"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| set.spec.update_strategy.rolling_update.partition = None)
+        plan_with(snapshot, moment, |spec| spec.update_strategy.rolling_update.partition = None)
     });
 }
 
 #[test]
 fn a_planner_that_adds_to_max_surge_is_noticed() {
     noticed(&["Surge", "Partition"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| {
-            set.spec.update_strategy.rolling_update.max_surge = Some(IntOrString::Int(2));
+        plan_with(snapshot, moment, |spec| {
+            spec.update_strategy.rolling_update.max_surge = Some(IntOrString::Int(2));
         })
     });
 }
@@ -73,7 +59,7 @@ fn a_planner_that_adds_to_max_surge_is_noticed() {
 #[test]
 fn a_planner_that_ignores_a_pause_is_noticed() {
     noticed(&["Held", "Surge"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| set.spec.update_strategy.rolling_update.paused = false)
+        plan_with(snapshot, moment, |spec| spec.update_strategy.rolling_update.paused = false)
     });
 }
 
@@ -195,9 +181,9 @@ fn a_planner_that_marks_one_pod_too_many_is_noticed() {
 fn a_planner_that_leads_one_pod_too_many_back_is_noticed() {
     noticed(&["Partition"], &|snapshot, moment| {
         let mut plan = plan(snapshot, moment);
-        let other = plan_with(snapshot, moment, |set| {
-            let replicas = set.spec.replicas.unwrap_or(1);
-            let rolling = &mut set.spec.update_strategy.rolling_update;
+        let other = plan_with(snapshot, moment, |spec| {
+            let replicas = spec.replicas.unwrap_or(1);
+            let rolling = &mut spec.update_strategy.rolling_update;
             let partition = crate::text::percent::partition(rolling.partition.as_ref(), replicas);
             rolling.partition = Some(IntOrString::Int(partition + 1));
         });
@@ -218,7 +204,7 @@ fn a_planner_that_leads_one_pod_too_many_back_is_noticed() {
 #[test]
 fn a_planner_that_does_not_wait_for_the_hook_before_a_deletion_is_noticed() {
     noticed(&["Held"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| set.spec.lifecycle.pre_delete = None)
+        plan_with(snapshot, moment, |spec| spec.lifecycle.pre_delete = None)
     });
 }
 
@@ -257,8 +243,8 @@ fn a_planner_that_drops_batches_which_wait_is_noticed() {
 #[test]
 fn a_planner_that_recreates_what_can_be_changed_is_noticed() {
     noticed(&["In place"], &|snapshot, moment| {
-        plan_with(snapshot, moment, |set| {
-            set.spec.update_strategy.rolling_update.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
+        plan_with(snapshot, moment, |spec| {
+            spec.update_strategy.rolling_update.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
         })
     });
 }

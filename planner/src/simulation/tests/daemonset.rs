@@ -1,23 +1,11 @@
 //! Histories of DaemonSets, each from one seed, as those of CloneSets.
 
-use api::kinds::daemonset::{DaemonSet, RollingUpdateType, Spec, Status};
+use api::kinds::daemonset::{DaemonSet, RollingUpdateType, Spec};
 use api::kinds::shared::UpdateStrategyType;
 
-use super::history::{Dice, Template, int, lifecycle, percent};
+use super::history::{Dice, Script, Template, int, lifecycle, percent, settings};
 use super::*;
-use crate::kinds::daemonset::plan;
 use crate::simulation::NodeEdit;
-
-/// Of how many histories of CloneSets there is one of a DaemonSet.
-const SHARE: u64 = 2;
-
-/// A DaemonSet and what happens to it.
-#[derive(Clone, Debug)]
-struct History {
-    settings: Settings,
-    spec: Spec,
-    steps: Vec<(Milliseconds, Step<DaemonSet>)>,
-}
 
 /// What makes a DaemonSet, kept apart so that an edit changes one thing.
 struct Author {
@@ -28,9 +16,11 @@ struct Author {
 
 impl Author {
     fn new(mut dice: Dice) -> Self {
-        let mut template = Template::default();
-        template.is_hooked = dice.percent(15);
-        template.sidecar = dice.percent(25).then_some(0);
+        let template = Template {
+            is_hooked: dice.percent(15),
+            sidecar: dice.percent(25).then_some(0),
+            ..Template::default()
+        };
         let mut spec = Spec::default();
         spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
         spec.revision_history_limit = Some(dice.of(&[10, 10, 1, 0]));
@@ -84,6 +74,16 @@ impl Author {
         }
         self.write();
     }
+}
+
+impl Script<DaemonSet> for Author {
+    fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    fn workload(&self) -> DaemonSet {
+        DaemonSet { spec: self.spec.clone(), ..DaemonSet::default() }
+    }
 
     fn step(&mut self) -> Step<DaemonSet> {
         match self.dice.below(100) {
@@ -122,7 +122,6 @@ impl Author {
         Step::Apply(Box::new(self.spec.clone()))
     }
 
-    /// The last edits: nothing that keeps the DaemonSet from its end for ever.
     fn conclude(&mut self) -> Vec<Step<DaemonSet>> {
         self.template.is_bad = false;
         self.write();
@@ -134,89 +133,25 @@ impl Author {
     }
 }
 
-impl History {
-    fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed ^ 0xd5e7);
-        let settings = Settings {
-            seed,
-            fault_rate: dice.of(&[0.0, 0.2, 1.0]),
-            lag: dice.of(&[50, 300, 3_000, 20_000]),
-            nodes: 1 + dice.number(5),
-            ..Settings::default()
-        };
-        let mut author = Author::new(dice);
-        let spec = author.spec.clone();
-        let mut steps = Vec::new();
-        for _ in 0..1 + author.dice.below(6) {
-            let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
-            let pause = author.dice.below(pause);
-            steps.push((pause, author.step()));
-        }
-        let pause = author.dice.below(20_000);
-        let conclusion = author.conclude();
-        steps.extend(
-            conclusion
-                .into_iter()
-                .enumerate()
-                .map(|(index, step)| (if index == 0 { pause } else { 1 }, step)),
-        );
-        Self { settings, spec, steps }
-    }
-
-    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    fn run<'p>(
-        &self,
-        planner: Planner<'p, DaemonSet>,
-        record: bool,
-    ) -> (Cluster<'p, DaemonSet>, Option<String>) {
-        let mut set = DaemonSet { spec: self.spec.clone(), ..DaemonSet::default() };
-        set.metadata.name = "web".to_owned();
-        set.metadata.namespace = "default".to_owned();
-        played(set, Settings { record, ..self.settings.clone() }, &self.steps, planner)
-    }
-}
-
-fn failure(seed: u64, planner: Planner<'_, DaemonSet>) -> Option<String> {
-    History::new(seed).run(planner, false).1
-}
-
-fn story(seed: u64) -> String {
-    let history = History::new(seed);
-    let (cluster, verdict) = history.run(&plan, true);
-    format!("{history:#?}\n{}\n{}", listed(&cluster), verdict.unwrap_or_default())
+fn history(seed: u64) -> History<DaemonSet> {
+    let mut dice = Dice::new(seed ^ 0xd5e7);
+    let mut settings = settings(seed, &mut dice);
+    settings.nodes = 1 + dice.number(5);
+    History::new(settings, Author::new(dice))
 }
 
 #[test]
 fn no_history_of_a_daemon_set_breaks_a_rule_and_all_come_to_rest() {
-    let count = histories(HISTORIES) / SHARE;
-    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
-    if let Some((seed, problem)) = first_failing(first..first + count, |seed| failure(seed, &plan)) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
+    all_come_to_rest(history, 2);
 }
 
 #[test]
 fn one_history_of_a_daemon_set() {
-    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
-    if let Some(problem) = failure(seed, &plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
-}
-
-/// The real planner, asked about another DaemonSet.
-fn plan_with(
-    snapshot: &Snapshot<'_, DaemonSet>,
-    moment: Moment,
-    change: impl FnOnce(&mut Spec),
-) -> Plan<Status> {
-    let mut set = snapshot.workload.clone();
-    change(&mut set.spec);
-    plan(&Snapshot { workload: &set, ..*snapshot }, moment)
+    one(history);
 }
 
 fn noticed(rule: &str, planner: Planner<'_, DaemonSet>) {
-    let (seed, problem) = first_failing(0..2_000, |seed| failure(seed, planner)).expect("nobody notices");
-    assert!(problem.starts_with(&format!("{rule}:")), "history {seed} breaks another rule: {problem}");
+    super::noticed(history, (0..2_000, &[rule]), planner);
 }
 
 #[test]

@@ -1,12 +1,9 @@
-//! A history: a CloneSet, and what users and chance do to it and when.
+//! A history: a workload, and what users and chance do to it and when.
 
 use api::Raw;
-use api::features::Feature;
-use api::kinds::cloneset::Spec;
-use api::kinds::shared::{IntOrString, Lifecycle, LifecycleHook, PodUpdatePolicy, UpdateStrategyType};
+use api::kinds::shared::{IntOrString, Lifecycle, LifecycleHook};
 
 use super::*;
-use crate::simulation::cloneset::Edit;
 
 /// A Pod template by what is changed in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,12 +14,12 @@ pub(super) struct Template {
     /// The image cannot be pulled.
     pub(super) is_bad: bool,
     /// That of the second container cannot.
-    is_side_bad: bool,
+    pub(super) is_side_bad: bool,
     /// A variable, which a running Pod cannot take.
     pub(super) variable: u64,
     pub(super) label: u64,
     /// The second container starts first.
-    is_ordered: bool,
+    pub(super) is_ordered: bool,
     /// Pods are born with the hooks of their lifecycle.
     pub(super) is_hooked: bool,
 }
@@ -50,16 +47,113 @@ impl Template {
     }
 }
 
-/// A CloneSet and what happens to it.
+/// A workload and what happens to it.
 #[derive(Clone, Debug)]
-pub(super) struct History {
-    pub(super) settings: Settings,
-    pub(super) spec: Spec,
+pub(super) struct History<W: Simulated> {
+    settings: Settings,
+    workload: W,
     /// What happens, each so long after the one before.
-    pub(super) steps: Vec<(Milliseconds, Step<CloneSet>)>,
+    steps: Vec<(Milliseconds, Step<W>)>,
+    /// How many of the last steps keep the workload from nothing that it must come to.
+    conclusion: usize,
+}
+
+/// What makes a workload and edits it.
+pub(super) trait Script<W: Simulated> {
+    /// Kutter takes over from OpenKruise in some histories.
+    const TAKES_OVER: bool = false;
+
+    fn dice(&mut self) -> &mut Dice;
+
+    /// The workload as it is now.
+    fn workload(&self) -> W;
+
+    /// Something that a user or chance does.
+    fn step(&mut self) -> Step<W>;
+
+    /// The last edits: nothing that keeps the workload from its end for ever.
+    fn conclude(&mut self) -> Vec<Step<W>>;
+}
+
+/// How rough the cluster is in the history of this seed.
+pub(super) fn settings(seed: u64, dice: &mut Dice) -> Settings {
+    Settings {
+        seed,
+        fault_rate: dice.of(&[0.0, 0.2, 1.0]),
+        lag: dice.of(&[50, 300, 3_000, 20_000]),
+        ..Settings::default()
+    }
+}
+
+impl<W: Simulated> History<W> {
+    pub(super) fn new<S: Script<W>>(settings: Settings, mut script: S) -> Self {
+        let mut workload = script.workload();
+        workload.metadata_mut().name = "web".to_owned();
+        workload.metadata_mut().namespace = "default".to_owned();
+        let mut steps = Vec::new();
+        if S::TAKES_OVER && script.dice().percent(8) {
+            let pause = script.dice().below(40_000);
+            steps.push((pause, Step::TakeOver(script.dice().percent(50))));
+        }
+        for _ in 0..1 + script.dice().below(6) {
+            let pause = script.dice().of(&[100, 1_000, 4_000, 10_000, 40_000]);
+            let pause = script.dice().below(pause);
+            steps.push((pause, script.step()));
+        }
+        let pause = script.dice().below(20_000);
+        let conclusion = script.conclude();
+        let count = conclusion.len();
+        let conclusion = conclusion.into_iter().enumerate();
+        steps.extend(conclusion.map(|(index, step)| (if index == 0 { pause } else { 1 }, step)));
+        Self { settings, workload, steps, conclusion: count.max(1) }
+    }
+
+    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
+    pub(super) fn run<'p>(&self, planner: Planner<'p, W>, record: bool) -> (Cluster<'p, W>, Option<String>) {
+        let settings = Settings { record, ..self.settings.clone() };
+        let mut cluster = Cluster::new(self.workload.clone(), settings, planner);
+        let mut time = 0;
+        for (pause, step) in &self.steps {
+            time += pause;
+            cluster.add(time, step.clone());
+        }
+        cluster.run_until(time);
+        let rest = cluster.settle_down(LIMIT);
+        let verdict = match (cluster.violations().first(), rest) {
+            (Some(violation), _) => Some(violation.to_string()),
+            (None, Rest::Converged) => None,
+            (None, rest) => Some(format!("Rest: {rest:?}")),
+        };
+        (cluster, verdict)
+    }
+
+    /// The history without the steps and faults without which the same rule is broken.
+    pub(super) fn shortened(mut self, planner: Planner<'_, W>) -> Self {
+        let rule = |history: &Self| {
+            let verdict = verdict(history, planner);
+            verdict.and_then(|verdict| Some(verdict.split_once(':')?.0.to_owned()))
+        };
+        let broken = rule(&self);
+        let calm = Settings { fault_rate: 0.0, ..self.settings.clone() };
+        let quick = Settings { lag: 1, ..self.settings.clone() };
+        for settings in [calm, quick] {
+            let candidate = Self { settings, ..self.clone() };
+            if rule(&candidate) == broken {
+                self = candidate;
+            }
+        }
+        let mut index = 0;
+        while index + self.conclusion < self.steps.len() {
+            let mut candidate = self.clone();
+            candidate.steps.remove(index);
+            if rule(&candidate) == broken { self = candidate } else { index += 1 }
+        }
+        self
+    }
 }
 
 /// Chance, in the words of this module.
+#[derive(Clone)]
 pub(super) struct Dice(Random);
 
 impl Dice {
@@ -94,220 +188,6 @@ pub(super) fn percent(text: &str) -> IntOrString {
     IntOrString::String(text.to_owned())
 }
 
-/// What makes a CloneSet, kept apart so that an edit changes one thing.
-#[derive(Clone)]
-struct Author {
-    dice: Dice,
-    spec: Spec,
-    template: Template,
-    former: Vec<Template>,
-}
-
-impl Clone for Dice {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl Author {
-    fn new(dice: Dice) -> Self {
-        let mut author =
-            Self { dice, spec: Spec::default(), template: Template::default(), former: Vec::new() };
-        author.begin();
-        author
-    }
-
-    fn begin(&mut self) {
-        let dice = &mut self.dice;
-        let big = dice.percent(8);
-        let replicas = if big { 5 + dice.below(4) } else { dice.below(4) + u64::from(dice.percent(90)) };
-        self.template.sidecar = dice.percent(30).then_some(0);
-        self.template.is_ordered = dice.percent(60);
-        self.template.is_hooked = dice.percent(20);
-        let spec = &mut self.spec;
-        spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
-        spec.replicas = Some(replicas as i32);
-        spec.min_ready_seconds = Some(dice.of(&[0, 0, 0, 3]));
-        spec.revision_history_limit = Some(dice.of(&[10, 10, 10, 1, 0]));
-        if dice.percent(25) {
-            let claim = |name: &str| {
-                format!(
-                    r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
-                )
-            };
-            let names: &[&str] = if dice.percent(30) { &["data", "logs"] } else { &["data"] };
-            let claims: Vec<String> = names.iter().map(|name| claim(name)).collect();
-            spec.volume_claim_templates = Some(Raw::parse(format!("[{}]", claims.join(","))).unwrap());
-            spec.scale_strategy.enable_pvc_reuse = dice.percent(50);
-        }
-        spec.scale_strategy.exclude_preparing_delete = dice.percent(10);
-        if dice.percent(10) {
-            spec.scale_strategy.max_unavailable = Some(dice.of(&[int(1), int(2), percent("50%")]));
-        }
-        let rolling = &mut spec.update_strategy.rolling_update;
-        rolling.pod_update_policy = Some(dice.of(&[
-            PodUpdatePolicy::ReCreate,
-            PodUpdatePolicy::InPlaceIfPossible,
-            PodUpdatePolicy::InPlaceIfPossible,
-            PodUpdatePolicy::InPlaceOnly,
-        ]));
-        if dice.percent(12) {
-            rolling.in_place_update_strategy.grace_period_seconds = Some(2);
-        }
-        if dice.percent(4) {
-            spec.update_strategy.kind = Some(UpdateStrategyType::OnDelete);
-        }
-        if self.template.is_hooked {
-            self.spec.lifecycle = lifecycle(&mut self.dice);
-        }
-        self.budgets();
-        self.partition();
-        self.spec.template = Some(self.template.json());
-    }
-
-    fn is_in_place_only(&self) -> bool {
-        self.spec.update_strategy.rolling_update.pod_update_policy == Some(PodUpdatePolicy::InPlaceOnly)
-    }
-
-    /// maxUnavailable and maxSurge as validation lets them be.
-    fn budgets(&mut self) {
-        let in_place_only = self.is_in_place_only();
-        let dice = &mut self.dice;
-        let surge = if in_place_only || dice.percent(55) {
-            int(0)
-        } else {
-            dice.of(&[int(1), int(2), percent("25%"), percent("100%")])
-        };
-        let unavailable = if surge == int(0) {
-            dice.of(&[int(1), int(1), int(2), percent("20%"), percent("50%"), percent("100%")])
-        } else {
-            dice.of(&[int(0), int(0), int(1), int(2), percent("20%"), percent("50%")])
-        };
-        let rolling = &mut self.spec.update_strategy.rolling_update;
-        rolling.max_surge = Some(surge);
-        rolling.max_unavailable = Some(unavailable);
-    }
-
-    fn partition(&mut self) {
-        let dice = &mut self.dice;
-        let partition = match dice.below(10) {
-            0..=5 => int(0),
-            6 => percent("50%"),
-            7 => percent("99%"),
-            _ => int(dice.below(5)),
-        };
-        self.spec.update_strategy.rolling_update.partition = Some(partition);
-    }
-
-    fn template(&mut self) {
-        self.former.push(self.template);
-        let in_place_only = self.is_in_place_only();
-        let on_delete = self.spec.update_strategy.kind.is_some();
-        let dice = &mut self.dice;
-        let template = &mut self.template;
-        let kind = dice.below(if in_place_only { 10 } else { 12 });
-        match kind {
-            0..=3 => template.image += 1,
-            4 => template.label += 1,
-            5 | 6 => {
-                template.image += 1;
-                template.sidecar = template.sidecar.map(|image| image + 1);
-            }
-            7 => {
-                template.image += 1;
-                template.is_bad = !template.is_bad && !on_delete;
-            }
-            8 | 9 => match &mut template.sidecar {
-                Some(image) => {
-                    *image += 1;
-                    template.is_side_bad = kind == 9 && !template.is_side_bad && !on_delete;
-                }
-                None => template.image += 1,
-            },
-            _ => template.variable += 1,
-        }
-        self.spec.template = Some(template.json());
-    }
-
-    fn rollback(&mut self) {
-        let in_place_only = self.is_in_place_only();
-        let present = self.template;
-        let fits = |template: &Template| !in_place_only || template.variable == present.variable;
-        if let Some(former) = self.former.iter().rev().copied().find(fits) {
-            self.former.push(present);
-            self.template = former;
-            self.spec.template = Some(former.json());
-        }
-    }
-
-    fn apply(&self) -> Step<CloneSet> {
-        Step::Apply(Box::new(self.spec.clone()))
-    }
-
-    /// Something that a user or chance does.
-    fn step(&mut self) -> Step<CloneSet> {
-        match self.dice.below(104) {
-            0..=27 => self.template(),
-            28..=34 => self.rollback(),
-            35..=43 => {
-                let replicas = self.dice.below(if self.dice.clone().percent(10) { 9 } else { 6 });
-                self.spec.replicas = Some(replicas as i32);
-                let hooks = &mut self.spec.lifecycle;
-                if let Some(hook) = hooks.pre_delete.as_mut().filter(|_| self.dice.percent(25)) {
-                    hook.mark_pod_not_ready = false;
-                }
-            }
-            44..=49 => self.partition(),
-            50..=53 => self.budgets(),
-            54..=58 => {
-                let rolling = &mut self.spec.update_strategy.rolling_update;
-                rolling.paused = !rolling.paused;
-            }
-            59 => self.spec.min_ready_seconds = Some(self.dice.of(&[0, 2, 5])),
-            60 => {
-                let policies = [PodUpdatePolicy::ReCreate, PodUpdatePolicy::InPlaceIfPossible];
-                self.spec.update_strategy.rolling_update.pod_update_policy = Some(self.dice.of(&policies));
-            }
-            61 if self.template.is_hooked => self.spec.lifecycle = lifecycle(&mut self.dice),
-            61..=66 => return Step::Edit(Edit::Name(self.dice.number(8), self.dice.clone().percent(50))),
-            67..=71 => return Step::Mark(self.dice.number(8)),
-            72 => return Step::Unmark,
-            73..=78 => return Step::Delete(self.dice.number(8)),
-            79..=80 => return Step::TakeOut(self.dice.number(8)),
-            81..=84 => return Step::Kill(self.dice.number(8)),
-            85..=87 => return Step::Evict(self.dice.number(8)),
-            88..=91 => {
-                let recovers = self.dice.of(&[None, Some(2_000), Some(10_000), Some(30_000)]);
-                return Step::FailNode(self.dice.number(3), recovers);
-            }
-            92..=95 => return Step::Crash,
-            100..=103 => {
-                let relents = self.dice.of(&[None, Some(2_000), Some(10_000), Some(60_000)]);
-                return Step::Refuse(self.dice.number(8), relents);
-            }
-            _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
-        }
-        self.apply()
-    }
-
-    /// The last edit: nothing that keeps the CloneSet from its end for ever.
-    fn conclude(&mut self) -> Option<Step<CloneSet>> {
-        let before = self.spec.clone();
-        let fails = |template: &Template| template.is_bad || template.is_side_bad;
-        let has_failed = fails(&self.template) || self.former.iter().any(fails);
-        (self.template.is_bad, self.template.is_side_bad) = (false, false);
-        self.spec.template = Some(self.template.json());
-        let rolling = &mut self.spec.update_strategy.rolling_update;
-        if has_failed {
-            rolling.partition = None;
-        }
-        if has_failed || self.dice.percent(60) {
-            rolling.paused = false;
-        }
-        (self.spec != before).then(|| self.apply())
-    }
-}
-
 pub(super) fn lifecycle(dice: &mut Dice) -> Lifecycle {
     let label = |key: &str| [(key.to_owned(), "yes".to_owned())].into();
     let hook = |key: &str, marks: bool| LifecycleHook {
@@ -323,78 +203,5 @@ pub(super) fn lifecycle(dice: &mut Dice) -> Lifecycle {
         pre_delete: dice.percent(60).then_some(pre_delete),
         in_place_update: dice.percent(60).then(|| hook("hold-update", dice.percent(25))),
         pre_normal: dice.percent(30).then(|| hook("checked", false)),
-    }
-}
-
-impl History {
-    pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed ^ 0x5eed);
-        let gates = [
-            (Feature::CloneSetPartitionRollback, 15),
-            (Feature::PreparingUpdateAsUpdate, 10),
-            (Feature::CloneSetShortHash, 10),
-        ];
-        let gates = gates.into_iter().fold(FeatureGates::default(), |gates, (gate, cases)| {
-            let enabled = dice.percent(cases);
-            gates.with(gate, enabled)
-        });
-        let settings = Settings {
-            seed,
-            fault_rate: dice.of(&[0.0, 0.2, 1.0]),
-            lag: dice.of(&[50, 300, 3_000, 20_000]),
-            gates,
-            ..Settings::default()
-        };
-        let mut author = Author::new(dice);
-        let spec = author.spec.clone();
-        let mut steps = Vec::new();
-        if author.dice.percent(8) {
-            steps.push((author.dice.below(40_000), Step::TakeOver(author.dice.percent(50))));
-        }
-        for _ in 0..1 + author.dice.below(6) {
-            let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
-            let pause = author.dice.below(pause);
-            steps.push((pause, author.step()));
-        }
-        let pause = author.dice.below(20_000);
-        steps.extend(author.conclude().map(|step| (pause, step)));
-        Self { settings, spec, steps }
-    }
-
-    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    pub(super) fn run<'p>(
-        &self,
-        planner: Planner<'p, CloneSet>,
-        record: bool,
-    ) -> (Cluster<'p, CloneSet>, Option<String>) {
-        let mut set = CloneSet { spec: self.spec.clone(), ..CloneSet::default() };
-        set.metadata.name = "web".to_owned();
-        set.metadata.namespace = "default".to_owned();
-        played(set, Settings { record, ..self.settings.clone() }, &self.steps, planner)
-    }
-
-    /// The history without the steps and faults without which the same rule is broken.
-    pub(super) fn shortened(mut self, planner: Planner<'_, CloneSet>) -> Self {
-        let rule = |history: &Self| {
-            let verdict = verdict(history, planner);
-            verdict.and_then(|verdict| Some(verdict.split_once(':')?.0.to_owned()))
-        };
-        let broken = rule(&self);
-        let calm = Settings { fault_rate: 0.0, ..self.settings.clone() };
-        let quick = Settings { lag: 1, ..self.settings.clone() };
-        for settings in [calm, quick] {
-            let candidate = Self { settings, ..self.clone() };
-            if rule(&candidate) == broken {
-                self = candidate;
-            }
-        }
-        let mut index = 0;
-        // The last step keeps the CloneSet from nothing that it must come to.
-        while index + 1 < self.steps.len() {
-            let mut candidate = self.clone();
-            candidate.steps.remove(index);
-            if rule(&candidate) == broken { self = candidate } else { index += 1 }
-        }
-        self
     }
 }

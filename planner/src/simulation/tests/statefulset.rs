@@ -3,21 +3,9 @@
 use api::kinds::shared::{PodUpdatePolicy, UpdateStrategyType};
 use api::kinds::statefulset::{ClaimRetention, PodManagementPolicy, Spec, StatefulSet, UnorderedUpdate};
 
-use super::history::{Dice, Template, int, lifecycle, percent};
+use super::history::{Dice, Script, Template, int, lifecycle, percent, settings};
 use super::*;
-use crate::kinds::statefulset::plan;
 use crate::simulation::statefulset::Edit;
-
-/// Of how many histories of CloneSets there is one of a StatefulSet.
-const SHARE: u64 = 2;
-
-/// A StatefulSet and what happens to it.
-#[derive(Clone, Debug)]
-struct History {
-    settings: Settings,
-    spec: Spec,
-    steps: Vec<(Milliseconds, Step<StatefulSet>)>,
-}
 
 /// What makes a StatefulSet, kept apart so that an edit changes one thing.
 struct Author {
@@ -28,9 +16,11 @@ struct Author {
 
 impl Author {
     fn new(mut dice: Dice) -> Self {
-        let mut template = Template::default();
-        template.is_hooked = dice.percent(15);
-        template.sidecar = dice.percent(25).then_some(0);
+        let template = Template {
+            is_hooked: dice.percent(15),
+            sidecar: dice.percent(25).then_some(0),
+            ..Template::default()
+        };
         let mut spec = Spec::default();
         let parallel = dice.percent(55);
         spec.pod_management_policy =
@@ -105,6 +95,18 @@ impl Author {
         }
         self.write();
     }
+}
+
+impl Script<StatefulSet> for Author {
+    const TAKES_OVER: bool = true;
+
+    fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    fn workload(&self) -> StatefulSet {
+        StatefulSet { spec: self.spec.clone(), ..StatefulSet::default() }
+    }
 
     fn step(&mut self) -> Step<StatefulSet> {
         match self.dice.below(100) {
@@ -136,95 +138,34 @@ impl Author {
         Step::Apply(Box::new(self.spec.clone()))
     }
 
-    /// The last edit: nothing that keeps the StatefulSet from its end for ever.
-    fn conclude(&mut self) -> Step<StatefulSet> {
+    fn conclude(&mut self) -> Vec<Step<StatefulSet>> {
         self.template.is_bad = false;
         self.write();
         let rolling = &mut self.spec.update_strategy.rolling_update;
         rolling.partition = None;
         rolling.paused = false;
-        Step::Apply(Box::new(self.spec.clone()))
+        vec![Step::Apply(Box::new(self.spec.clone()))]
     }
 }
 
-impl History {
-    fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed ^ 0x5e7);
-        let settings = Settings {
-            seed,
-            fault_rate: dice.of(&[0.0, 0.2, 1.0]),
-            lag: dice.of(&[50, 300, 3_000, 20_000]),
-            ..Settings::default()
-        };
-        let mut author = Author::new(dice);
-        let spec = author.spec.clone();
-        let mut steps = Vec::new();
-        if author.dice.percent(8) {
-            steps.push((author.dice.below(40_000), Step::TakeOver(author.dice.percent(50))));
-        }
-        for _ in 0..1 + author.dice.below(6) {
-            let pause = author.dice.of(&[100, 1_000, 4_000, 10_000, 40_000]);
-            let pause = author.dice.below(pause);
-            steps.push((pause, author.step()));
-        }
-        steps.push((author.dice.below(20_000), author.conclude()));
-        Self { settings, spec, steps }
-    }
-
-    /// Lets the history happen. Gives the cluster at its end, and what went wrong.
-    fn run<'p>(
-        &self,
-        planner: Planner<'p, StatefulSet>,
-        record: bool,
-    ) -> (Cluster<'p, StatefulSet>, Option<String>) {
-        let mut set = StatefulSet { spec: self.spec.clone(), ..StatefulSet::default() };
-        set.metadata.name = "web".to_owned();
-        set.metadata.namespace = "default".to_owned();
-        played(set, Settings { record, ..self.settings.clone() }, &self.steps, planner)
-    }
-}
-
-fn failure(seed: u64, planner: Planner<'_, StatefulSet>) -> Option<String> {
-    History::new(seed).run(planner, false).1
-}
-
-fn story(seed: u64) -> String {
-    let history = History::new(seed);
-    let (cluster, verdict) = history.run(&plan, true);
-    format!("{history:#?}\n{}\n{}", listed(&cluster), verdict.unwrap_or_default())
+fn history(seed: u64) -> History<StatefulSet> {
+    let mut dice = Dice::new(seed ^ 0x5e7);
+    let settings = settings(seed, &mut dice);
+    History::new(settings, Author::new(dice))
 }
 
 #[test]
 fn no_history_of_a_stateful_set_breaks_a_rule_and_all_come_to_rest() {
-    let count = histories(HISTORIES) / SHARE;
-    let first = variable("KUTTER_SIMULATION_FIRST").unwrap_or(0);
-    if let Some((seed, problem)) = first_failing(first..first + count, |seed| failure(seed, &plan)) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
+    all_come_to_rest(history, 2);
 }
 
 #[test]
 fn one_history_of_a_stateful_set() {
-    let Some(seed) = variable("KUTTER_SIMULATION_SEED") else { return };
-    if let Some(problem) = failure(seed, &plan) {
-        panic!("{}\nKUTTER_SIMULATION_SEED={seed}: {problem}", story(seed));
-    }
-}
-
-/// The real planner, asked about another StatefulSet.
-fn plan_with(
-    snapshot: &Snapshot<'_, StatefulSet>,
-    moment: Moment,
-    change: impl FnOnce(&mut Spec),
-) -> Plan<api::kinds::statefulset::Status> {
-    let mut set = snapshot.workload.clone();
-    change(&mut set.spec);
-    plan(&Snapshot { workload: &set, ..*snapshot }, moment)
+    one(history);
 }
 
 fn noticed(rule: &str, planner: Planner<'_, StatefulSet>) {
-    let (seed, problem) = first_failing(0..2_000, |seed| failure(seed, planner)).expect("nobody notices");
-    assert!(problem.starts_with(&format!("{rule}:")), "history {seed} breaks another rule: {problem}");
+    super::noticed(history, (0..2_000, &[rule]), planner);
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! The revisions of one owner, and those that can go.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::stored::StoredRevision;
+use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::text::selector::Selector;
 use crate::workload::seen::Seen;
 
@@ -54,4 +59,20 @@ pub fn obsolete(
     };
     let surplus = count.saturating_sub(usize::try_from(limit).unwrap_or(0));
     unused().take(surplus).map(|revision| Seen::object(&revision.metadata)).collect()
+}
+
+/// The revisions to delete of a workload that is at the `live` ones: such as none of `pods` is at, beyond the limit.
+pub(crate) fn unused<'a>(
+    history: &[&StoredRevision],
+    live: &[&StoredRevision],
+    labels: RevisionLabels,
+    pods: impl Iterator<Item = &'a Arc<ObservedPod>>,
+    limit: Limit,
+) -> Vec<Seen> {
+    let used: BTreeSet<&str> = pods.filter_map(|pod| labels.revision_of(pod)).collect();
+    let in_use = |revision: &StoredRevision| {
+        live.iter().any(|live| live.name() == revision.name())
+            || used.iter().any(|used| labels.same(used, revision.name()))
+    };
+    obsolete(history, in_use, limit)
 }

@@ -1,3 +1,5 @@
+use api::features::FeatureGates;
+use api::kinds::broadcastjob::API_VERSION;
 use serde_json::json;
 
 use super::*;

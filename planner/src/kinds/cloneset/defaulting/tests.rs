@@ -1,5 +1,5 @@
 use api::features::Feature;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::text::json_patch::apply;

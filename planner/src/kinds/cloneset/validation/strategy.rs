@@ -2,8 +2,9 @@
 
 use api::kinds::cloneset::RollingUpdate;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
+use serde_json::Value;
 
-use super::{Submitted, Version};
+use super::Submitted;
 use crate::kinds::cloneset::counting::is_on_delete;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::json_patch;
@@ -17,13 +18,11 @@ const NO_DEADLINE: i32 = i32::MAX;
 
 pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
     validate_types(new, errors);
-    let rolling = &new.set.spec.update_strategy.rolling_update;
-    let path = match new.version {
-        Version::Alpha => FieldPath::new(STRATEGY),
-        Version::Beta => FieldPath::new(STRATEGY).child("rollingUpdate"),
-    };
+    let rolling = &new.stored.spec.update_strategy.rolling_update;
+    let path = FieldPath::new(STRATEGY);
+    let path = if new.is_alpha() { path } else { path.child("rollingUpdate") };
     // For OnDelete a block says nothing but how many new Pods are old, so what it lacks is no error.
-    if !is_on_delete(&new.set.spec) || *rolling != RollingUpdate::default() {
+    if !is_on_delete(&new.stored.spec) || *rolling != RollingUpdate::default() {
         validate_rolling(new, rolling, &path, errors);
     }
     validate_deadline(new, errors);
@@ -31,24 +30,21 @@ pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
 
 fn validate_types(new: &Submitted, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new(STRATEGY).child("type");
-    let kind = new.kind.as_str();
-    match new.version {
-        Version::Alpha => {
-            if !matches!(kind, "" | "ReCreate" | "InPlaceIfPossible" | "InPlaceOnly" | "OnDelete") {
-                let message = "must be 'ReCreate', InPlaceIfPossible or 'InPlaceOnly'";
-                errors.push(FieldError::invalid(path, kind, message));
-            }
+    let kind = new.given("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
+    if new.is_alpha() {
+        if !matches!(kind, "" | "ReCreate" | "InPlaceIfPossible" | "InPlaceOnly" | "OnDelete") {
+            let message = "must be 'ReCreate', InPlaceIfPossible or 'InPlaceOnly'";
+            errors.push(FieldError::invalid(path, kind, message));
         }
-        Version::Beta => {
-            if !matches!(kind, "" | "RollingUpdate" | "OnDelete") {
-                errors.push(FieldError::invalid(path, kind, "must be 'RollingUpdate' or 'OnDelete'"));
-            }
-            if let PodUpdatePolicy::Other(policy) = new.policy() {
-                let path = FieldPath::new(STRATEGY).child("rollingUpdate").child("podUpdatePolicy");
-                let message = "must be 'ReCreate', 'InPlaceIfPossible' or 'InPlaceOnly'";
-                errors.push(FieldError::invalid(path, &policy, message));
-            }
-        }
+        return;
+    }
+    if !matches!(kind, "" | "RollingUpdate" | "OnDelete") {
+        errors.push(FieldError::invalid(path, kind, "must be 'RollingUpdate' or 'OnDelete'"));
+    }
+    if let PodUpdatePolicy::Other(policy) = new.policy() {
+        let path = FieldPath::new(STRATEGY).child("rollingUpdate").child("podUpdatePolicy");
+        let message = "must be 'ReCreate', 'InPlaceIfPossible' or 'InPlaceOnly'";
+        errors.push(FieldError::invalid(path, &policy, message));
     }
 }
 
@@ -58,7 +54,7 @@ fn validate_rolling(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
-    let replicas = new.set.spec.replicas.unwrap_or(1).max(0);
+    let replicas = new.stored.spec.replicas.unwrap_or(1).max(0);
     validate_partition(rolling, replicas, path, errors);
     validate_priority(&rolling.priority_strategy, &path.child("priorityStrategy"), errors);
     validate_scatter(&rolling.scatter_strategy, &path.child("scatterStrategy"), errors);
@@ -68,15 +64,15 @@ fn validate_rolling(
     let surge = rolling.max_surge.as_ref().unwrap_or(&IntOrString::Int(0));
     let max_surge = share(surge, replicas, "maxSurge", path, errors);
     if max_surge > 0 && new.updates_only_in_place() {
-        let field = if new.version == Version::Alpha { "strategy type" } else { "podUpdatePolicy" };
+        let field = if new.is_alpha() { "strategy type" } else { "podUpdatePolicy" };
         let message = format!("can not use maxSurge with {field} InPlaceOnly");
         errors.push(invalid_share(path.child("maxSurge"), surge, &message));
     }
-    if replicas > 0 && max_unavailable < 1 && max_surge < 1 && !is_on_delete(&new.set.spec) {
+    if replicas > 0 && max_unavailable < 1 && max_surge < 1 && !is_on_delete(&new.stored.spec) {
         let message = "maxUnavailable and maxSurge should not both be less than 1";
         errors.push(invalid_share(path.child("maxUnavailable"), unavailable, message));
     }
-    if new.version == Version::Beta {
+    if !new.is_alpha() {
         validate_pre_download(rolling, &path.child("inPlaceUpdateStrategy"), errors);
     }
 }
@@ -163,11 +159,11 @@ fn validate_pre_download(rolling: &RollingUpdate, path: &FieldPath, errors: &mut
 
 fn validate_deadline(new: &Submitted, errors: &mut Vec<FieldError>) {
     const PATH: &str = "spec.progressDeadlineSeconds";
-    let Some(deadline) = new.set.spec.progress_deadline_seconds else { return };
+    let Some(deadline) = new.stored.spec.progress_deadline_seconds else { return };
     if deadline < 0 {
         errors.push(negative(FieldPath::new(PATH), deadline));
     }
-    if deadline != NO_DEADLINE && deadline <= new.set.spec.min_ready_seconds.unwrap_or(0) {
+    if deadline != NO_DEADLINE && deadline <= new.stored.spec.min_ready_seconds.unwrap_or(0) {
         let message = "must be greater than minReadySeconds";
         errors.push(FieldError::invalid_value(FieldPath::new(PATH), deadline, message));
     }

@@ -14,12 +14,12 @@ use crate::workload::validation::unchangeable;
 const PATH: &str = "spec.template";
 
 pub(super) fn validate(new: &Submitted, context: &Context<'_>, errors: &mut Vec<FieldError>) {
-    let Some(template) = new.sent.pointer("/spec/template").filter(|template| !template.is_null()) else {
+    let Some(template) = new.given("/spec/template") else {
         errors.push(FieldError::required(FieldPath::new(PATH), ""));
         return;
     };
     // One that is not sound is reported as a selector.
-    let selector = Selector::compile(&new.set.spec.selector).ok();
+    let selector = Selector::compile(&new.stored.spec.selector).ok();
     let rules = TemplateRules {
         path: FieldPath::new(PATH),
         depth: Depth::Full,
@@ -37,8 +37,8 @@ pub(super) fn validate_in_place(
     old: &Submitted,
     gates: &FeatureGates,
 ) -> Option<FieldError> {
-    let template = |submitted: &Submitted| submitted.set.spec.template.clone();
-    let reason = unchangeable(template(old).as_ref(), template(new).as_ref(), gates)?;
+    let (before, after) = (&old.stored.spec.template, &new.stored.spec.template);
+    let reason = unchangeable(before.as_ref(), after.as_ref(), gates)?;
     let message = match reason {
         Reason::Unchangeable { operation, path } | Reason::GateOff { operation, path } => {
             let path = path.strip_prefix("/spec").unwrap_or(&path);

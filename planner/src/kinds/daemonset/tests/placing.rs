@@ -154,3 +154,17 @@ fn a_hook_holds_every_deletion() {
     fleet.settle();
     assert!(fleet.pods.is_empty());
 }
+
+#[test]
+fn a_finalizer_holds_the_pod_of_a_node_that_is_excluded() {
+    let hook = json!({"lifecycle": {"preDelete": {"finalizersHandler": ["example.com/drain"]}}});
+    let mut fleet = Fleet::on_nodes(1, hook);
+    let name = fleet.name_on("n1");
+    fleet.pod_mut(&name).metadata.finalizers = [Box::<str>::from("example.com/drain")].into();
+    fleet.taint("n1", "gone", "NoExecute");
+    fleet.settle();
+    assert_eq!(fleet.pods[0].label("lifecycle.apps.kruise.io/state"), Some("PreparingDelete"));
+    fleet.pod_mut(&name).metadata.finalizers = [].into();
+    fleet.settle();
+    assert!(fleet.pods.is_empty());
+}

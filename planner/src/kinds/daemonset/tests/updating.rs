@@ -221,6 +221,31 @@ fn nodes_that_are_excluded_do_not_hold_up_the_others_with_the_gate() {
 }
 
 #[test]
+fn nodes_that_one_edit_excludes_do_not_hold_up_its_image_with_the_gate() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxUnavailable": 1})));
+    fleet.gates = gates("DaemonSetPruneIneligibleNodes=true");
+    for node in ["n1", "n2"] {
+        fleet.break_pod(fleet.on(node));
+    }
+    let elsewhere = json!([{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n1", "n2"]}]);
+    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": elsewhere}]});
+    let mut other = template("nginx:2");
+    other["spec"]["affinity"] =
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    fleet.edit(json!({"spec": {"template": other}}));
+    fleet.lingering = true;
+    fleet.step();
+    fleet.lingering = false;
+    for _ in 0..20 {
+        fleet.step();
+        assert!(fleet.without_available() <= 3, "one beside those that are excluded");
+        fleet.kubelet();
+    }
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n3", "n4", "n5"]);
+    assert_eq!(fleet.nodes_with("nginx:1"), ["n1", "n2"], "these do not end");
+}
+
+#[test]
 fn pods_on_nodes_that_would_get_no_other_are_left_as_they_are() {
     let mut fleet = Fleet::on_nodes(2, json!({}));
     fleet.taint("n2", "gpu", "NoSchedule");

@@ -10,7 +10,7 @@ use crate::text::selector::Selector;
 use crate::workload::validation::invalid_share;
 
 pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
-    let spec = &new.set.spec;
+    let spec = &new.stored.spec;
     if let Some(burst) = &spec.burst_replicas {
         validate_share(burst, &FieldPath::new("spec.burstReplicas"), errors);
     }
@@ -36,7 +36,7 @@ pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
 }
 
 fn validate_rolling(new: &Submitted, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let rolling = &new.set.spec.update_strategy.rolling_update;
+    let rolling = &new.stored.spec.update_strategy.rolling_update;
     let (unavailable, surge) = (rolling.max_unavailable.as_ref(), rolling.max_surge.as_ref());
     for (name, value) in [("maxUnavailable", unavailable), ("maxSurge", surge)] {
         if let Some(value) = value {

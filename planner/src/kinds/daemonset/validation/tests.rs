@@ -1,6 +1,9 @@
+use api::features::FeatureGates;
+use api::kinds::daemonset::KIND;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::text::verdict::Denial;
 
 fn submit(version: &str, spec: &Value, old: Option<&Value>) -> Result<(), Denial> {
     let object = |spec: &Value| {

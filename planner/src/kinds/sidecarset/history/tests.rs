@@ -1,5 +1,6 @@
 use super::*;
-use api::annotations::WHOLE_TEMPLATE;
+use api::annotations::{SIDECARSET_HASH, WHOLE_TEMPLATE};
+use serde_json::json;
 
 use crate::workload::revision::NewRevision;
 
@@ -188,6 +189,34 @@ fn the_oldest_go_first_and_those_in_use_stay() {
         [all[0], all[1], all[3], all[4]],
         "the newest of the version stays"
     );
+}
+
+#[test]
+fn a_pod_that_came_before_its_revision_keeps_the_one_with_its_hash() {
+    let mut history = history(5);
+    for (revision, hash) in history.iter_mut().zip(["h1", "h2", "h2", "h3", "h4"]) {
+        revision.metadata.annotations.insert(SIDECARSET_HASH.to_owned(), hash.to_owned());
+    }
+    let all: Vec<&str> = history.iter().map(StoredRevision::name).collect();
+    let obsolete = |entry: &str| {
+        let pod = json!({"metadata": {"annotations": {SIDECARSET_HASH: format!(r#"{{"web":{entry}}}"#)}}});
+        let pods = [Arc::new(ObservedPod::read(&pod.to_string()).unwrap())];
+        let limited = set("i:6", r#","revisionHistoryLimit":2"#);
+        names(&register(&limited, &history, &pods).obsolete).join(" ")
+    };
+    let kept = |number: usize| {
+        let others = all.iter().enumerate().filter(|(index, _)| *index != number);
+        others.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(obsolete(r#"{"hash":"h1"}"#), kept(0), "it names no revision");
+    assert_eq!(obsolete(r#"{"hash":"h2"}"#), kept(2), "the newest with its hash");
+    assert_eq!(obsolete(r#""h1""#), kept(0), "a plain hash");
+    let naming = |hash: &str, number: usize| {
+        obsolete(&format!(r#"{{"hash":"{hash}","controllerRevision":"{}"}}"#, all[number]))
+    };
+    assert_eq!(naming("h2", 1), kept(1), "the one that it names has its hash");
+    assert_eq!(naming("h3", 1), kept(3), "it names the one before its own");
+    assert_eq!(naming("unknown", 1), kept(1), "no other has its hash");
 }
 
 #[test]

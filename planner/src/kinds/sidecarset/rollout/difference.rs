@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::annotations::SIDECARSET_HASH;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -32,20 +31,22 @@ impl<'a> Differences<'a> {
 
     /// What differs for a Pod; `None` where the revision that it was given is not known any more.
     pub(super) fn of(&mut self, pod: &ObservedPod) -> Option<Arc<str>> {
-        let given = record::injected(pod, SIDECARSET_HASH, &self.set.name).controller_revision?;
-        if let Some(found) = self.found.get(&given) {
+        let given = record::given(pod, &self.set.name, self.revisions)?;
+        if let Some(found) = self.found.get(given.name()) {
             return found.clone();
         }
-        let stored = self.revisions.iter().find(|revision| revision.name() == given);
-        let difference = stored.and_then(|stored| {
-            let older = sidecars(restored_spec(stored.data.get()).ok()?.get())?;
-            if self.present.is_none() {
-                self.present = sidecars(self.set.recorded.spec.get());
-            }
-            difference(&older, self.present.as_ref()?)
-        });
-        self.found.insert(given, difference.clone());
+        let difference = self.between(given);
+        self.found.insert(given.name().to_owned(), difference.clone());
         difference
+    }
+
+    /// What differs between a revision and the present sidecars.
+    fn between(&mut self, given: &StoredRevision) -> Option<Arc<str>> {
+        let older = sidecars(restored_spec(given.data.get()).ok()?.get())?;
+        if self.present.is_none() {
+            self.present = sidecars(self.set.recorded.spec.get());
+        }
+        difference(&older, self.present.as_ref()?)
     }
 }
 

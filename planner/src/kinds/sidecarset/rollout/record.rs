@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use api::annotations::{
-    SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS,
+    SIDECARSET_HASH, SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS,
     SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::pod::observed::ObservedPod;
+use crate::workload::revision::StoredRevision;
 
 /// An entry of a hash annotation, as far as it is read.
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +29,25 @@ pub(in crate::kinds::sidecarset) fn injected(pod: &ObservedPod, annotation: &str
         Ok(hash) => Injected { hash: Some(hash), controller_revision: None },
         Err(_) => serde_json::from_str(entry.get()).unwrap_or_default(),
     }
+}
+
+/// The revision of a SidecarSet whose sidecars a Pod has: the one that it names. A Pod that came before its
+/// revision was written names an older one or none; its is the newest with the hash that it has.
+pub(in crate::kinds::sidecarset) fn given<'a>(
+    pod: &ObservedPod,
+    set: &str,
+    revisions: impl IntoIterator<Item = &'a StoredRevision, IntoIter: Clone>,
+) -> Option<&'a StoredRevision> {
+    let Injected { hash, controller_revision } = injected(pod, SIDECARSET_HASH, set);
+    let hash = hash.as_ref();
+    let revisions = revisions.into_iter();
+    let fits = |revision: &&StoredRevision| {
+        let recorded = revision.metadata.annotations.get(SIDECARSET_HASH);
+        hash.is_some() && recorded == hash
+    };
+    let named = || revisions.clone().find(|revision| Some(revision.name()) == controller_revision.as_deref());
+    let newest = || revisions.clone().filter(fits).max_by_key(|revision| revision.revision);
+    named().filter(fits).or_else(newest).or_else(named)
 }
 
 /// The members of an annotation that holds an object; none where it holds anything else.

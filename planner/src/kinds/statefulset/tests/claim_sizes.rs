@@ -41,6 +41,32 @@ fn resize(fleet: &mut Fleet, size: &str) {
     fleet.edit(json!({"spec": claims(size)}));
 }
 
+/// A rollout of another image and size, of which the partition keeps one Pod.
+fn partly_resized() -> Fleet {
+    let rolling = json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}});
+    let mut fleet = resizing(3, rolling);
+    fleet.edit(json!({"spec": {"template": in_place_template("nginx:2")}}));
+    resize(&mut fleet, "2Gi");
+    for _ in 0..6 {
+        fleet.settle();
+        expand(&mut fleet);
+    }
+    assert_eq!(sizes(&fleet), ["1Gi", "2Gi", "2Gi"]);
+    assert_eq!(counters(&fleet), (2, 2));
+    fleet
+}
+
+/// To the image from before, and no Pod is kept any more.
+fn take_image_back(fleet: &mut Fleet) {
+    let rolling = json!({"rollingUpdate": {"partition": 0}});
+    fleet.edit(json!({"spec": {"template": in_place_template("nginx:1"), "updateStrategy": rolling}}));
+}
+
+fn counters(fleet: &Fleet) -> (i32, i32) {
+    let claims = &fleet.set_status().volume_claims[0];
+    (claims.compatible_replicas, claims.compatible_ready_replicas)
+}
+
 #[test]
 fn scenario_27_claims_grow_before_their_pods_change() {
     let mut fleet = resizing(3, json!({}));
@@ -57,8 +83,7 @@ fn scenario_27_claims_grow_before_their_pods_change() {
     }
     assert_eq!(sizes(&fleet), ["2Gi"; 3]);
     assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
-    let claims = &fleet.set_status().volume_claims[0];
-    assert_eq!((claims.compatible_replicas, claims.compatible_ready_replicas), (3, 3));
+    assert_eq!(counters(&fleet), (3, 3));
 }
 
 #[test]
@@ -135,23 +160,23 @@ fn sharp_edge_18_a_claim_of_another_shape_is_told_and_its_pod_counts_as_availabl
 }
 
 #[test]
-fn scenario_43_partition_keeps_claims_and_nothing_shrinks() {
-    let rolling = json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}});
-    let mut fleet = resizing(3, rolling);
-    fleet.edit(json!({"spec": {"template": in_place_template("nginx:2")}}));
-    resize(&mut fleet, "2Gi");
+fn scenario_43_the_rest_grows_where_the_image_alone_is_taken_back() {
+    let mut fleet = partly_resized();
+    take_image_back(&mut fleet);
     for _ in 0..6 {
         fleet.settle();
         expand(&mut fleet);
     }
-    assert_eq!(sizes(&fleet), ["1Gi", "2Gi", "2Gi"]);
-    let counters = |fleet: &Fleet| {
-        let claims = &fleet.set_status().volume_claims[0];
-        (claims.compatible_replicas, claims.compatible_ready_replicas)
-    };
-    assert_eq!(counters(&fleet), (2, 2));
+    assert_eq!(sizes(&fleet), ["2Gi"; 3]);
+    assert_eq!(counters(&fleet), (3, 3));
+    assert_eq!(fleet.running_image("nginx:1"), [0, 1, 2]);
+}
+
+#[test]
+fn scenario_43_partition_keeps_claims_and_nothing_shrinks() {
+    let mut fleet = partly_resized();
     resize(&mut fleet, "1Gi");
-    fleet.edit(json!({"spec": {"template": in_place_template("nginx:1"), "updateStrategy": {"rollingUpdate": {"partition": 0}}}}));
+    take_image_back(&mut fleet);
     fleet.settle();
     assert_eq!(sizes(&fleet), ["1Gi", "2Gi", "2Gi"]);
     assert_eq!(counters(&fleet), (3, 3));

@@ -176,6 +176,26 @@ fn hook_in_place_update(policy: &str) {
 }
 
 #[test]
+fn scenario_30_updates_go_on_beside_a_pod_that_does_not_end() {
+    for (limit, first, updated) in [
+        (1, &[][..], &[][..]),
+        (3, &["web-4", "web-3"][..], &[0, 2, 3, 4][..]),
+    ] {
+        let mut fleet = Fleet::running(5, rolling(json!({"maxUnavailable": limit})));
+        fleet.lingering = true;
+        fleet.remove("web-1");
+        fleet.lingering = false;
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        let plan = fleet.settled_plan();
+        let names: Vec<&str> = plan.update.iter().map(Action::object).collect();
+        assert_eq!(names, first, "it counts as unavailable: {limit}");
+        fleet.settle();
+        assert_eq!(fleet.running_image("nginx:2"), updated);
+        assert_eq!(fleet.ordinals(), [0, 1, 2, 3, 4]);
+    }
+}
+
+#[test]
 fn scenario_31_a_revision_is_used_again() {
     let mut fleet = Fleet::running(1, parallel(json!({})));
     let first = fleet.set_status().update_revision;

@@ -32,7 +32,7 @@ pub(super) fn validate_update(
     context: &Context<'_>,
     errors: &mut Vec<FieldError>,
 ) {
-    let kind = new.set.spec.volume_claim_update_strategy.kind.clone().unwrap_or_default();
+    let kind = new.stored.spec.volume_claim_update_strategy.kind.clone().unwrap_or_default();
     if !context.gates.enabled(Feature::StatefulSetAutoResizePVCGate) || kind == ClaimUpdateType::OnDelete {
         return;
     }

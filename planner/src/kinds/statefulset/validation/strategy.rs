@@ -17,7 +17,7 @@ const STRATEGY: &str = "spec.updateStrategy";
 const MAX_MIN_READY_SECONDS: i32 = 300;
 
 pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
-    let spec = &new.set.spec;
+    let spec = &new.stored.spec;
     let path = FieldPath::new("spec.podManagementPolicy");
     match &spec.pod_management_policy {
         Some(PodManagementPolicy::Other(policy)) => {
@@ -89,7 +89,7 @@ fn read_range(text: &str) -> Result<(), String> {
 }
 
 fn validate_rolling(new: &Submitted, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let rolling = &new.set.spec.update_strategy.rolling_update;
+    let rolling = &new.stored.spec.update_strategy.rolling_update;
     if let Some(partition) = rolling.partition.filter(|partition| *partition < 0) {
         errors.push(negative(path.child("partition"), partition));
     }
@@ -126,7 +126,7 @@ fn validate_rolling(new: &Submitted, path: &FieldPath, errors: &mut Vec<FieldErr
 }
 
 fn is_parallel(new: &Submitted) -> bool {
-    new.set.spec.pod_management_policy == Some(PodManagementPolicy::Parallel)
+    new.stored.spec.pod_management_policy == Some(PodManagementPolicy::Parallel)
 }
 
 /// Pods that are updated in place leave their services by a readiness gate, which nobody adds.

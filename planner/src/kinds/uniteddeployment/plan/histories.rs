@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::world::{Planner, World, template};
 use super::*;
-use crate::histories::histories;
+use crate::histories::{all_succeed, first_failing};
 use crate::kinds::uniteddeployment::{self as united, allocation};
 use crate::text::moment::{Moment, Random};
 
@@ -171,15 +171,9 @@ fn settled(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-fn first_failure(planner: Planner, count: u64) -> Option<String> {
-    (0..count).find_map(|seed| history(seed, planner).err().map(|error| format!("seed {seed}: {error}")))
-}
-
 #[test]
 fn all_histories_end_well() {
-    if let Some(failure) = first_failure(plan, (histories(HISTORIES) / 50).max(HISTORIES)) {
-        panic!("{failure}");
-    }
+    all_succeed(HISTORIES, |seed| history(seed, plan).err());
 }
 
 #[test]
@@ -210,9 +204,7 @@ fn wrong_planners_are_noticed() {
         },
     ];
     for (number, planner) in wrong.into_iter().enumerate() {
-        assert!(
-            first_failure(planner, HISTORIES).is_some(),
-            "planner {number} is wrong, and nothing shows it"
-        );
+        let failing = first_failing(0..HISTORIES, |seed| history(seed, planner).err());
+        assert!(failing.is_some(), "planner {number} is wrong, and nothing shows it");
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn validate(new: &Submitted, context: &Context<'_>, errors: &mut Vec<
         }
     };
     errors.extend(refused);
-    let selector = Selector::compile(&new.united.spec.selector).ok();
+    let selector = Selector::compile(&new.stored.united.spec.selector).ok();
     for kind in given {
         if let Some(template) = new.template(kind) {
             validate_one(kind, template, selector.as_ref(), context, errors);
@@ -113,8 +113,7 @@ fn validate_strategy(kind: ChildKind, template: &Value, spec: &FieldPath, errors
         ("revisionHistoryLimit", "/spec/revisionHistoryLimit"),
         ("ordinals.start", "/spec/ordinals/start"),
     ] {
-        let wrong = number(pointer).filter(|number| *number < 0);
-        let wrong = wrong.and_then(|number| i32::try_from(number).ok());
+        let wrong = number(pointer).filter(|number| *number < 0 && i32::try_from(*number).is_ok());
         errors.extend(wrong.map(|number| negative(spec.child(name), number)));
     }
 }

@@ -1,3 +1,4 @@
+use api::features::FeatureGates;
 use serde_json::json;
 
 use super::*;
