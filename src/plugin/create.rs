@@ -22,7 +22,7 @@ use super::follow::{Seen, events};
 use super::hand_over;
 use super::target::{Named, named};
 use super::words::command_line;
-use super::written::{WriteArguments, applied};
+use super::written::{Creation, WriteArguments, applied};
 
 const JOBS: Resource<'_> = Resource::new("batch/v1", "jobs", "Job");
 const BROADCAST_JOBS: Resource<'_> = Resource::new("apps.kruise.io/v1beta1", "broadcastjobs", "BroadcastJob");
@@ -63,8 +63,9 @@ struct JobArguments {
     /// The command
     #[arg(last = true)]
     command: Vec<String>,
-    #[command(flatten)]
-    keep: KeepArguments,
+    /// Keep the object in the annotation with which kubectl apply compares
+    #[arg(long)]
+    save_config: bool,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -89,24 +90,11 @@ struct RequestArguments {
     /// Seconds that a container has to run to count as restarted
     #[arg(short, long = "minStartedSeconds", alias = "min-started-seconds", default_value_t = 3)]
     min_started_seconds: i64,
-    #[command(flatten)]
-    keep: KeepArguments,
-    #[command(flatten)]
-    write: WriteArguments,
-}
-
-/// What a new object keeps of its creation.
-#[derive(Debug, Args)]
-struct KeepArguments {
     /// Keep the object in the annotation with which kubectl apply compares
     #[arg(long)]
     save_config: bool,
-}
-
-impl KeepArguments {
-    fn kept(&self, object: Value) -> anyhow::Result<Value> {
-        if self.save_config { applied(&object, &edit::last_applied(&object)) } else { Ok(object) }
-    }
+    #[command(flatten)]
+    write: WriteArguments,
 }
 
 /// Creates what is meant.
@@ -127,8 +115,8 @@ pub(super) fn create(
                 min_started_seconds: arguments.min_started_seconds,
             };
             let request = restart_request(Some(&arguments.name), &pod, &arguments.containers, settings);
-            let request = arguments.keep.kept(request.map_err(anyhow::Error::msg)?)?;
-            session.create(RESTARTS, request, "created", &arguments.write).await?;
+            let request = Creation::new(RESTARTS, request.map_err(anyhow::Error::msg)?);
+            session.create(request.saving_config(arguments.save_config), &arguments.write).await?;
             Ok(ExitCode::SUCCESS)
         }),
         Kind::Other(_) => hand_over(given),
@@ -146,7 +134,8 @@ fn job(
         (Some(image), None) => {
             let made = kind.of_image(&arguments.name, image, &arguments.command);
             return connection.with(async |session| {
-                session.create(resource, arguments.keep.kept(made)?, "created", &arguments.write).await?;
+                let made = Creation::new(resource, made).saving_config(arguments.save_config);
+                session.create(made, &arguments.write).await?;
                 Ok(ExitCode::SUCCESS)
             });
         }
@@ -167,7 +156,8 @@ fn job(
     connection.with(async |session| {
         let cron_job = session.read(source).await?;
         let made = kind.of_cron_job(&arguments.name, &cron_job).map_err(anyhow::Error::msg)?;
-        session.create(resource, arguments.keep.kept(made)?, "created", &arguments.write).await?;
+        let made = Creation::new(resource, made).saving_config(arguments.save_config);
+        session.create(made, &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -228,14 +218,15 @@ pub(super) struct ExposeArguments {
     /// A JSON merge patch of the Service
     #[arg(long, default_value = "")]
     overrides: String,
-    /// Without effect: there is one way to make a Service
-    #[arg(long)]
-    generator: Option<String>,
+    /// service/v1 names a single port default, service/v2 does not
+    #[arg(long, default_value = "service/v2", value_parser = ["service/v1", "service/v2"])]
+    generator: String,
     /// Keep the command in annotation kubernetes.io/change-cause
     #[arg(long)]
     record: bool,
-    #[command(flatten)]
-    keep: KeepArguments,
+    /// Keep the object in the annotation with which kubectl apply compares
+    #[arg(long)]
+    save_config: bool,
     #[command(flatten)]
     write: WriteArguments,
 }
@@ -270,13 +261,15 @@ pub(super) fn expose(
         load_balancer_ip: &arguments.load_balancer_ip,
         session_affinity: &arguments.session_affinity,
         overrides: &arguments.overrides,
+        port_name: if arguments.generator == "service/v1" { Some("default") } else { None },
     };
     connection.with(async |session| {
         let mut service = exposure.service(&session.read(one).await?).map_err(anyhow::Error::msg)?;
         if arguments.record {
             service = applied(&service, &edit::cause(&service, &command_line()))?;
         }
-        session.create(SERVICES, arguments.keep.kept(service)?, "exposed", &arguments.write).await?;
+        let service = Creation::new(SERVICES, service).told_as("exposed");
+        session.create(service.saving_config(arguments.save_config), &arguments.write).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -316,7 +309,7 @@ pub(super) async fn request_restart(
 ) -> anyhow::Result<Value> {
     let settings = RestartSettings { unready_grace_period_seconds: 3, min_started_seconds: 3 };
     let request = restart_request(None, pod, containers, settings).map_err(anyhow::Error::msg)?;
-    session.create(RESTARTS, request, "created", write).await
+    session.create(Creation::new(RESTARTS, request), write).await
 }
 
 /// Waits until the containers of a request run again.
@@ -360,7 +353,7 @@ pub(super) fn image(arguments: &ImageArguments, connection: &Connection) -> anyh
     let ImageVerb::Pull(arguments) = &arguments.verb;
     let job = pull_job(&arguments.image, arguments.selector.as_deref()).map_err(anyhow::Error::msg)?;
     connection.with(async |session| {
-        let made = session.create(PULLS, job, "created", &arguments.write).await?;
+        let made = session.create(Creation::new(PULLS, job), &arguments.write).await?;
         wait(session, PULLS, &made, arguments.patience, &arguments.write, pull_stage).await
     })
 }

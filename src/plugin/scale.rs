@@ -20,7 +20,7 @@ use super::connection::{Connection, Session};
 use super::failures::{not_found, refused};
 use super::follow::{Seen, events, follow_all};
 use super::target::{Named, named};
-use super::written::{Change, WriteArguments};
+use super::written::{Change, Creation, WriteArguments};
 
 /// How often the plan is computed anew because somebody else changed the CloneSet.
 const ATTEMPTS: usize = 5;
@@ -135,7 +135,8 @@ pub(super) fn migrate(arguments: &MigrateArguments, connection: &Connection) -> 
         let Some(plan) = begun(session, arguments, request, &destination).await? else {
             return Ok(ExitCode::SUCCESS);
         };
-        let moving = Moving { session, plan: &plan, surge: arguments.max_surge, destination: &destination };
+        let (surge, write) = (arguments.max_surge, &arguments.write);
+        let moving = Moving { session, plan: &plan, surge, destination: &destination, write };
         match u64::try_from(arguments.timeout_seconds).ok().map(Duration::from_secs) {
             None => moving.run().await?,
             Some(limit) => match tokio::time::timeout(limit, moving.run()).await {
@@ -165,7 +166,7 @@ async fn create_clone_set(
         bail!("cloneset {}/{name} already exists", session.namespace);
     }
     let made = migration::clone_set_of(&deployment, name, arguments.copy);
-    session.create(destination.resource(session), made, "created", &arguments.write).await?;
+    session.create(Creation::new(destination.resource(session), made), &arguments.write).await?;
     if arguments.write.writes() {
         eprintln!("Successfully created from Deployment/{source} to CloneSet/{name}");
     }
@@ -194,7 +195,8 @@ async fn begun(
             return Ok(None);
         }
         let is_kept = Migration::of(&clone_set).ok().flatten().as_ref() == Some(&plan);
-        if is_kept || patch(session, &destination.path(session), &plan.noted(&clone_set)).await? {
+        let path = arguments.write.query(destination.path(session));
+        if is_kept || patch(session, &path, &plan.noted(&clone_set)).await? {
             return Ok(Some(plan));
         }
     }
@@ -216,6 +218,7 @@ struct Moving<'a> {
     plan: &'a Migration,
     surge: i64,
     destination: &'a Named,
+    write: &'a WriteArguments,
 }
 
 impl Moving<'_> {
@@ -249,14 +252,15 @@ impl Moving<'_> {
 
     /// Takes the next step; true at the end.
     async fn act(&self, deployment: &Value, clone_set: &Value) -> anyhow::Result<bool> {
-        let destination = self.destination.path(self.session);
+        let destination = self.write.query(self.destination.path(self.session));
         match self.plan.step(deployment, clone_set, self.surge) {
             Step::Grow(replicas) => {
                 patch(self.session, &destination, &migration::scaled(clone_set, replicas)).await?;
             }
             Step::Shrink(replicas) => {
                 let source = DEPLOYMENTS.namespaced(&self.session.namespace).name(&self.plan.source);
-                patch(self.session, &source, &migration::scaled(deployment, replicas)).await?;
+                patch(self.session, &self.write.query(source), &migration::scaled(deployment, replicas))
+                    .await?;
             }
             Step::Wait => {}
             Step::Stop(message) => bail!(message),

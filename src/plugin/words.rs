@@ -63,10 +63,26 @@ pub(super) fn as_of_kubectl(command: Command) -> Command {
     command.mut_subcommands(as_of_kubectl)
 }
 
-/// The command that runs, as somebody typed it.
+/// The command that runs, as somebody typed it, without passwords.
 pub(super) fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    format!("kubectl kruise {}", words.collect::<Vec<_>>().join(" "))
+    told(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn told(words: impl Iterator<Item = String>) -> String {
+    let mut told = "kubectl kruise".to_owned();
+    let mut is_secret = false;
+    for word in words {
+        let (name, value) = word.split_once('=').map_or((&*word, None), |(name, value)| (name, Some(value)));
+        let hides = matches!(name, "--token" | "--password");
+        let shown = match (is_secret, hides && value.is_some()) {
+            (true, _) => "CLASSIFIED",
+            (_, true) => &format!("{name}=CLASSIFIED"),
+            _ => &*word,
+        };
+        told.extend([" ", shown]);
+        is_secret = hides && value.is_none() && !is_secret;
+    }
+    told
 }
 
 /// Reads `_` in the names of flags as `-`, as kubectl does. What comes after `--` is for a container.
@@ -362,6 +378,16 @@ mod tests {
         assert!(!line.has_files());
         let words = split("create -kfolder");
         assert!(Line::read(&root, &words).has_files());
+    }
+
+    #[test]
+    fn a_command_is_told_without_passwords() {
+        let words = ["set", "image", "--token", "a", "--password=b=c", "--token=", "x=y"];
+        let line = told(words.into_iter().map(str::to_owned));
+        assert_eq!(
+            line,
+            "kubectl kruise set image --token CLASSIFIED --password=CLASSIFIED --token=CLASSIFIED x=y"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use cluster::ErrorReason;
 use cluster::resource::{Path, Resource};
 use cluster::write::{self, PatchKind};
+use planner::plugin::edit;
 use planner::text::json_patch::{Patch, apply};
 use serde_json::Value;
 use similar::TextDiff;
@@ -214,7 +215,8 @@ impl WriteArguments {
         Ok(())
     }
 
-    fn query(&self, path: Path) -> Path {
+    /// The path of a write, with what the API server is to know of it.
+    pub(super) fn query(&self, path: Path) -> Path {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if self.dry_run == DryRun::Server {
             query.append_pair("dryRun", "All");
@@ -303,6 +305,31 @@ impl Change {
     }
 }
 
+/// An object that is to be created.
+pub(super) struct Creation<'a> {
+    resource: Resource<'a>,
+    object: Value,
+    operation: &'static str,
+    save_config: bool,
+}
+
+impl<'a> Creation<'a> {
+    /// An object that is told as created.
+    pub(super) fn new(resource: Resource<'a>, object: Value) -> Self {
+        Self { resource, object, operation: "created", save_config: false }
+    }
+
+    /// With another word for what was done.
+    pub(super) fn told_as(self, operation: &'static str) -> Self {
+        Self { operation, ..self }
+    }
+
+    /// Keeps the object, where this is true, in the annotation with which `kubectl apply` compares.
+    pub(super) fn saving_config(self, save_config: bool) -> Self {
+        Self { save_config, ..self }
+    }
+}
+
 /// A change, and where it is written: the object itself, or a part such as its status.
 struct Written<'a> {
     named: &'a Named,
@@ -364,12 +391,10 @@ impl Session {
         }
     }
 
-    /// Creates an object in the namespace of the session, tells of it as `operation`, and gives it back.
+    /// Creates an object in the namespace of the session, tells of it, and gives it back.
     pub(super) async fn create(
         &self,
-        resource: Resource<'_>,
-        object: Value,
-        operation: &str,
+        Creation { resource, object, operation, save_config }: Creation<'_>,
         arguments: &WriteArguments,
     ) -> anyhow::Result<Value> {
         let served = self.served.newest(resource);
@@ -378,6 +403,7 @@ impl Session {
         } else {
             serde_json::from_str(api::conversion::convert(&object.to_string(), served.api_version)?.get())?
         };
+        let object = if save_config { applied(&object, &edit::last_applied(&object))? } else { object };
         let path = arguments.query(served.namespaced(&self.namespace));
         let made = if arguments.sends_nothing() {
             object

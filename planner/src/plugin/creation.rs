@@ -210,6 +210,8 @@ pub struct Exposure<'a> {
     pub session_affinity: &'a str,
     /// A JSON merge patch of the Service.
     pub overrides: &'a str,
+    /// The name of its port, where it has one alone.
+    pub port_name: Option<&'a str>,
 }
 
 impl Exposure<'_> {
@@ -234,7 +236,14 @@ impl Exposure<'_> {
         }
         let merged = merge_patch(&service.to_string(), self.overrides);
         let merged = merged.and_then(|json| serde_json::from_str(&json).map_err(|error| error.to_string()));
-        merged.map_err(|error| format!("invalid --overrides: {error}"))
+        let merged: Value = merged.map_err(|error| format!("invalid --overrides: {error}"))?;
+        let is_same_kind =
+            ["apiVersion", "kind"].iter().all(|member| merged.get(member) == service.get(member));
+        if is_same_kind {
+            Ok(merged)
+        } else {
+            Err("invalid --overrides: that is no Service any more".to_owned())
+        }
     }
 
     fn spec(&self, clone_set: &Value) -> Result<Map<String, Value>, String> {
@@ -281,7 +290,7 @@ impl Exposure<'_> {
             for protocol in &protocols {
                 let mut made = Map::new();
                 let name = match (protocols.len(), given.len()) {
-                    (1, 1) => None,
+                    (1, 1) => self.port_name.map(str::to_owned),
                     (1, _) => Some(format!("port-{place}")),
                     _ => Some(format!("port-{place}-{}", protocol.to_lowercase())),
                 };
@@ -429,6 +438,15 @@ mod tests {
         );
         let error = overriding("{").unwrap_err();
         assert!(error.starts_with("invalid --overrides: the patch is not JSON"), "{error}");
+        for overrides in ["[]", "null", r#"{"kind":"Pod"}"#] {
+            assert_eq!(
+                overriding(overrides).unwrap_err(),
+                "invalid --overrides: that is no Service any more",
+                "{overrides}"
+            );
+        }
+        let named = Exposure { port_name: Some("default"), ..exposure }.service(&clone_set()).unwrap();
+        assert_eq!(named["spec"]["ports"][0]["name"], "default");
     }
 
     #[test]

@@ -412,11 +412,7 @@ mod tests {
                 json!({"allNamespaces": false}),
                 "The targets field of the ResourceDistribution cannot be empty",
             ),
-            (
-                "/targets",
-                json!({"allNamespaces": "yes"}),
-                "targets.allNamespaces must be true or false",
-            ),
+            ("/targets", json!({"allNamespaces": "yes"}), "targets.allNamespaces must be true or false"),
             ("/targets/includedNamespaces", json!("one"), "targets.includedNamespaces must be a list"),
             ("/targets/includedNamespaces", json!([["one"]]), "targets.includedNamespaces must be text"),
             ("/targets/namespaceLabelSelector", json!([]), "targets.namespaceLabelSelector must be a map"),

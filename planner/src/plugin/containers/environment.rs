@@ -367,9 +367,10 @@ fn resolved(
         let found = found.ok_or_else(|| format!("{} {name} was not read", store.word()))?;
         return store.value(name, key, found.as_ref().map_err(Clone::clone)?);
     }
-    match source.get("fieldRef") {
-        Some(_) => field(object, text(source, "/fieldRef/fieldPath")),
-        None => resource(source, (kind, object, container)),
+    match (source.get("fieldRef"), source.get("resourceFieldRef")) {
+        (Some(_), _) => field(object, text(source, "/fieldRef/fieldPath")),
+        (_, Some(_)) => resource(source, (kind, object, container)),
+        _ => Err("invalid valueFrom".to_owned()),
     }
 }
 
@@ -387,13 +388,22 @@ fn resource(
             .ok_or_else(|| format!("container {named} not found"))?,
     };
     let field = text(source, "/resourceFieldRef/resource");
+    let is_known =
+        |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     let (list, resource) = field
         .split_once('.')
-        .filter(|(list, _)| matches!(*list, "limits" | "requests"))
+        .filter(|(list, resource)| matches!(*list, "limits" | "requests") && is_known(resource))
         .ok_or_else(|| format!("unsupported container resource: {field:?}"))?;
-    let value = container.get("resources").and_then(|all| quantity(all.get(list)?.get(resource)?));
-    let value =
-        value.ok_or_else(|| format!("the container has no {field}: what it gets depends on its Node"))?;
+    let of = |list: &str| {
+        let value = container.get("resources").and_then(|all| quantity(all.get(list)?.get(resource)?));
+        value.filter(|value| !value.is_zero())
+    };
+    // A request that is not there is that of the limit, a limit that of the Node.
+    let value = match list {
+        "limits" => of(list)
+            .ok_or_else(|| format!("the container has no {field}: what it gets depends on its Node"))?,
+        _ => of(list).or_else(|| of("limits")).unwrap_or(Quantity::ZERO),
+    };
     let divisor = source.pointer("/resourceFieldRef/divisor").and_then(quantity);
     let divisor = divisor.filter(|divisor| !divisor.is_zero());
     let divisor = divisor.unwrap_or_else(|| Quantity::from_units(1, Format::DecimalSi));
@@ -570,11 +580,16 @@ mod tests {
             "R=1024"
         );
         assert_eq!(of(json!({"resource": "requests.cpu", "divisor": "0"})), "R=1");
+        assert_eq!(of(json!({"resource": "requests.memory", "divisor": "1Gi"})), "R=1", "that of the limit");
+        assert_eq!(of(json!({"resource": "requests.ephemeral-storage"})), "R=0");
         let failure = |text: &str| format!("error retrieving reference for R: {text}");
         assert_eq!(
             of(json!({"resource": "limits.cpu", "containerName": "x"})),
             failure("container x not found")
         );
-        assert_eq!(of(json!({"resource": "cpu"})), failure(r#"unsupported container resource: "cpu""#));
+        for resource in ["cpu", "limits.example.com/gpu"] {
+            let expected = failure(&format!("unsupported container resource: {resource:?}"));
+            assert_eq!(of(json!({"resource": resource})), expected);
+        }
     }
 }

@@ -194,7 +194,7 @@ fn the_oldest_go_first_and_those_in_use_stay() {
 #[test]
 fn a_pod_that_came_before_its_revision_keeps_the_one_with_its_hash() {
     let mut history = history(5);
-    for (revision, hash) in history.iter_mut().zip(["h1", "h2", "h2", "h3", "h4"]) {
+    for (revision, hash) in history.iter_mut().zip(["h1", "h2", "h2", "h3", ""]) {
         revision.metadata.annotations.insert(SIDECARSET_HASH.to_owned(), hash.to_owned());
     }
     let all: Vec<&str> = history.iter().map(StoredRevision::name).collect();
@@ -217,6 +217,7 @@ fn a_pod_that_came_before_its_revision_keeps_the_one_with_its_hash() {
     assert_eq!(naming("h2", 1), kept(1), "the one that it names has its hash");
     assert_eq!(naming("h3", 1), kept(3), "it names the one before its own");
     assert_eq!(naming("unknown", 1), kept(1), "no other has its hash");
+    assert_eq!(naming("h2", 4), kept(4), "the one that it names records no hash");
 }
 
 #[test]

@@ -41,13 +41,15 @@ pub(in crate::kinds::sidecarset) fn given<'a>(
     let Injected { hash, controller_revision } = injected(pod, SIDECARSET_HASH, set);
     let hash = hash.as_ref();
     let revisions = revisions.into_iter();
-    let fits = |revision: &&StoredRevision| {
-        let recorded = revision.metadata.annotations.get(SIDECARSET_HASH);
-        hash.is_some() && recorded == hash
+    let recorded = |revision: &StoredRevision| {
+        revision.metadata.annotations.get(SIDECARSET_HASH).filter(|hash| !hash.is_empty()).cloned()
     };
+    let fits = |revision: &&StoredRevision| hash.is_some() && recorded(revision).as_ref() == hash;
     let named = || revisions.clone().find(|revision| Some(revision.name()) == controller_revision.as_deref());
     let newest = || revisions.clone().filter(fits).max_by_key(|revision| revision.revision);
-    named().filter(fits).or_else(newest).or_else(named)
+    // One that records no hash contradicts none.
+    let is_its = |revision: &&StoredRevision| fits(revision) || recorded(revision).is_none();
+    named().filter(is_its).or_else(newest).or_else(named)
 }
 
 /// The members of an annotation that holds an object; none where it holds anything else.

@@ -177,10 +177,7 @@ fn hook_in_place_update(policy: &str) {
 
 #[test]
 fn scenario_30_updates_go_on_beside_a_pod_that_does_not_end() {
-    for (limit, first, updated) in [
-        (1, &[][..], &[][..]),
-        (3, &["web-4", "web-3"][..], &[0, 2, 3, 4][..]),
-    ] {
+    for (limit, first, updated) in [(1, &[][..], &[][..]), (3, &["web-4", "web-3"][..], &[0, 2, 3, 4][..])] {
         let mut fleet = Fleet::running(5, rolling(json!({"maxUnavailable": limit})));
         fleet.lingering = true;
         fleet.remove("web-1");
