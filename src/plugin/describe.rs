@@ -94,7 +94,8 @@ async fn page(arguments: &PageArguments, session: &Session, rollout: &Value) -> 
         None => None,
     };
     let pods = match &workload {
-        Some(workload) => session.pods_of(&session.namespace, workload).await?,
+        // Those of the new revision may be of another Deployment, which the Rollout has made for its canary.
+        Some(workload) => session.selected_pods(&session.namespace, workload).await?,
         None => Vec::new(),
     };
     let page = Page {

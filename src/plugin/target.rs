@@ -330,9 +330,18 @@ impl Session {
             let sets = self.replica_sets_of(namespace, workload).await?;
             owners.extend(sets.iter().map(|set| uid(set).to_owned()));
         }
-        let mut all: Vec<Value> = self.list(&selected(PODS.namespaced(namespace), workload)).await?;
+        let mut all = self.selected_pods(namespace, workload).await?;
         all.retain(|pod| owners.iter().any(|owner| pods::is_controlled_by(pod, owner)));
         Ok(all)
+    }
+
+    /// The Pods that the selector of a workload matches, whoever controls them.
+    pub(super) async fn selected_pods(
+        &self,
+        namespace: &str,
+        workload: &Value,
+    ) -> anyhow::Result<Vec<Value>> {
+        self.list(&selected(PODS.namespaced(namespace), workload)).await
     }
 
     /// The ReplicaSets that a Deployment controls.

@@ -293,6 +293,13 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
             .label("rollouts.kruise.io/rollout-batch-id", number);
         Stored::create(&server.client(), pod).await;
     }
+    // That of a Deployment which the Rollout has made beside this one.
+    let canary = kit::builders::pod("canary-2-x")
+        .in_namespace(&namespace)
+        .container("main", OLD)
+        .with("/metadata/labels", json!({"app": "web", "pod-template-hash": "2"}))
+        .label("rollouts.kruise.io/rollout-batch-id", "2");
+    Stored::create(&server.client(), canary).await;
     let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     let rollout = json!({"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout",
         "metadata": {"name": "web", "namespace": namespace},
@@ -317,6 +324,7 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
         assert!(page.lines().any(|one| one == line), "{line} in {page}");
     }
     assert!(page.contains("web-2-x") && !page.contains("web-1-x") && !page.contains('\u{1b}'), "{page}");
+    assert!(page.contains("canary-2-x"), "{page}");
     let page = terminal.shell("kubectl kruise describe ro web --all --color always").await.success();
     assert!(page.contains("web-1-x") && page.contains("\u{1b}[32m"), "{page}");
     let page = terminal
