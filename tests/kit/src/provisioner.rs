@@ -14,6 +14,9 @@ use tokio::task::JoinHandle;
 
 use crate::objects;
 
+/// Marks claims that were seen bound.
+const SEEN_BOUND: &str = "kit.example.com/seen-bound";
+
 /// How volumes grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expansion {
@@ -99,6 +102,19 @@ impl Site {
                 Some(Expansion::WithNewPod | Expansion::Never) | None => {}
             }
         }
+        self.mark(claim).await;
+    }
+
+    /// Marks a claim that is bound. Once in many runs the scheduler misses that the claim of a Pod was bound, and would
+    /// look again after minutes: it looks at each change of the claim.
+    async fn mark(&self, claim: &Value) {
+        let is_bound = text(claim, "/status/phase") == "Bound";
+        if !is_bound || !claim["metadata"]["annotations"][SEEN_BOUND].is_null() {
+            return;
+        }
+        let (namespace, name) = (text(claim, "/metadata/namespace"), text(claim, "/metadata/name"));
+        let mark = Patch::Merge(json!({"metadata": {"annotations": {SEEN_BOUND: "true"}}}));
+        drop(self.claims(namespace).patch(name, &PatchParams::default(), &mark).await);
     }
 
     /// Makes a volume for the claim.
