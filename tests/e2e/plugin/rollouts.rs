@@ -1,7 +1,7 @@
 //! `kubectl kruise rollout`.
 
 use kit::ApiServer;
-use kit::builders::{deployment, object};
+use kit::builders::{Object, deployment, object};
 use serde_json::json;
 
 use super::{Desk, clone_set};
@@ -255,6 +255,15 @@ async fn steps_of_rollouts_are_approved_and_undone() {
     assert_eq!(all[1].get().await.1["spec"]["strategy"]["paused"], true);
 }
 
+/// A Pod of a step of a Rollout, at the revision of the same number.
+fn pod_of_step(namespace: &str, name: &str, number: &str) -> Object {
+    kit::builders::pod(name)
+        .in_namespace(namespace)
+        .container("main", OLD)
+        .with("/metadata/labels", json!({"app": "web", "pod-template-hash": number}))
+        .label("rollouts.kruise.io/rollout-batch-id", number)
+}
+
 /// A Rollout is described with the Pods of its step, and taken back with the Deployment that it holds.
 #[tokio::test]
 async fn rollouts_are_described_and_take_their_deployment_back() {
@@ -285,21 +294,12 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
             .with("/metadata/ownerReferences", owned_by("Deployment", &deployed))
             .with("/spec", json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template}));
         let set = Stored::create(&server.client(), set).await;
-        let pod = kit::builders::pod(&format!("web-{number}-x"))
-            .in_namespace(&namespace)
-            .container("main", OLD)
-            .with("/metadata/ownerReferences", owned_by("ReplicaSet", &set))
-            .with("/metadata/labels", labels)
-            .label("rollouts.kruise.io/rollout-batch-id", number);
+        let pod = pod_of_step(&namespace, &format!("web-{number}-x"), number);
+        let pod = pod.with("/metadata/ownerReferences", owned_by("ReplicaSet", &set));
         Stored::create(&server.client(), pod).await;
     }
     // That of a Deployment which the Rollout has made beside this one.
-    let canary = kit::builders::pod("canary-2-x")
-        .in_namespace(&namespace)
-        .container("main", OLD)
-        .with("/metadata/labels", json!({"app": "web", "pod-template-hash": "2"}))
-        .label("rollouts.kruise.io/rollout-batch-id", "2");
-    Stored::create(&server.client(), canary).await;
+    Stored::create(&server.client(), pod_of_step(&namespace, "canary-2-x", "2")).await;
     let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     let rollout = json!({"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout",
         "metadata": {"name": "web", "namespace": namespace},
