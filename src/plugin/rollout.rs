@@ -21,7 +21,7 @@ use super::create::{await_restart, request_restart};
 use super::failures::each;
 use super::follow::{Following, follow, follow_all};
 use super::hand_over;
-use super::target::{Named, ObjectArguments};
+use super::target::{self, Named, ObjectArguments};
 use super::terminal::print;
 use super::undo::{UndoArguments, undo};
 use super::written::{Change, WriteArguments, print_value};
@@ -301,10 +301,7 @@ fn revision_word(revision: &StoredRevision) -> String {
 
 /// The kind of the workload that a Rollout controls, where the plugin rolls it back itself.
 pub(super) fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
-    WorkloadKind::WITH_DEPLOYMENTS
-        .iter()
-        .copied()
-        .find(|one| one.kind() == *kind && one.group() == group.as_str())
+    target::kind_of(group, kind, WorkloadKind::WITH_DEPLOYMENTS)
 }
 
 /// The workload that a Rollout controls; `None` if it is not there, or of a kind that no Rollout controls.

@@ -169,7 +169,8 @@ impl ObjectArguments {
     }
 }
 
-fn kind_of(group: &str, kind: &str, kinds: &[WorkloadKind]) -> Option<WorkloadKind> {
+/// The kind by this name in this group, if it is one of `kinds`.
+pub(super) fn kind_of(group: &str, kind: &str, kinds: &[WorkloadKind]) -> Option<WorkloadKind> {
     kinds.iter().copied().find(|one| one.kind() == kind && one.group() == group)
 }
 

@@ -25,9 +25,9 @@ pub enum WorkloadKind {
 
 impl WorkloadKind {
     /// All kinds of Kruise.
-    pub const ALL: &'static [Self] = Self::WITH_DEPLOYMENTS.first_chunk::<8>().unwrap();
+    pub const ALL: &'static [Self] = Self::WITH_DEPLOYMENTS.split_last().unwrap().1;
 
-    /// All kinds of Kruise, and Deployments.
+    /// All kinds of Kruise, and at last Deployments.
     pub const WITH_DEPLOYMENTS: &'static [Self] = &[
         Self::CloneSet,
         Self::AdvancedStatefulSet,

@@ -39,17 +39,18 @@ pub(in crate::kinds::sidecarset) fn given<'a>(
     revisions: impl IntoIterator<Item = &'a StoredRevision, IntoIter: Clone>,
 ) -> Option<&'a StoredRevision> {
     let Injected { hash, controller_revision } = injected(pod, SIDECARSET_HASH, set);
-    let hash = hash.as_ref();
     let revisions = revisions.into_iter();
-    let recorded = |revision: &StoredRevision| {
-        revision.metadata.annotations.get(SIDECARSET_HASH).filter(|hash| !hash.is_empty()).cloned()
+    let recorded = |revision: &'a StoredRevision| {
+        revision.metadata.annotations.get(SIDECARSET_HASH).filter(|hash| !hash.is_empty())
     };
-    let fits = |revision: &&StoredRevision| hash.is_some() && recorded(revision).as_ref() == hash;
-    let named = || revisions.clone().find(|revision| Some(revision.name()) == controller_revision.as_deref());
-    let newest = || revisions.clone().filter(fits).max_by_key(|revision| revision.revision);
+    let named = revisions.clone().find(|revision| Some(revision.name()) == controller_revision.as_deref());
     // One that records no hash contradicts none.
-    let is_its = |revision: &&StoredRevision| fits(revision) || recorded(revision).is_none();
-    named().filter(is_its).or_else(newest).or_else(named)
+    if named.is_some_and(|named| recorded(named).is_none_or(|known| hash.as_ref() == Some(known))) {
+        return named;
+    }
+    let fits =
+        |revision: &&'a StoredRevision| recorded(revision).is_some_and(|known| hash.as_ref() == Some(known));
+    revisions.filter(fits).max_by_key(|revision| revision.revision).or(named)
 }
 
 /// The members of an annotation that holds an object; none where it holds anything else.
