@@ -303,12 +303,14 @@ impl Rolling {
             call(&shop.client, "GET", &format!("/api/v1/namespaces/{}/pods", shop.namespace), &Value::Null)
                 .await
                 .1;
-        let own = |pod: &&Value| pod["metadata"]["labels"]["app"] == self.stored.object["kind"];
-        let pods: Vec<&Value> = pods["items"].as_array().unwrap().iter().filter(own).collect();
-        let done = |pod: &&&Value| {
-            is_ready(pod) && fleet::image(pod) == image && pod["metadata"]["deletionTimestamp"].is_null()
+        // Replaced Pods may take longer to end than the new ones to become ready.
+        let own = |pod: &&Value| {
+            let metadata = &pod["metadata"];
+            metadata["labels"]["app"] == self.stored.object["kind"] && metadata["deletionTimestamp"].is_null()
         };
-        assert_eq!((pods.iter().filter(done).count(), pods.len()), (2, 2), "{pods:#?}");
+        let pods = pods["items"].as_array().unwrap().iter().filter(own);
+        let pods: Vec<_> = pods.map(|pod| (fleet::image(pod), is_ready(pod))).collect();
+        assert_eq!(pods, [(image, true); 2]);
         let now = self.stored.get().await.1;
         assert!(is_healthy(&now), "{now:#}");
     }

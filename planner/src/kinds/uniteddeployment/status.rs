@@ -99,7 +99,10 @@ pub(super) fn sum_up(
     status.ready_replicas = Some(sum(&|_, place| place.child.ready_replicas));
     status.updated_replicas = count(pods().filter(is_updated).count());
     status.updated_ready_replicas = Some(updated_ready);
-    let is_reached = current != updated && updated_ready >= status.replicas;
+    // Workloads may lack Pods that they are about to create.
+    let shared = shares.values().fold(0_i32, |sum, share| sum.saturating_add(*share));
+    let wanted = united.spec.replicas.unwrap_or(REPLICAS).min(shared);
+    let is_reached = current != updated && updated_ready >= status.replicas.max(wanted);
     status.current_revision = if is_reached { updated } else { current }.to_owned();
     updated.clone_into(&mut status.updated_revision);
     if status.current_revision != current {

@@ -72,6 +72,33 @@ fn a_new_template_reaches_all_subsets_but_for_their_partitions() {
 }
 
 #[test]
+fn a_rollout_is_not_over_while_a_workload_lacks_pods() {
+    let mut world = World::new(ChildKind::CloneSet, &json!({}));
+    world.settle(100);
+    let first = world.united.status.updated_revision.clone();
+    world.edit(&json!({"template": template(ChildKind::CloneSet, "nginx:2")}));
+    world.look();
+    world.look();
+    // One workload is done, the other has deleted its Pods.
+    let updated = world.united.status.updated_revision.clone();
+    let [(_, done), (_, empty)] = &mut world.children[..] else { panic!("two workloads") };
+    done["status"] = json!({"replicas": 3, "readyReplicas": 3});
+    empty["status"] = json!({"replicas": 0, "readyReplicas": 0});
+    let gone = empty["metadata"]["uid"].clone();
+    world.pods.retain(|pod| pod["child"] != gone);
+    for pod in &mut world.pods {
+        pod["metadata"]["labels"]["apps.kruise.io/controller-revision-hash"] = updated.as_str().into();
+    }
+    world.look();
+    let status = &world.united.status;
+    assert_eq!((status.replicas, status.updated_ready_replicas), (3, Some(3)));
+    assert_eq!(status.current_revision, first);
+    assert!(conditions(&world).contains(&"UnitedDeploymentUpdated=False".to_owned()), "{status:?}");
+    world.settle(100);
+    assert_eq!(world.united.status.current_revision, updated);
+}
+
+#[test]
 fn a_partition_never_exceeds_its_subset() {
     let mut world = World::new(
         ChildKind::StatefulSet,
