@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
-use crate::error::{ApiError, Retry};
+use crate::error::{ApiError, ErrorReason, Retry};
 use crate::resource::{LEASES, Path};
 use crate::write::{self, PatchKind};
 
@@ -189,17 +189,35 @@ impl Candidate {
     }
 
     async fn release(&self, lease: &Lease) {
-        let body = json!({
-            "metadata": {"resourceVersion": lease.metadata.resource_version},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": format!("{:.6}", Timestamp::now())},
-        });
-        let path = self.path();
-        let release = write::patch(&self.client, &path, PatchKind::Merge, body.to_string());
-        match timeout(RELEASE, release).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => warn!(%error, "the Lease was not given up"),
+        match timeout(RELEASE, self.give_up(lease)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(trouble)) => warn!(%trouble, "the Lease was not given up"),
             Err(_) => warn!("the Lease was not given up in time"),
         }
+    }
+
+    /// A renewal that was broken off may have been carried out all the same: the Lease is ours in another state then.
+    async fn give_up(&self, lease: &Lease) -> Result<(), Trouble> {
+        match self.vacate(lease).await {
+            Err(error) if error.reason() == ErrorReason::Conflict => {}
+            answer => return answer.map_err(Trouble::from),
+        }
+        let Some(text) = write::get(&self.client, &self.path()).await? else { return Ok(()) };
+        let lease: Lease = serde_json::from_str(&text)?;
+        if lease.spec.holder_identity.as_ref() == Some(&self.settings.identity) {
+            self.vacate(&lease).await?;
+        }
+        Ok(())
+    }
+
+    /// Names no holder any more, in the state that was read.
+    async fn vacate(&self, lease: &Lease) -> Result<(), ApiError> {
+        let now = format!("{:.6}", Timestamp::now());
+        let body = json!({
+            "metadata": {"resourceVersion": lease.metadata.resource_version},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now},
+        });
+        write::patch(&self.client, &self.path(), PatchKind::Merge, body.to_string()).await.map(drop)
     }
 
     fn path(&self) -> Path {
@@ -216,4 +234,71 @@ enum Trouble {
     Unreadable(#[from] serde_json::Error),
     #[error("no answer in time")]
     Slow,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::Value;
+
+    use super::*;
+
+    const IDENTITY: &str = "us";
+
+    fn state(version: &str, holder: &str) -> Value {
+        json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": holder}})
+    }
+
+    /// The versions of the Lease that are named when it is given up in version 7 while it has version 8 and this holder.
+    async fn named(holder: &'static str) -> Vec<Value> {
+        let versions = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&versions);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let log = Arc::clone(&log);
+            async move {
+                let mut answer = (200, state("8", holder));
+                if *request.method() == Method::PATCH {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    let version =
+                        serde_json::from_slice::<Value>(&body).unwrap()["metadata"]["resourceVersion"].take();
+                    if version != "8" {
+                        answer = (
+                            409,
+                            json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": ""}),
+                        );
+                    }
+                    log.lock().unwrap().push(version);
+                }
+                let (code, body) = answer;
+                let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                Ok::<_, std::convert::Infallible>(answer.unwrap())
+            }
+        });
+        let candidate = Candidate {
+            client: Client::new(service, "default"),
+            settings: Settings {
+                namespace: "kruise-system".to_owned(),
+                name: "kruise-manager".to_owned(),
+                identity: IDENTITY.to_owned(),
+                lease_duration: Duration::from_secs(15),
+                renew_deadline: Duration::from_secs(10),
+                retry_period: Duration::from_secs(2),
+            },
+            started: Instant::now(),
+            observation: Observation::default(),
+            held: None,
+        };
+        candidate.release(&serde_json::from_value(state("7", IDENTITY)).unwrap()).await;
+        drop(candidate);
+        std::mem::take(&mut versions.lock().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_given_up_after_a_renewal_that_was_broken_off() {
+        assert_eq!(named(IDENTITY).await, ["7", "8"]);
+        assert_eq!(named("another").await, ["7"]);
+    }
 }

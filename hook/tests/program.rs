@@ -91,8 +91,8 @@ fn a_hook_that_nobody_tells_anything_goes_on() {
     assert_eq!(ended(volume.wait(&["--window=1"])), "");
     assert!(begun.elapsed() >= Duration::from_secs(1));
     // The time of a hold ends too.
-    volume.mark(&["--state=hold", "--remaining-ms=1500"]);
     let begun = Instant::now();
+    volume.mark(&["--state=hold", "--remaining-ms=1500"]);
     assert_eq!(ended(volume.wait(&["--window=600", "--then-sleep=0"])), "");
     assert!(begun.elapsed() >= Duration::from_secs(1));
     volume.mark(&["--state=hold", "--remaining-ms=600000"]);

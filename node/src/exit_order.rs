@@ -209,6 +209,10 @@ impl Agent {
                 holds.extend(end.holds(containers, now).into_iter().map(|mark| call(mark, false)));
             }
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
+            for event in step.ordered {
+                metrics.released(Outcome::Ordered);
+                tell(teller, pod, event);
+            }
             for event in step.late {
                 metrics.released(Outcome::Timeout);
                 tell(teller, pod, event);

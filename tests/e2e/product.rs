@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use kit::{ApiServer, Output, wait_within};
+use kit::{ApiServer, DEADLINE, Output, wait_within};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
@@ -219,7 +219,8 @@ impl Product {
 
     /// The text of `/metrics`.
     pub async fn metrics(&self) -> String {
-        get(self.metrics, "/metrics").await.unwrap().1
+        // Those who ask again and again would rather wait than fail.
+        get_within(DEADLINE, self.metrics, "/metrics").await.unwrap().1
     }
 
     /// The lines of `protection.log`.
@@ -274,8 +275,12 @@ fn end_of_log(directory: &Path) -> String {
     log.get(start..).unwrap_or(&log).to_owned()
 }
 
-/// A plain HTTP/1.1 GET on this machine.
+/// A plain HTTP/1.1 GET on this machine, which is answered within 5 s.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
+    get_within(Duration::from_secs(5), port, path).await
+}
+
+async fn get_within(limit: Duration, port: u16, path: &str) -> Result<(u16, String), String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let work = async {
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
@@ -285,9 +290,9 @@ pub async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
         stream.read_to_string(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    let answer = tokio::time::timeout(Duration::from_secs(5), work)
+    let answer = tokio::time::timeout(limit, work)
         .await
-        .map_err(|_| "no answer in 5 s".to_owned())?
+        .map_err(|_| format!("no answer in {limit:?}"))?
         .map_err(|error| error.to_string())?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("no head")?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or("no status")?;

@@ -54,8 +54,9 @@ async fn replicas_share_the_work_of_an_incomplete_cluster() {
 
 /// Scenario 6: the time for the first publication is limited.
 async fn what_cannot_be_published_ends_the_program_in_time(server: &ApiServer) {
-    let options =
-        Options::default().argument("--webhook-initialize-timeout=2s").environment("POD_NAMESPACE", "absent");
+    let options = Options::default()
+        .argument("--webhook-initialize-timeout=10s")
+        .environment("POD_NAMESPACE", "absent");
     let mut product = Product::start(server, options).await;
     wait_for("an answer", async || match product.readiness().await {
         Ok((500, _)) => Ok(()),

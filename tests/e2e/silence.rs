@@ -26,8 +26,9 @@ async fn calls_that_do_not_come_though_pods_are_created_are_noticed() {
         if metrics.contains("kruise_manager_is_leader 1") { Ok(()) } else { Err(metrics) }
     })
     .await;
-    let called = Replica::ready(&server, options).await;
+    // Whoever has learnt of the second knows that calls do not reach the first.
     let leader = leader.unrouted().await;
+    let called = Replica::ready(&server, options).await;
 
     // Pods come and are reviewed, for longer than a window. What is tested is that nothing happens.
     let began = std::time::Instant::now();

@@ -59,10 +59,19 @@ pub fn collection(manifest: &Value) -> String {
     format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)
 }
 
-/// Asks for a creation; `query` is for example `?dryRun=All`.
+/// Asks for a creation; `query` is for example `?dryRun=All`. Asks again where the program, which has yet to learn of
+/// the new Namespace, could not read it in the time of a review.
 pub async fn create(client: &Client, manifest: impl Into<Value>, query: &str) -> (u16, Value) {
     let manifest = manifest.into();
-    call(client, "POST", &(collection(&manifest) + query), &manifest).await
+    let path = collection(&manifest) + query;
+    let mut answer = call(client, "POST", &path, &manifest).await;
+    for _ in 0..20 {
+        if answer.0 != 500 || !message(&answer).contains(" the Namespace ") {
+            break;
+        }
+        answer = call(client, "POST", &path, &manifest).await;
+    }
+    answer
 }
 
 /// An object on an API server.

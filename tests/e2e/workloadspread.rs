@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
 use kit::{ApiServer, wait_for};
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::product::{self, NAMESPACE, Product};
-use crate::support::{Shop, Stored, call, create, in_use, message};
+use crate::support::{Shop, Stored, call, create, direct_of, in_use, message, patched, pod_review, review};
 
 const MARK: &str = "apps.kruise.io/matched-workloadspread";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -54,6 +55,12 @@ async fn site() -> &'static Site {
         Site { server, product }
     })
     .await
+}
+
+/// Speaks with the program of [`site`] as its API server does.
+async fn program() -> Client {
+    let site = site().await;
+    direct_of(&site.server, site.product.port).await
 }
 
 /// A kind of `kubeflow.org` with any spec, whose `scale` is at `spec.size`.
@@ -94,6 +101,21 @@ struct Field {
 impl Field {
     async fn open(prefix: &str) -> Self {
         Self::open_on(&site().await.server, prefix).await
+    }
+
+    /// The subset that the program gives a Pod which is to be created, if it gives one. The Pod takes a place there.
+    async fn offered(&self, program: &Client, pod: &Value) -> String {
+        let answer = review(program, &pod_review(&self.shop.namespace, "CREATE", "", pod)).await;
+        subset(&patched(pod, &answer))
+    }
+
+    /// Waits until the program gives a Pod that subset.
+    async fn wait_offered(&self, program: &Client, pod: &Value, wanted: &str) {
+        wait_for("the program to know the WorkloadSpread", async || {
+            let given = self.offered(program, pod).await;
+            if given == wanted { Ok(()) } else { Err(given) }
+        })
+        .await;
     }
 
     /// On an API server of the test's own.

@@ -1,13 +1,11 @@
 //! `kubectl drain` of a real node under a PodUnavailableBudget
 //! (docs/behaviour/podunavailablebudget.md#refusals).
 
-use std::time::Duration;
-
 use kit::builders::{deployment, object};
 use kit::{Output, objects, wait_for, wait_within};
 use serde_json::json;
 
-use crate::site::{NAMESPACE, Site};
+use crate::site::{NAMESPACE, PATIENCE, Site};
 
 /// Two Pods of a Deployment on one node, of which one may be away.
 struct Drained<'s> {
@@ -24,7 +22,7 @@ impl<'s> Drained<'s> {
             nodes["items"].as_array().unwrap().iter().map(|node| &node["metadata"]["name"]).collect();
         let [node, other] = names[..] else { panic!("two nodes are needed: {names:?}") };
         let (node, other) = (node.as_str().unwrap().to_owned(), other.as_str().unwrap());
-        site.kubectl(&format!("cordon {other}")).await.success();
+        site.cordon(other).await;
         let web = deployment("web").in_namespace(&namespace).matching("app", "drained").replicas(2);
         let web =
             web.container("main", "nginx:1.25").with("/spec/template/spec/terminationGracePeriodSeconds", 1);
@@ -42,7 +40,7 @@ impl<'s> Drained<'s> {
 
     /// Waits until both Pods are counted.
     async fn whole(&self) {
-        wait_within(Duration::from_secs(90), "both Pods to be available", async || {
+        wait_within(PATIENCE, "both Pods to be available", async || {
             let budget = self.site.get(&format!("podunavailablebudget web -n {}", self.namespace)).await;
             let status = &budget["status"];
             if status["unavailableAllowed"] == 1 && status["currentAvailable"] == 2 {
@@ -56,7 +54,7 @@ impl<'s> Drained<'s> {
 
     async fn drain(&self) -> Output {
         let words =
-            format!("drain {} --pod-selector=app=drained --ignore-daemonsets --timeout=90s", self.node);
+            format!("drain {} --pod-selector=app=drained --ignore-daemonsets --timeout=4m", self.node);
         self.site.kubectl(&words).await
     }
 

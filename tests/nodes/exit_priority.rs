@@ -1,15 +1,14 @@
 //! The order in which real containers end, as they tell it themselves (docs/behaviour/exit-priority.md).
 
-use std::time::Duration;
-
 use kit::builders::{Object, pod};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{NAMESPACE, Site};
+use crate::site::{NAMESPACE, PATIENCE, Site};
 
-const PATIENCE: Duration = Duration::from_secs(90);
 const ORDER: &str = "kruise.io/container-exit-priority";
+const GRACE: &str = "/spec/terminationGracePeriodSeconds";
+const RESERVE: &str = "kruise.io/container-exit-reserve-seconds";
 const MODE: &str = "kruise.io/container-exit-mode";
 /// Keeps a Pod until its last state has been read.
 const FINALIZER: &str = "example.com/read";
@@ -21,7 +20,7 @@ fn ordered(name: &str, order: &str) -> Object {
     let context =
         json!({"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}});
     let pod = pod(name).annotation(ORDER, order).finalizer(FINALIZER).on_node("node-2");
-    pod.with("/spec/securityContext", context).with("/spec/terminationGracePeriodSeconds", 30)
+    pod.with("/spec/securityContext", context).with(GRACE, 30)
 }
 
 /// Adds a container that runs this script of a shell.
@@ -98,13 +97,23 @@ impl<'s> Stage<'s> {
     }
 
     async fn ready(&self, pods: &str) {
-        let words = format!("wait pods {pods} -n {} --for=condition=Ready --timeout=90s", self.namespace);
+        let words = format!("wait pods {pods} -n {} --for=condition=Ready --timeout=4m", self.namespace);
         self.site.kubectl(&words).await.success();
     }
 
     async fn delete(&self, pods: &str) {
         let words = format!("delete pods {pods} -n {} --wait=false", self.namespace);
         self.site.kubectl(&words).await.success();
+    }
+
+    /// Waits until the agent has told the hook of container `log` to wait.
+    async fn held(&self, pod: &str) {
+        wait_within(PATIENCE, "the agent to hold the hook back", async || {
+            let words = format!("exec {pod} -c log -n {} -- cat /.kruise-exit/state/log", self.namespace);
+            let said = self.site.kubectl(&words).await;
+            if said.stdout.is_empty() { Err(said.stderr) } else { Ok(()) }
+        })
+        .await;
     }
 
     /// A Pod when all its containers have ended; it may go then.
@@ -154,53 +163,53 @@ async fn containers_end_in_their_order() {
 
     // Listed in another order than they end; each of the later ones has a hook of its own.
     let order = hooked(leaving(ordered("order", two), "envoy", 0), &noting());
-    let order = leaving(order, "main", 5);
+    let order = leaving(order, "main", 20);
     let order = hooked(leaving(order, "log", 0), &json!({"sleep": {"seconds": 2}}));
-    stage.create(order).await;
-    let equal = ordered("equal", r#"{"a":1,"b":1,"c":2}"#);
-    let equal =
-        ["a", "b", "c"].into_iter().fold(leaving(equal, "main", 1), |pod, name| leaving(pod, name, 1));
-    stage.create(equal).await;
+    stage.create(order.with(GRACE, 60)).await;
+    let equal = leaving(ordered("equal", r#"{"a":1,"b":1,"c":2}"#), "main", 1);
+    let equal = leaving(leaving(leaving(equal, "a", 10), "b", 10), "c", 1);
+    stage.create(equal.with(GRACE, 60)).await;
     let page = "trap 'say term; exit 0' TERM; httpd -f -vv -p 8080 2>> /dev/termination-log & wait";
     let asked = running(leaving(ordered("asked", r#"{"web":1}"#), "main", 1), "web", page);
     let asked = asked.having("ports", json!([{"name": "http", "containerPort": 8080}]));
     stage.create(hooked(asked, &json!({"httpGet": {"path": "/bye", "port": "http"}}))).await;
     let deaf = running(ordered("deaf", two), "main", "trap '' TERM; while true; do sleep 1; done");
     let deaf = leaving(leaving(deaf, "log", 0), "envoy", 0);
-    stage.create(deaf.with("/spec/terminationGracePeriodSeconds", 12)).await;
-    let short = leaving(leaving(ordered("short", r#"{"log":1}"#), "main", 20), "log", 0);
-    stage.create(short).await;
+    stage.create(deaf.with(GRACE, 12)).await;
+    let short = ordered("short", r#"{"log":1}"#).annotation(RESERVE, "10").with(GRACE, 60);
+    stage.create(leaving(leaving(short, "main", 60), "log", 0)).await;
     let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 0);
     stage.create(finished.with("/spec/restartPolicy", "Never")).await;
-    let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 5), "log", 0);
-    stage.create(killed.with("/spec/terminationGracePeriodSeconds", 60)).await;
+    let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 20), "log", 0);
+    stage.create(killed.with(GRACE, 90)).await;
 
     let free = Stage::open(&site, "exit-host").await;
     // Longer than a hook waits that nobody tells anything.
-    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 6), "log", 0);
-    free.create(host.with("/spec/hostNetwork", true)).await;
+    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 20), "log", 0);
+    free.create(host.with("/spec/hostNetwork", true).with(GRACE, 60)).await;
     // It has no shell, and is killed at last.
     let bare = leaving(ordered("bare", r#"{"idle":1}"#), "main", 1).container("idle", "kutter/manager:test");
     let idle = json!(["/kruise-exit-hook", "wait", "--name=idle", "--window=600"]);
-    free.create(bare.having("command", idle).with("/spec/terminationGracePeriodSeconds", 8)).await;
+    free.create(bare.having("command", idle).with(GRACE, 25)).await;
 
     stage.ready("order equal asked deaf short killed").await;
     free.ready("host bare").await;
     let words = format!("wait pod/finished -n {}", stage.namespace);
-    let is_over = "--for=jsonpath={.status.containerStatuses[?(@.name==\"main\")].state.terminated.exitCode}=0 --timeout=90s";
+    let is_over = "--for=jsonpath={.status.containerStatuses[?(@.name==\"main\")].state.terminated.exitCode}=0 --timeout=4m";
     site.kubectl(&format!("{words} {is_over}")).await.success();
 
-    stage.delete("order equal asked deaf finished killed").await;
-    stage.delete("short --grace-period=5").await;
-    let deleted = uptime();
-    free.delete("host bare").await;
-    wait_within(PATIENCE, "the agent to hold the hook back", async || {
-        let words = format!("exec killed -c log -n {} -- cat /.kruise-exit/state/log", stage.namespace);
-        let said = site.kubectl(&words).await;
-        if said.stdout.is_empty() { Err(said.stderr) } else { Ok(()) }
-    })
-    .await;
+    stage.delete("killed").await;
+    stage.held("killed").await;
     site.cluster().kill("node-1", "kruise-daemon");
+    // The order of these depends on the agent's first word, for which a hook waits for 3 s.
+    stage.delete("order").await;
+    free.delete("host").await;
+    stage.held("order").await;
+    free.held("host").await;
+    stage.delete("equal asked deaf finished").await;
+    stage.delete("short --grace-period=20").await;
+    let deleted = uptime();
+    free.delete("bare").await;
 
     let order = stage.ended("order").await;
     in_order(&order, &[("main", "term"), ("main", "end"), ("log", "term"), ("log", "end")]);
@@ -232,8 +241,8 @@ async fn containers_end_in_their_order() {
     let short = stage.ended("short").await;
     assert_eq!(last(&short, "main")["exitCode"], 137, "{short:#}");
     assert_eq!(last(&short, "log")["exitCode"], 0, "{short:#}");
-    // The kubelet would give up after 5 s: the hook went on by itself, in the time of the deletion.
-    assert!(said(&short, "log", "term") < deleted + 4.5, "{deleted}: {short:#}");
+    // The kubelet would give up after 20 s: the hook went on by itself, in the time of the deletion.
+    assert!(said(&short, "log", "term") < deleted + 18.0, "{deleted}: {short:#}");
 
     let finished = stage.ended("finished").await;
     assert!(
@@ -246,7 +255,7 @@ async fn containers_end_in_their_order() {
     in_order(&killed, &[("main", "end"), ("log", "term")]);
     assert!(
         said(&killed, "log", "term") < said(&killed, "main", "end") + 40.0,
-        "a new agent lets it go, long before its time to wait of 57 s is over: {killed:#}"
+        "a new agent lets it go, long before its time to wait of 87 s is over: {killed:#}"
     );
 
     in_order(&free.ended("host").await, &[("main", "end"), ("log", "term")]);
@@ -259,7 +268,7 @@ async fn containers_end_in_their_order() {
 async fn without_an_agent_containers_end_and_native_sidecars_in_order() {
     let Some(site) = Site::installed().await else { return };
     let stage = Stage::open(&site, "exit-alone").await;
-    let alone = leaving(ordered("alone", r#"{"log":1}"#), "main", 8);
+    let alone = leaving(ordered("alone", r#"{"log":1}"#), "main", 20);
     stage.create(hooked(leaving(alone, "log", 0), &noting())).await;
     let native = ordered("native", r#"{"log":1,"envoy":2}"#).annotation(MODE, "NativeSidecar");
     let native = leaving(leaving(leaving(native, "main", 2), "log", 1), "envoy", 0);
@@ -273,7 +282,7 @@ async fn without_an_agent_containers_end_and_native_sidecars_in_order() {
         site.server().kubectl(words).await.success();
     };
     agents(json!("none")).await;
-    let gone = format!("wait --for=delete pods -n {NAMESPACE} -l control-plane=daemon --timeout=90s");
+    let gone = format!("wait --for=delete pods -n {NAMESPACE} -l control-plane=daemon --timeout=4m");
     site.kubectl(&gone).await.success();
 
     stage.delete("alone native").await;

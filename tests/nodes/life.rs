@@ -1,10 +1,10 @@
 //! Install, refused uninstall, uninstall, and install again, as Helm does them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kit::objects;
 
-use crate::site::{NAMESPACE, RELEASE, Site, clone_set, injected};
+use crate::site::{NAMESPACE, PATIENCE, RELEASE, Site, clone_set, injected};
 
 /// docs/behaviour/server.md#start(a) and 16, docs/behaviour/server.md#uninstall-guard.
 #[tokio::test]
@@ -58,10 +58,10 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     let values = ["--set=installation.namespace=by-hand", "--set=installation.createNamespace=false"];
     site.upgrade(&values).await.success();
     site.wait_registered().await;
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert!(injected(&site.try_pod(&namespace).await.unwrap()));
     site.kubectl("delete pods --all -n by-hand --grace-period=0 --force").await.success();
-    site.kubectl("rollout status deployment/kruise-controller-manager -n by-hand --timeout=60s")
+    site.kubectl("rollout status deployment/kruise-controller-manager -n by-hand --timeout=4m")
         .await
         .success();
     server.helm(["uninstall", RELEASE, "--namespace=default", "--wait"]).await.success();

@@ -1,15 +1,12 @@
 //! Containers that agents restart, on real nodes (docs/behaviour/restarts.md and
 //! docs/behaviour/in-place-update.md).
 
-use std::time::Duration;
-
 use kit::builders::{Object, object, pod, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::site::{PATIENCE, Site};
 
-const PATIENCE: Duration = Duration::from_secs(90);
 const META: &str = "apps.kruise.io/runtime-containers-meta";
 
 /// Pods and requests of one namespace.
@@ -33,7 +30,7 @@ impl<'s> Yard<'s> {
     }
 
     async fn ready(&self, pod: &str) -> Value {
-        let words = format!("wait pod/{pod} -n {} --for=condition=Ready --timeout=90s", self.namespace);
+        let words = format!("wait pod/{pod} -n {} --for=condition=Ready --timeout=4m", self.namespace);
         self.site.kubectl(&words).await.success();
         self.get(&format!("pod {pod}")).await
     }
@@ -204,7 +201,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     let name = after["metadata"]["name"].as_str().unwrap();
     let log = yard.log(name, "main", "").await;
     assert!(log.contains("shown two"), "{log}");
-    let updated = "wait cloneset/web --for=jsonpath={.status.updatedReadyReplicas}=1 --timeout=60s";
+    let updated = "wait cloneset/web --for=jsonpath={.status.updatedReadyReplicas}=1 --timeout=4m";
     site.kubectl(&format!("{updated} -n {}", yard.namespace)).await.success();
 
     // Beside it a Pod of nobody, of which nothing is told, and a change by hand.
@@ -239,7 +236,7 @@ async fn an_ephemeral_job_looks_into_one_pod_after_the_other() {
         "selector": {"matchLabels": {"app": "web"}}, "parallelism": 1, "template": {"ephemeralContainers": look},
     }));
     yard.create(job).await;
-    let words = "wait ejob/look --for=jsonpath={.status.phase}=Succeeded --timeout=90s";
+    let words = "wait ejob/look --for=jsonpath={.status.phase}=Succeeded --timeout=4m";
     site.kubectl(&format!("{words} -n {}", yard.namespace)).await.success();
     let job = yard.get("ejob look").await;
     assert_eq!((&job["status"]["match"], &job["status"]["succeeded"]), (&json!(2), &json!(2)), "{job:#}");

@@ -7,7 +7,7 @@ use kit::builders::{pod, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{NAMESPACE, Site};
+use crate::site::{NAMESPACE, PATIENCE, Site};
 
 /// Group, resource with subresource, verb.
 type Right = (String, String, String);
@@ -546,7 +546,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     site.server().kubectl(words).await.success();
     site.kubectl(&format!("delete pods --all -n {NAMESPACE} --wait=false")).await.success();
 
-    wait_within(Duration::from_secs(90), "every right to be used", async || {
+    wait_within(PATIENCE, "every right to be used", async || {
         let used = site.audit().iter().map(right).collect();
         let idle = unused(&site, &used).await;
         if idle.is_empty() { Ok(()) } else { Err(idle) }

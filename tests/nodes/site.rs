@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use kit::builders::{object, sidecar_set};
-use kit::{ApiServer, Cluster, Image, Options, Output, objects, wait_for};
+use kit::builders::{object, pod, sidecar_set};
+use kit::{ApiServer, Cluster, Image, Options, Output, objects, wait_for, wait_within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -14,12 +15,15 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 pub const NAMESPACE: &str = "kruise-system";
 /// The Helm release.
 pub const RELEASE: &str = "kutter";
+/// How long tests wait for rollouts and whatever else takes several containers: far more than it takes.
+/// kubectl and Helm have the same time where they wait.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 /// Arguments that make an installation of this build.
 pub const VALUES: [&str; 6] = [
     "--set=manager.image.tag=test",
     "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true",
     "--wait",
-    "--timeout=90s",
+    "--timeout=4m",
     "--namespace=default",
     "--take-ownership",
 ];
@@ -127,9 +131,9 @@ impl Site {
 
     /// Asks for an uninstall and, where it is allowed, waits until everything is gone.
     pub async fn uninstall(&self) -> Output {
-        let output = self.server().helm(["uninstall", RELEASE, "--timeout=60s", "--namespace=default"]).await;
+        let output = self.server().helm(["uninstall", RELEASE, "--timeout=4m", "--namespace=default"]).await;
         if output.status.success() {
-            self.kubectl(&format!("wait --for=delete namespace/{NAMESPACE} --timeout=90s")).await.success();
+            self.kubectl(&format!("wait --for=delete namespace/{NAMESPACE} --timeout=4m")).await.success();
         }
         output
     }
@@ -171,6 +175,37 @@ impl Site {
             let mut agents = list["items"].as_array().unwrap().iter();
             let agent = agents.find(|pod| pod["metadata"]["deletionTimestamp"].is_null());
             agent.cloned().ok_or(list.clone())
+        })
+        .await
+    }
+
+    /// Cordons a node, and waits until the scheduler knows.
+    pub async fn cordon(&self, node: &str) {
+        self.kubectl(&format!("cordon {node}")).await.success();
+        let namespace = self.server().namespace("cordon").await;
+        let mut number = 0;
+        wait_within(PATIENCE, "the scheduler to know of the cordon", async || {
+            number += 1;
+            let name = format!("probe-{number}");
+            let probe = pod(&name)
+                .in_namespace(&namespace)
+                .container("main", "nginx:1.25")
+                .with("/spec/nodeSelector", json!({"kubernetes.io/hostname": node}))
+                .with("/spec/terminationGracePeriodSeconds", 1);
+            objects::create(&self.server().client(), probe).await.unwrap();
+            let scheduled = self.scheduled(&namespace, &name).await;
+            if scheduled["status"] == "False" { Ok(()) } else { Err(scheduled) }
+        })
+        .await;
+        self.kubectl(&format!("delete pods --all -n {namespace} --wait=false")).await.success();
+    }
+
+    /// What the scheduler says of a Pod, once it has looked at it.
+    async fn scheduled(&self, namespace: &str, name: &str) -> Value {
+        wait_for("the scheduler to look at a Pod", async || {
+            let pod = self.get(&format!("pod {name} -n {namespace}")).await;
+            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.find(|condition| condition["type"] == "PodScheduled").cloned().ok_or(())
         })
         .await
     }
@@ -220,11 +255,7 @@ impl Site {
 
 /// A Pod that a SidecarSet of [`Site::namespace_with_sidecars`] matches.
 pub fn trial(namespace: &str) -> Value {
-    kit::builders::pod("trial")
-        .in_namespace(namespace)
-        .label("tier", "web")
-        .container("main", "nginx:1.25")
-        .build()
+    pod("trial").in_namespace(namespace).label("tier", "web").container("main", "nginx:1.25").build()
 }
 
 /// Whether a Pod has the sidecar.

@@ -1,14 +1,11 @@
 //! A WorkloadSpread over real nodes, of which one is drained (docs/behaviour/workloadspread.md#rescheduling).
 
-use std::time::Duration;
-
 use kit::builders::{object, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::site::{PATIENCE, Site};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const MARK: &str = "apps.kruise.io/matched-workloadspread";
 /// The label by which subsets tell nodes.
 const ZONE: &str = "example.com/zone";
@@ -144,7 +141,7 @@ async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
 
     // The replacements have their places in `a`, where no node takes them.
     let node = &divided.nodes[0];
-    let drain = format!("drain {node} --pod-selector=app=web --ignore-daemonsets --timeout=60s");
+    let drain = format!("drain {node} --pod-selector=app=web --ignore-daemonsets --timeout=4m");
     site.kubectl(&drain).await.success();
     divided.placed([0, 3]).await;
     divided.schedulable(&json!("False")).await;

@@ -1,16 +1,13 @@
 //! A UnitedDeployment over real nodes, one of which takes no more Pods (docs/behaviour/uniteddeployment.md#subsets-without-room),
 //! and the plugin in front of a real kubelet.
 
-use std::time::Duration;
-
 use kit::builders::{object, pod, workload};
 use kit::{objects, wait_within};
 use serde_json::{Value, json};
 
 use crate::docs::Terminal;
-use crate::site::Site;
+use crate::site::{PATIENCE, Site};
 
-const PATIENCE: Duration = Duration::from_secs(90);
 /// The label by which subsets tell nodes.
 const ZONE: &str = "example.com/united-zone";
 const SUBSET: &str = "apps.kruise.io/subset-name";
@@ -56,7 +53,7 @@ async fn pods_without_room_come_up_in_the_next_subset() {
     objects::create(&site.server().client(), united.with("/spec", spec)).await.unwrap();
     placed(&site, &namespace, [2, 0]).await;
 
-    site.kubectl(&format!("cordon {}", names[0])).await.success();
+    site.cordon(&names[0]).await;
     let scale = async |replicas: u32| {
         site.kubectl(&format!("scale ud web -n {namespace} --replicas={replicas}")).await.success();
     };
@@ -95,7 +92,7 @@ async fn the_plugin_enters_the_container_of_a_sidecar_that_works() {
         .having("command", json!(["sleep", "infinity"]))
         .env("SERVE_PORT", "81");
     objects::create(&site.server().client(), web).await.unwrap();
-    site.kubectl(&format!("wait pod web -n {namespace} --for=condition=Ready --timeout=60s")).await.success();
+    site.kubectl(&format!("wait pod web -n {namespace} --for=condition=Ready --timeout=4m")).await.success();
     let terminal = Terminal::open(site.server(), &namespace).await;
     let entered =
         terminal.shell("kubectl kruise exec web -S agent -- sh -c 'echo $SERVE_PORT; exit 7'").await;
@@ -130,7 +127,7 @@ async fn a_workload_is_restarted_in_place() {
         .having("command", json!(["sleep", "infinity"]));
     objects::create(&site.server().client(), set).await.unwrap();
     let terminal = Terminal::open(site.server(), &namespace).await;
-    terminal.shell("kubectl kruise rollout status clone/web --timeout 90s").await.success();
+    terminal.shell("kubectl kruise rollout status clone/web --timeout 180s").await.success();
     let state = async || {
         let pods = site.get(&format!("pods -n {namespace} -l app=web")).await;
         let mut all: Vec<(Value, Value, Value)> = Vec::new();

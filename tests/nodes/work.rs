@@ -1,12 +1,10 @@
 //! What the program is there for, with real containers.
 
-use std::time::Duration;
-
 use kit::builders::{deployment, pod};
 use kit::{objects, wait_for, wait_within};
 use serde_json::{Value, json};
 
-use crate::site::{Site, injected};
+use crate::site::{PATIENCE, Site, injected};
 
 fn state<'a>(pod: &'a Value, container: &str) -> &'a Value {
     let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
@@ -31,7 +29,7 @@ async fn sidecars_run_deletes_are_refused_and_a_dry_run_shows_both() {
         .template_label("tier", "web")
         .container("main", "nginx:1.25");
     objects::create(&site.server().client(), front).await.unwrap();
-    site.kubectl(&format!("rollout status deployment/front -n {namespace} --timeout=90s")).await.success();
+    site.kubectl(&format!("rollout status deployment/front -n {namespace} --timeout=4m")).await.success();
     let pods = site.get(&format!("pods -n {namespace}")).await;
     for pod in pods["items"].as_array().unwrap() {
         assert!(
@@ -77,7 +75,7 @@ async fn a_container_waits_until_those_of_higher_priority_are_ready() {
     })
     .await;
     site.kubectl(&format!("exec ordered -n {namespace} -c first -- touch /tmp/ready")).await.success();
-    site.kubectl(&format!("wait pod/ordered -n {namespace} --for=condition=Ready --timeout=90s"))
+    site.kubectl(&format!("wait pod/ordered -n {namespace} --for=condition=Ready --timeout=4m"))
         .await
         .success();
     wait_for("the Pod to be marked as completed", async || {
@@ -99,7 +97,7 @@ async fn a_pod_with_the_readiness_gate_turns_ready() {
         .container("main", "nginx:1.25")
         .with("/spec/terminationGracePeriodSeconds", 0);
     objects::create(&site.server().client(), gated).await.unwrap();
-    wait_within(Duration::from_secs(60), "the Pod to be ready", async || {
+    wait_within(PATIENCE, "the Pod to be ready", async || {
         let conditions = site.get(&format!("pod gated -n {namespace}")).await["status"]["conditions"].clone();
         let holds = |kind: &str| {
             let mut all = conditions.as_array().into_iter().flatten();

@@ -217,7 +217,7 @@ async fn a_full_disk_is_told_and_the_image_comes_once_there_is_room() {
 
 #[tokio::test]
 async fn a_pull_that_hangs_is_visible_and_ends_with_its_deadline() {
-    let terms = json!({"activeDeadlineSeconds": 3});
+    let terms = json!({"activeDeadlineSeconds": 10});
     let site = Site::open(&wanted("busybox", "", 0, &terms), None, |_| Pull::Hangs).await;
     let pulling = site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
     assert!(pulling.status.image_statuses["busybox"].tags[0].start_time.is_some());

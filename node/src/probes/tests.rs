@@ -128,6 +128,7 @@ fn exec(command: [&str; 2]) -> Value {
 async fn a_command_that_fails_three_times_is_a_failure_and_says_why() {
     let mut probe = exec(["fail", "busy"]);
     probe["failureThreshold"] = json!(3);
+    probe["periodSeconds"] = json!(4);
     let site = Site::open(&json!([pod("web", &[("a#b", probe)])])).await;
     site.runs("web", 0);
     site.tells(&[("Unknown", "")]).await;
@@ -164,7 +165,7 @@ async fn two_probes_of_one_container_keep_their_results_and_nothing_more_is_writ
 #[tokio::test]
 async fn a_container_that_starts_again_is_unknown_until_its_first_result() {
     let mut probe = exec(["say", "yes"]);
-    probe["initialDelaySeconds"] = json!(2);
+    probe["initialDelaySeconds"] = json!(6);
     let site = Site::open(&json!([pod("web", &[("a#b", probe.clone())])])).await;
     site.runs("web", 0);
     let first = site.tells(&[("Succeeded", "yes")]).await;

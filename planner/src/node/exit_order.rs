@@ -82,6 +82,8 @@ pub enum Outcome {
 pub struct Step {
     /// The containers that may go on.
     pub releases: Vec<Mark>,
+    /// What is told of each container that took in that it may go on, and ended before whoever told it knew.
+    pub ordered: Vec<Event>,
     /// The containers whose time to wait is over, and what is told of each.
     pub late: Vec<Event>,
     /// The Pod needs no further look.
@@ -143,17 +145,18 @@ impl End {
                 State::Failed(tries, _) => tries,
                 State::Held => 0,
             };
-            if running(containers, &hooked.container).is_none() {
-                self.turn(index, State::Over);
-                continue;
-            }
             let others: Vec<&str> = hooked
                 .after
                 .iter()
                 .map(String::as_str)
                 .filter(|name| running(containers, name).is_some())
                 .collect();
-            if others.is_empty() {
+            if running(containers, &hooked.container).is_none() {
+                if tries > 0 && others.is_empty() {
+                    step.ordered.push(released(hooked));
+                }
+                self.turn(index, State::Over);
+            } else if others.is_empty() {
                 step.releases.extend(mark(hooked, containers, ["--state=release".to_owned()]));
                 self.turn(index, State::Telling(tries));
             } else if now >= self.until(hooked) {
@@ -180,9 +183,7 @@ impl End {
         let State::Telling(tries) = waiting.state else { return None };
         if succeeded {
             waiting.state = State::Over;
-            let others = waiting.hooked.after.join(", ");
-            let message = format!("Container {container} released after {others} exited");
-            return Some((Outcome::Ordered, Some(normal("ContainerExitReleased", message))));
+            return Some((Outcome::Ordered, Some(released(&waiting.hooked))));
         }
         if let Some(pause) = PAUSES.get(tries) {
             waiting.state = State::Failed(tries + 1, now.saturating_add(*pause));
@@ -197,6 +198,12 @@ impl End {
             waiting.state = state;
         }
     }
+}
+
+/// What is told of a container that was let go in its order.
+fn released(hooked: &Hooked) -> Event {
+    let (name, others) = (&hooked.container, hooked.after.join(", "));
+    normal("ContainerExitReleased", format!("Container {name} released after {others} exited"))
 }
 
 /// The container of this name, if it runs.

@@ -64,12 +64,10 @@ async fn a_raised_partition_takes_pods_back() {
 /// Scenario 16.
 #[tokio::test]
 async fn a_claim_that_is_not_reused_goes_with_its_pod() {
-    let fleet = Fleet::launch_on(site().await, "cloneset-cleanup", |set| {
-        with_claim(set.replicas(2)).template_annotation(fake_nodes::TERMINATE_AFTER, "1000")
-    })
-    .await;
+    let fleet = Fleet::launch_on(site().await, "cloneset-cleanup", |set| with_claim(set.replicas(2))).await;
     let (pods, claims) = (fleet.pods().await, fleet.claims().await);
     let pod = fleet.pod(&name(&pods[0]));
+    fleet.annotate(&name(&pods[0]), fake_nodes::TERMINATE_AFTER, "never").await;
     pod.deleted().await;
     let claim = wait_for("the claim to belong to the Pod", async || {
         let claim = fleet.claims().await.into_iter().find(|claim| uid(claim) == uid(&claims[0]));
@@ -82,6 +80,7 @@ async fn a_claim_that_is_not_reused_goes_with_its_pod() {
         (owners.len(), &owners[0]["uid"], &owners[0]["controller"]),
         (1, &json!(uid(&pods[0])), &json!(true))
     );
+    fleet.annotate(&name(&pods[0]), fake_nodes::TERMINATE_AFTER, Value::Null).await;
     pod.gone().await;
     fleet.complete().await;
     let path =

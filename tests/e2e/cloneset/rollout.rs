@@ -177,7 +177,7 @@ async fn changed_claim_templates_alone_change_nothing() {
 /// Scenario 26, with a shorter time.
 #[tokio::test]
 async fn a_rollout_without_progress_is_reported() {
-    const DEADLINE: i64 = 6;
+    const DEADLINE: i64 = 20;
     let fleet =
         Fleet::launch("cloneset-deadline", |set| in_place(set.replicas(2), json!({"maxUnavailable": 1})))
             .await;

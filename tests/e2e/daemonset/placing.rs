@@ -150,12 +150,13 @@ async fn a_small_burst_comes_to_all_nodes() {
 #[tokio::test]
 async fn pods_are_available_after_their_time() {
     let fleet =
-        open(asked().await, "daemonset-minready", 2, |set| set.with("/spec/minReadySeconds", 4)).await;
+        open(asked().await, "daemonset-minready", 2, |set| set.with("/spec/minReadySeconds", 3600)).await;
     fleet
         .observed("ready Pods that are not available", |set| {
             set["status"]["numberReady"] == 2 && set["status"]["numberAvailable"].is_null()
         })
         .await;
+    fleet.change(json!({"minReadySeconds": 1})).await;
     fleet.status("them to be available", json!({"numberReady": 2, "numberAvailable": 2})).await;
 }
 

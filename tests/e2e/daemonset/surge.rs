@@ -43,7 +43,7 @@ async fn no_node_is_without_an_available_pod() {
 #[tokio::test]
 async fn the_old_pod_waits_until_the_new_one_is_available_also_while_paused() {
     let fleet = launch(asked().await, "daemonset-surge-wait", 2, |set| {
-        rolling(set, surge(1)).with("/spec/minReadySeconds", 3)
+        rolling(set, surge(1)).with("/spec/minReadySeconds", 20)
     })
     .await;
     fleet.roll(NEW).await;

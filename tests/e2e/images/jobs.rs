@@ -144,7 +144,7 @@ async fn nodes_of_pods_are_served_as_pods_come() {
 async fn what_does_not_pull_in_time_has_failed() {
     let town = Town::open("late", &["a", "slow-b", "silent-c"]).await;
     let spec = json!({"image": image(&town), "pullPolicy": {"timeoutSeconds": 1},
-        "completionPolicy": {"activeDeadlineSeconds": 4}});
+        "completionPolicy": {"activeDeadlineSeconds": 15}});
     let job = town.create(town.job("pull", spec)).await;
     let now = shows(&job, &json!({"message": "job exceeds activeDeadlineSeconds"})).await;
     let status = &now["status"];

@@ -20,6 +20,7 @@ pub(super) struct Audit(TempDir);
 pub(super) struct Call {
     pub(super) verb: String,
     pub(super) resource: String,
+    pub(super) succeeded: bool,
 }
 
 impl Call {
@@ -63,8 +64,12 @@ impl Audit {
             event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("kruise-manager"))
         });
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        ours.map(|event| Call { verb: text(&event["verb"]), resource: text(&event["objectRef"]["resource"]) })
-            .collect()
+        ours.map(|event| Call {
+            verb: text(&event["verb"]),
+            resource: text(&event["objectRef"]["resource"]),
+            succeeded: event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300),
+        })
+        .collect()
     }
 
     /// Waits until the program asks for nothing but its Lease.

@@ -105,7 +105,7 @@ async fn ten_rolling_restarts_of_three_replicas_lose_no_call() {
 /// New replicas, all ready.
 async fn surge(server: &ApiServer) -> Vec<Replica> {
     join_all((0..REPLICAS).map(|_| async move {
-        let mut product = Product::start(server, Options::default().drain("2s")).await;
+        let mut product = Product::start(server, Options::default().drain("10s")).await;
         let endpoint = service::join(server, &product).await;
         product.wait_ready().await;
         (product, endpoint)

@@ -100,7 +100,6 @@ async fn specs(objects: &[Stored]) -> Vec<Value> {
 /// [`started`], where a cache can't be filled before the replica itself converts.
 async fn started_alone(server: &ApiServer, options: Options) -> (Product, service::Endpoint) {
     let mut product = Product::start(server, options).await;
-    let endpoint = service::join(server, &product).await;
     let since = Instant::now();
     wait_for("readiness to wait for conversion", async || match product.readiness().await {
         Ok((500, reason)) if reason.contains("waits for version conversion") => Ok(()),
@@ -108,6 +107,7 @@ async fn started_alone(server: &ApiServer, options: Options) -> (Product, servic
     })
     .await;
     what_needs_no_cache_is_answered(server, &product).await;
+    let endpoint = service::join(server, &product).await;
     product.wait_ready().await;
     assert!(since.elapsed() < READY, "{:?}", since.elapsed());
     in_use(server).await;
@@ -153,7 +153,7 @@ async fn older_release_with_objects(server: &ApiServer) -> String {
     let older: Vec<String> = two_versions().map(|definition| older(definition.yaml)).collect();
     let apply = ["apply", "--server-side", "-f", "-"];
     server.kubectl_with_input(apply, &older.join("\n---\n")).await.success();
-    server.kubectl(["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]).await.success();
+    server.wait_established().await;
     let namespace = server.namespace("older").await;
     for sample in samples(&namespace, "v1alpha1") {
         sample.create(&server.client()).await;

@@ -1,5 +1,6 @@
 //! What `kubectl kruise` makes, lists, enters and completes.
 
+use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Desk, clone_set};
@@ -35,13 +36,10 @@ async fn every_kind_that_is_installed_is_listed() {
     let told = output.stderr.lines().filter(|line| line.starts_with("not listed: "));
     assert!(told.clone().any(|line| line.contains("statefulsets.apps.kruise.io")), "{}", output.stderr);
     assert!(!told.clone().any(|line| line.contains("clonesets")), "{}", output.stderr);
-    let watched = desk.terminal.shell("timeout 10 kubectl kruise get all -o name -w").await;
-    assert!(
-        watched.stdout.contains("cloneset.apps.kruise.io/web\n"),
-        "{} {}",
-        watched.stdout,
-        watched.stderr
-    );
+    // It asks kubectl once for each kind: all of them end.
+    let follow = "out=$(mktemp); trap 'rm $out' EXIT; setsid kubectl kruise get all -o name -w > $out & \
+                  until grep -qx cloneset.apps.kruise.io/web $out; do kill -0 $!; sleep 0.1; done; kill -- -$!";
+    desk.prints(follow).await;
     let pods = desk.prints("kubectl kruise get pods -o name").await;
     assert_eq!(pods.trim(), format!("pod/{}", desk.fleet.names().await[0]));
 }
@@ -61,7 +59,12 @@ async fn words_are_completed() {
         ("rollout history d", "daemonsets.apps.kruise.io\n:4\n"),
         ("describe rollout x", ":4\n"),
     ] {
-        assert_eq!(desk.prints(&format!("kubectl_complete-kruise {words}")).await, expected, "{words}");
+        // Nobody waits for long after a key: a slow answer is none.
+        wait_for(words, async || match desk.prints(&format!("kubectl_complete-kruise {words}")).await {
+            offered if offered == expected => Ok(()),
+            offered => Err(offered),
+        })
+        .await;
     }
     let offered = desk.prints("kubectl __complete kruise rollout status clone/").await;
     assert!(offered.contains("clone/web"), "{offered}");

@@ -76,7 +76,7 @@ async fn a_terminal_shows_which_pods_take_long() {
     assert!(printed.contains("] 0/2 updated, ") || printed.contains("] 1/2 updated, "), "{printed}");
     assert!(printed.contains("\u{1b}[J") && printed.contains("A\r"), "{printed}");
     for plain in ["NO_COLOR=1", "TERM=dumb"] {
-        let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 5s' /dev/null";
+        let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 10s' /dev/null";
         let output = desk.fails(&format!("{plain} {drawn}")).await;
         assert!(output.stdout.contains("Waiting for ") && !output.stdout.contains('\u{1b}'), "{plain}");
     }

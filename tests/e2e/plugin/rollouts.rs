@@ -15,11 +15,12 @@ async fn a_rollout_is_followed_to_its_end() {
     desk.prints("kubectl kruise rollout pause clone/web").await;
     let printed = desk.prints("kubectl kruise set image clone/web main=nginx:1.26").await;
     assert_eq!(printed, "cloneset.apps.kruise.io/web image updated\n");
-    let waiting = desk.fails("kubectl kruise rollout status clone/web --timeout 3s").await;
+    desk.fleet.settled().await;
+    let waiting = desk.fails("kubectl kruise rollout status clone/web --timeout 5s").await;
     let line = "Waiting for partitioned roll out to finish: 0 out of 4 new pods have been updated...\n";
     assert!(waiting.stdout.ends_with(line), "{}", waiting.stdout);
     assert!(waiting.stderr.starts_with("clonesets.apps.kruise.io \"web\" is paused\n"), "{}", waiting.stderr);
-    for how in ["--timeout 1s", "--watch=false"] {
+    for how in ["--timeout 5s", "--watch=false"] {
         let held = format!("kubectl kruise rollout status clone/web {how} --exit-codes");
         assert_eq!(desk.terminal.shell(&held).await.status.code(), Some(4), "{how}");
     }
@@ -50,13 +51,13 @@ async fn a_partition_is_the_end() {
 #[tokio::test]
 async fn a_rollout_that_hangs_fails_or_runs_out_of_time() {
     let desk = Desk::open(2, json!({"maxUnavailable": 1})).await;
-    desk.fleet.change(json!({"progressDeadlineSeconds": 6})).await;
     desk.prints("kubectl kruise set image clone/web main=nginx:missing").await;
     let output = desk.fails("kubectl kruise rollout status clone/web --timeout 1s").await;
     assert_eq!(output.stderr, "error: timed out waiting for the condition\n");
     let output =
         desk.terminal.shell("kubectl kruise rollout status clone/web --timeout 1s --exit-codes").await;
     assert_eq!(output.status.code(), Some(2));
+    desk.fleet.change(json!({"progressDeadlineSeconds": 6})).await;
     let output = desk.fails("kubectl kruise rollout status clone/web").await;
     assert!(output.stderr.contains(r#"cloneset "web" exceeded its progress deadline"#), "{}", output.stderr);
     let once = desk.fails("kubectl kruise rollout status clone/web --watch=false").await;
@@ -85,7 +86,7 @@ async fn a_watch_that_is_refused_or_loses_its_object_ends() {
     let other = clone_set(shop, "other", 1, json!({"paused": true}));
     Stored::create(&shop.client, other).await;
     desk.prints("kubectl kruise rollout status clone/other").await;
-    let wait = "kubectl kruise set image clone/other main=nginx:1.26 --wait --timeout 1s --exit-codes";
+    let wait = "kubectl kruise set image clone/other main=nginx:1.26 --wait --timeout 5s --exit-codes";
     assert_eq!(desk.terminal.shell(wait).await.status.code(), Some(4));
     let follow = "out=$(mktemp); trap 'rm $out' EXIT; kubectl kruise rollout status clone/other > $out & \
                   until grep -q 0.out.of.1 $out; do kill -0 $!; sleep 0.1; done; \
@@ -332,7 +333,7 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
         .await
         .success();
     assert!(page.contains("web-2-x") && !page.contains('\u{1b}'), "{page}");
-    let watched = terminal.shell("kubectl kruise describe rollout web --watch --timeout 2").await;
+    let watched = terminal.shell("kubectl kruise describe rollout web --watch --timeout 8").await;
     assert_eq!(watched.stderr, "error: timed out waiting for the condition\n");
     assert!(watched.stdout.contains("web-2-x"), "{}", watched.stdout);
 

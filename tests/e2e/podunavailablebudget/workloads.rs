@@ -170,7 +170,7 @@ async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce
     let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
     change(&mut template);
     set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
-    wait_within(Duration::from_secs(100), "the update to be complete", async || {
+    wait_within(Duration::from_secs(240), "the update to be complete", async || {
         serve_hook(&shop).await;
         let now = set.get().await.1;
         let status = &now["status"];

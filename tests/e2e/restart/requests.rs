@@ -66,7 +66,7 @@ async fn scenario_27_without_an_agent_a_request_ends_after_a_minute() {
     let kept = Stored::create(&site.shop.client, site.request("kept", &["main"], &json!({}))).await;
     let brief = site.request("brief", &["main"], &json!({"ttlSecondsAfterFinished": 1}));
     let brief = Stored::create(&site.shop.client, brief).await;
-    let completed = wait_within(Duration::from_secs(75), "the request to end", async || {
+    let completed = wait_within(Duration::from_secs(180), "the request to end", async || {
         let (_, request) = kept.get().await;
         if is_completed(&request) { Ok(request) } else { Err(request) }
     })

@@ -18,7 +18,7 @@ use crate::support::{Shop, Stored, call, in_use};
 /// How many Pods there are.
 const COUNT: usize = 30;
 /// How long the evictions may take, one after the other.
-const EVICTIONS: Duration = Duration::from_secs(300);
+const EVICTIONS: Duration = Duration::from_secs(900);
 
 async fn pods(client: &Client, namespace: &str) -> Vec<Value> {
     let list = call(client, "GET", &format!("/api/v1/namespaces/{namespace}/pods"), &Value::Null).await.1;

@@ -158,7 +158,11 @@ async fn custom_versions_are_labels_and_can_be_injected() {
     let list = wait_revisions(&fleet, &[1, 2]).await;
     assert_eq!((label(&list[0]), label(&list[1])), (json!("v1"), json!("v2")));
     let patch = json!({"spec": {"injectionStrategy": {"revision": {"customVersion": "v1"}}, "updateStrategy": {"paused": true}}});
-    fleet.set.patch(&patch).await;
+    wait_for("validation to know the revision", async || match fleet.set.try_patch(&patch).await {
+        (200, _) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
     fleet.shop.settle().await;
     let pod = fleet.shop.admit(fleet.shop.pod("web-0")).await;
     assert_eq!(image_of(&pod, "log"), OLD);

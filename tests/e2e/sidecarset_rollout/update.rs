@@ -245,17 +245,16 @@ async fn two_sets_update_the_same_pod_independently() {
     let mut containers = other.get().await.1["spec"]["containers"].clone();
     containers[0]["image"] = json!("busybox:1.37");
     other.patch(&json!({"spec": {"containers": containers}})).await;
-    fleet.wait_status("the first sidecar to be updated", json!({"updatedReadyPods": 1})).await;
-    wait_for("the second sidecar to be updated", async || {
-        let status = other.get().await.1["status"].clone();
-        if status["updatedReadyPods"] == 1 { Ok(()) } else { Err(status) }
+    let message = format!("{{\"{}\":true,\"{}\":true}}", fleet.name(), fleet.shop.name("mesh"));
+    let pod = wait_for("both sidecars to be updated", async || {
+        let pod = fleet.pod("web-0").get().await.1;
+        let is_done = (image_of(&pod, "log"), image_of(&pod, "mesh")) == (NEW, "busybox:1.37")
+            && ["log", "mesh"].iter().all(|sidecar| restarts(&pod, sidecar) > 0)
+            && condition(&pod, UPGRADABLE)["message"] == message;
+        if is_done { Ok(pod) } else { Err(pod) }
     })
     .await;
-    let pod = fleet.pod("web-0").get().await.1;
-    assert_eq!((image_of(&pod, "log"), image_of(&pod, "mesh")), (NEW, "busybox:1.37"));
     assert_eq!((restarts(&pod, "main"), restarts(&pod, "log"), restarts(&pod, "mesh")), (0, 1, 1));
-    let message = format!("{{\"{}\":true,\"{}\":true}}", fleet.name(), fleet.shop.name("mesh"));
-    assert_eq!(condition(&pod, UPGRADABLE)["message"], message);
 }
 
 /// The manifests in the documentation.

@@ -24,9 +24,16 @@ async fn partition_keeps_pods_at_the_current_revision() {
         (&status["currentRevision"], &status["currentReplicas"]),
         (&before["currentRevision"], &json!(2))
     );
+    let old = uids(&fleet.pods().await);
     for pod in ["web-0", "web-3"] {
         fleet.pod(pod).deleted().await;
     }
+    fleet
+        .wait_pods("both to be replaced", |pods| {
+            let is_new = |at: usize| uids(pods)[at] != old[at];
+            pods.len() == 4 && [0, 3].map(is_new) == [true; 2]
+        })
+        .await;
     let pods = updated(&fleet, &["web-2", "web-3"]).await;
     assert_eq!(pods.len(), 4);
     fleet.change_rolling(json!({"partition": 0})).await;
@@ -96,6 +103,11 @@ async fn pods_go_in_the_order_of_their_priority() {
     for (pod, turn) in [("web-0", "x-2"), ("web-1", "x-10"), ("web-2", "x-7")] {
         fleet.pod(pod).label("turn", turn).await;
     }
+    // Who sees a later change of a Pod has seen the labels.
+    fleet.annotate("web-0", fake_nodes::READY_AFTER, "never").await;
+    fleet.status("the labels to be seen", json!({"readyReplicas": 2})).await;
+    make_ready(&fleet, "web-0").await;
+    fleet.complete().await;
     let chronicle = fleet.chronicle().await;
     fleet.roll(NEW).await;
     fleet.complete().await;

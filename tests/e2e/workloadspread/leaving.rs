@@ -88,10 +88,13 @@ async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
     let quota = object("v1", "ResourceQuota", "none")
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"hard": {"pods": "0"}}));
-    let quota = field.create(quota).await;
-    wait_for("the quota to be in force", async || match quota.get().await.1 {
-        quota if quota["status"]["hard"]["pods"] == "0" => Ok(()),
-        quota => Err(quota),
+    field.create(quota).await;
+    let foreign = field.shop.pod("foreign").build();
+    wait_for("the quota to be in force", async || {
+        match create(&field.shop.client, foreign.clone(), "?dryRun=All").await {
+            (403, _) => Ok(()),
+            answer => Err(answer),
+        }
     })
     .await;
     let refused = create(&field.shop.client, field.pod_of(&set.object, "refused"), "").await;

@@ -3,7 +3,6 @@
 use futures::future::join_all;
 
 use super::*;
-use crate::support::{direct_of, patched, pod_review, review};
 
 const PODS: usize = 200;
 const QUOTA: i64 = 50;
@@ -24,19 +23,13 @@ async fn scenarios_3_and_40_no_quota_is_exceeded_by_parallel_creations_through_t
         // The second replica has its own watch.
         let seen = field.pod_of(&set.object, "seen").build();
         for program in &programs {
-            wait_for("both replicas to know the WorkloadSpread", async || {
-                let answer = review(program, &pod_review(&field.shop.namespace, "CREATE", "", &seen)).await;
-                if mark(&patched(&seen, &answer)).get("subset").is_some() { Ok(()) } else { Err(answer) }
-            })
-            .await;
+            field.wait_offered(program, &seen, "a").await;
         }
         let pods: Vec<Value> = (0..PODS)
             .map(|number| field.pod_of(&set.object, &format!("p{round}-{number}")).build())
             .collect();
-        let admitted = pods.iter().zip(programs.iter().cycle()).map(async |(pod, program)| {
-            let answer = review(program, &pod_review(&field.shop.namespace, "CREATE", "", pod)).await;
-            subset(&patched(pod, &answer))
-        });
+        let admitted = pods.iter().zip(programs.iter().cycle());
+        let admitted = admitted.map(async |(pod, program)| field.offered(program, pod).await);
         let subsets = join_all(admitted).await;
         let of = |name: &str| subsets.iter().filter(|subset| *subset == name).count() as i64;
         assert_eq!(of("a") + of("b"), PODS as i64, "all have a place");

@@ -29,10 +29,12 @@ async fn scenarios_1_2_4_and_38_a_clone_set_over_two_subsets() {
     assert_eq!(before, after);
 
     // Pods of a subset that is called otherwise now count nowhere.
-    let renamed = json!([{"name": "x", "maxReplicas": 3}, {"name": "b"}]);
+    let renamed = json!([{"name": "x", "maxReplicas": 4}, {"name": "b"}]);
     spread.patch(&json!({"spec": {"subsets": renamed}})).await;
     field.costs("a", &["-300"; 3]).await;
-    field.totals(&spread, &[("x", 0, 3), ("b", 0, -1)]).await;
+    field.totals(&spread, &[("x", 0, 4), ("b", 0, -1)]).await;
+    let seen = field.pod_of(&set.object, "seen").build();
+    field.wait_offered(&program().await, &seen, "x").await;
     set.patch(&json!({"spec": {"replicas": 5}})).await;
     field.placed(&[("a", 3), ("x", 2)]).await;
 }
@@ -213,12 +215,12 @@ async fn scenario_32_finished_pods_of_a_job_free_their_place() {
     let mut job = field
         .web(target)
         .with("/spec/parallelism", 4)
-        .with("/spec/completions", 8)
+        .with("/spec/completions", 4)
         .with("/spec/template/spec/restartPolicy", "Never")
         .build();
     // Jobs choose their selector themselves.
     job["spec"].as_object_mut().unwrap().remove("selector");
-    Stored::create(&field.shop.client, job).await;
+    let job = Stored::create(&field.shop.client, job).await;
     field.placed(&[("a", 2), ("b", 2)]).await;
     let pods = field.ready(4).await;
     field.totals(&spread, &[("a", 2, 0), ("b", 2, -1)]).await;
@@ -229,6 +231,7 @@ async fn scenario_32_finished_pods_of_a_job_free_their_place() {
         pod => Err(pod["status"].clone()),
     })
     .await;
-    field.placed(&[("a", 2), ("b", 2)]).await;
+    field.totals(&spread, &[("a", 1, 1), ("b", 2, -1)]).await;
+    field.wait_offered(&program().await, &field.pod_of(&job.object, "next").build(), "a").await;
     assert!(field.pods().await.iter().all(|pod| cost(pod).is_empty()));
 }

@@ -17,6 +17,9 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
     let set = field.create(field.web(target).replicas(0)).await;
     let spread = field.divide(field.spread(target, first(QUOTA))).await;
 
+    // A Pod that never comes keeps something under way whenever the program ends.
+    let never = field.pod_of(&set.object, "never").build();
+    field.wait_offered(&direct_of(&server, product.port).await, &never, "a").await;
     set.patch(&json!({"spec": {"replicas": PODS}})).await;
     wait_for("the first Pods", async || match field.pods().await.len() {
         0..4 => Err(field.summary().await),
@@ -29,7 +32,7 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
     let product = Product::join(&server, product::Options::default()).await;
 
     field.ready(PODS).await;
-    // Places of Pods that were admitted and never came are free again when all the others have theirs.
+    // Places of Pods that were admitted and never came are free again after a while.
     let counts = field.counts().await;
     let of = |name: &str| counts.get(name).map_or(0, |count| *count as i64);
     assert_eq!(of("a") + of("b"), PODS as i64, "all have a place: {counts:?}");

@@ -20,8 +20,8 @@ use crate::supervisor::Process;
 use crate::{binaries, wait_for, wait_within};
 
 const ADMIN_TOKEN: &str = "kutter-admin";
-const START_DEADLINE: Duration = Duration::from_secs(90);
-const COMMAND_DEADLINE: Duration = Duration::from_secs(180);
+const START_DEADLINE: Duration = Duration::from_secs(180);
+const COMMAND_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What an [`ApiServer`] is started with. The default is etcd and kube-apiserver with RBAC.
 #[derive(Debug, Clone, Default)]

@@ -36,7 +36,7 @@ pub use api_server::{ApiServer, Options, Output};
 pub use cluster::{Cluster, Image};
 pub use fake_nodes::FakeNodes;
 pub use provisioner::{Expansion, Provisioner};
-pub use wait::{wait_for, wait_until, wait_within};
+pub use wait::{DEADLINE, wait_for, wait_until, wait_within};
 
 use tokio::sync::OnceCell;
 

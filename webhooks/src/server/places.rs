@@ -345,14 +345,18 @@ mod tests {
     #[tokio::test]
     async fn calls_that_never_end_keep_no_place() {
         let brief = Duration::from_millis(1);
-        let limits =
-            ConnectionLimits { per_peer: 1, settled: brief, call: brief * 50, ..ConnectionLimits::default() };
+        let limits = ConnectionLimits {
+            per_peer: 1,
+            settled: brief,
+            call: brief * 1000,
+            ..ConnectionLimits::default()
+        };
         let (places, _) = places(limits);
         let first = places.take(ONE).await.unwrap();
         let _call = first.occupant().enter();
         assert!(places.take(ONE).await.is_none());
         assert!(!leaves(&first));
-        sleep(brief * 60).await;
+        sleep(brief * 1100).await;
         // Refused once more, but the next one finds room.
         assert!(places.take(ONE).await.is_none());
         assert!(leaves(&first));

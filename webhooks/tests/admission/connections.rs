@@ -8,7 +8,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use webhooks::server::ConnectionLimits;
 
-use crate::tls::{H2, HTTP1, World, counted, patiently};
+use crate::tls::{H2, HTTP1, World, counted, patiently, request, slow_router};
 
 const BRIEF: Duration = Duration::from_millis(100);
 
@@ -18,7 +18,8 @@ fn quick() -> Router {
 
 #[tokio::test]
 async fn an_http2_connection_without_a_request_is_closed_and_an_idle_one_is_not() {
-    let world = World::start(quick(), ConnectionLimits { first: BRIEF, ..ConnectionLimits::default() });
+    let first = Duration::from_secs(2);
+    let world = World::start(quick(), ConnectionLimits { first, ..ConnectionLimits::default() });
     let mut used = world.client().http2().await;
     assert_eq!(used.get("/quick").await, StatusCode::OK);
     world.client().http2().await.closed().await;
@@ -38,18 +39,21 @@ async fn a_caller_that_does_not_read_its_answer_loses_its_connection() {
 }
 
 #[tokio::test]
-async fn the_longest_idle_connection_makes_room_where_places_run_out() {
+async fn an_idle_connection_makes_room_where_places_run_out_and_one_with_a_call_does_not() {
+    let (router, arrived, release) = slow_router();
     let limits = ConnectionLimits { connections: 2, settled: BRIEF, ..ConnectionLimits::default() };
-    let world = World::start(quick(), limits);
+    let world = World::start(router, limits);
     let mut first = world.client().http2().await;
     let mut second = world.client().http2().await;
     assert_eq!(first.get("/quick").await, StatusCode::OK);
-    tokio::time::sleep(BRIEF / 10).await;
-    assert_eq!(second.get("/quick").await, StatusCode::OK);
+    let call = tokio::spawn(second.sender.send_request(request("/slow")));
+    patiently(arrived.notified()).await;
     let mut third = patiently(world.client().http2()).await;
     assert_eq!(third.get("/quick").await, StatusCode::OK);
     first.closed().await;
     counted(&world.metrics, "kutter_connections_displaced 1").await;
+    release.notify_one();
+    assert_eq!(patiently(call).await.unwrap().unwrap().status(), StatusCode::OK);
     assert_eq!(second.get("/quick").await, StatusCode::OK);
 }
 

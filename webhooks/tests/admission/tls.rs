@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::{any, get};
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -97,6 +97,7 @@ impl Client {
             .with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
@@ -163,7 +164,7 @@ pub(crate) fn served() -> impl Serve {
 }
 
 /// Answers at once on `/quick`, and on `/slow` once it is told to; says when a slow call arrived.
-fn slow_router() -> (Router, Arc<Notify>, Arc<Notify>) {
+pub(crate) fn slow_router() -> (Router, Arc<Notify>, Arc<Notify>) {
     let (arrived, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handles = (arrived.clone(), release.clone());
     let slow = move || {
@@ -207,15 +208,17 @@ async fn streams_that_wait_for_room_do_not_hold_up_their_connection() {
     let served = router(admission, Limits { large_requests: 0, ..Limits::default() });
     let world = World::start(served, ConnectionLimits::default());
     let two = world.client().http2().await;
-    let large = Bytes::from(vec![b' '; 1 << 20]);
+    // More than a small body and the window of its stream.
+    let large = Bytes::from(vec![b' '; 384 * 1024]);
     let waiting: Vec<_> = (0..40)
         .map(|_| {
-            let request = mutate_pod().map(|_| Full::from(large.clone()));
+            let mut request = mutate_pod().map(|_| Full::from(large.clone()));
+            *request.uri_mut() = Uri::from_static("https://localhost/mutate-pod?timeout=30s");
             tokio::spawn(two.sender.clone().send_request(request))
         })
         .collect();
     counted(&metrics, "requests_in_flight{webhook=\"/mutate-pod\"} 40").await;
-    for _ in 0..100 {
+    for _ in 0..20 {
         let small = two.sender.clone().send_request(mutate_pod());
         assert_allowed(timeout(Duration::from_secs(5), small).await.unwrap().unwrap()).await;
     }
@@ -331,8 +334,8 @@ pub(crate) async fn counted(metrics: &Metrics, line: &str) {
 
 #[tokio::test]
 async fn clients_that_stop_half_way_are_dropped() {
-    let brief = Duration::from_millis(100);
-    let limits = ConnectionLimits { handshake: brief, head: brief, ..ConnectionLimits::default() };
+    let short = Duration::from_secs(2);
+    let limits = ConnectionLimits { handshake: short, head: short, ..ConnectionLimits::default() };
     let world = World::start(served(), limits);
     let mut silent = TcpStream::connect(world.address).await.unwrap();
     assert_eq!(patiently(silent.read(&mut [0; 16])).await.unwrap(), 0);

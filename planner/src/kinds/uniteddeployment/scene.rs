@@ -99,9 +99,11 @@ impl<'a> Scene<'a> {
     pub(super) fn present(&self, judgements: &Judgements) -> BTreeMap<&'a str, Present> {
         let present = self.found.places.iter().map(|(name, place)| {
             let judgement = judgements.get(*name);
+            // A workload tells later than its Pods that they are ready.
+            let ready = place.active().filter(|pod| pod.is_ready()).count();
             let present = Present {
                 replicas: place.child.replicas,
-                ready: place.child.ready_replicas,
+                ready: place.child.ready_replicas.max(i32::try_from(ready).unwrap_or(i32::MAX)),
                 reserved: judgement
                     .map_or(0, |judgement| judgement.reserved.saturating_add(judgement.awaited)),
                 is_unschedulable: judgement.is_some_and(|judgement| judgement.is_unschedulable),

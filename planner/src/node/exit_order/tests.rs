@@ -122,6 +122,21 @@ fn a_hook_that_can_not_be_told_is_tried_four_times() {
     assert!(end.step(&all, seconds(3)).is_over);
 }
 
+#[test]
+fn a_container_that_ends_before_it_is_known_to_be_told_ends_in_order() {
+    let event = normal("ContainerExitReleased", "Container log released after main exited".to_owned());
+    let ends = |others: &[&str]| {
+        let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
+        assert_eq!(end.step(&runs(&["log"]), seconds(1)).releases.len(), 1);
+        assert_eq!(end.told("log", false, seconds(1)), None);
+        end.step(&runs(others), seconds(2))
+    };
+    assert_eq!(ends(&[]), Step { ordered: vec![event], is_over: true, ..Step::default() });
+    assert_eq!(ends(&["main"]), Step { is_over: true, ..Step::default() }, "main is back");
+    let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
+    assert_eq!(end.step(&[], seconds(1)).ordered, [], "nothing was tried");
+}
+
 /// A Pod that ends on a node, in steps of 100 ms.
 struct Course {
     /// By name: its value, and how many steps it needs after it was asked to stop.

@@ -16,6 +16,6 @@ until
     [ -z "$(find /sys/fs/cgroup -type d -name kutter)" ] && rm -rf -- "$1" 2>/dev/null
 do
     attempts=$((attempts + 1))
-    [ "$attempts" -lt 100 ] || exit 1
+    [ "$attempts" -lt 600 ] || exit 1
     sleep 0.1
 done
