@@ -96,10 +96,10 @@ async fn a_priority_that_is_no_number_denies_pods_of_several_containers() {
 async fn pods_with_the_gate_become_ready() {
     let shop = Shop::open("ready").await;
     let _nodes = nodes(&shop).await;
-    // A workload that does not exist: no controller deletes the Pod meanwhile.
-    let set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+    // Of a kind whose controller writes no conditions, and of nobody who would delete it.
+    let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob",
         "metadata": {"name": "web", "uid": "f7c4d5a2-0c1b-4c6e-9d1f-5a2b3c4d5e6f"}});
-    let pod = Stored::create(&shop.client, shop.pod("web-0").controlled_by(&set)).await;
+    let pod = Stored::create(&shop.client, shop.pod("web-0").controlled_by(&job)).await;
     assert_eq!(pod.object["spec"]["readinessGates"], json!([{"conditionType": "KruisePodReady"}]));
     let ready = wait_for("the Pod to be ready", async || {
         let pod = pod.get().await.1;

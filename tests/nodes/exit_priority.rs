@@ -163,9 +163,9 @@ async fn containers_end_in_their_order() {
 
     // Listed in another order than they end; each of the later ones has a hook of its own.
     let order = hooked(leaving(ordered("order", two), "envoy", 0), &noting());
-    let order = leaving(order, "main", 20);
+    let order = leaving(order, "main", 40);
     let order = hooked(leaving(order, "log", 0), &json!({"sleep": {"seconds": 2}}));
-    stage.create(order.with(GRACE, 60)).await;
+    stage.create(order.with(GRACE, 90)).await;
     let equal = leaving(ordered("equal", r#"{"a":1,"b":1,"c":2}"#), "main", 1);
     let equal = leaving(leaving(leaving(equal, "a", 10), "b", 10), "c", 1);
     stage.create(equal.with(GRACE, 60)).await;
@@ -180,13 +180,13 @@ async fn containers_end_in_their_order() {
     stage.create(leaving(leaving(short, "main", 60), "log", 0)).await;
     let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 0);
     stage.create(finished.with("/spec/restartPolicy", "Never")).await;
-    let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 20), "log", 0);
+    let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 40), "log", 0);
     stage.create(killed.with(GRACE, 90)).await;
 
     let free = Stage::open(&site, "exit-host").await;
     // Longer than a hook waits that nobody tells anything.
-    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 20), "log", 0);
-    free.create(host.with("/spec/hostNetwork", true).with(GRACE, 60)).await;
+    let host = leaving(leaving(ordered("host", r#"{"log":1}"#), "main", 40), "log", 0);
+    free.create(host.with("/spec/hostNetwork", true).with(GRACE, 90)).await;
     // It has no shell, and is killed at last.
     let bare = leaving(ordered("bare", r#"{"idle":1}"#), "main", 1).container("idle", "kutter/manager:test");
     let idle = json!(["/kruise-exit-hook", "wait", "--name=idle", "--window=600"]);
