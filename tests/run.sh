@@ -32,6 +32,9 @@ phase "preparation of Kubernetes" "${CARGO_TARGET_DIR:-target}/$host/debug/testb
 [[ $EUID -eq 0 ]] || say "real nodes need root: their tests pass without doing anything"
 # How many histories of CloneSets are simulated; of other kinds there are fewer. Broken planners are noticed within 2,000.
 export KUTTER_SIMULATION_HISTORIES="${KUTTER_SIMULATION_HISTORIES:-5000}"
+# Two thirds of the time of the API servers' tests is Kubernetes' own, and a third of that went into collecting
+# garbage: it may use more memory instead.
+export GOGC=400 GOMEMLIMIT=2GiB
 upper=${host^^}
 export "CARGO_TARGET_${upper//-/_}_RUNNER=$PWD/tests/runner.sh"
 lane() {

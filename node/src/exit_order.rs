@@ -15,11 +15,10 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
 use planner::node::container::RuntimeContainer;
-use planner::node::exit_order::{End, Mark, Outcome, remaining};
+use planner::node::exit_order::{End, Mark, Settled, remaining};
 use planner::node::meta::runtime;
 use planner::pod::exit_priority::plan::hooked;
 use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, warn};
@@ -209,13 +208,8 @@ impl Agent {
                 holds.extend(end.holds(containers, now).into_iter().map(|mark| call(mark, false)));
             }
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
-            for event in step.ordered {
-                metrics.released(Outcome::Ordered);
-                tell(teller, pod, event);
-            }
-            for event in step.late {
-                metrics.released(Outcome::Timeout);
-                tell(teller, pod, event);
+            for settled in step.settled {
+                tell(metrics, teller, pod, settled);
             }
             !step.is_over
         });
@@ -243,16 +237,16 @@ impl Agent {
         if !answer.is_release {
             return;
         }
-        if let Some((outcome, event)) = end.told(&answer.container, answer.succeeded, now) {
-            self.metrics.released(outcome);
-            if let Some(event) = event {
-                tell(&self.teller, pod, event);
-            }
+        if let Some(settled) = end.told(&answer.container, answer.succeeded, now) {
+            tell(&self.metrics, &self.teller, pod, settled);
         }
     }
 }
 
-fn tell(teller: &Teller, pod: &ObservedPod, event: Event) {
-    let metadata = &pod.metadata;
-    teller.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
+fn tell(metrics: &Metrics, teller: &Teller, pod: &ObservedPod, Settled { outcome, event }: Settled) {
+    metrics.released(outcome);
+    if let Some(event) = event {
+        let metadata = &pod.metadata;
+        teller.tell(about_in(&metadata.namespace, "v1", "Pod", &metadata.name, &metadata.uid), event);
+    }
 }

@@ -9,7 +9,7 @@ mod steering;
 
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, scheduling, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -179,27 +179,7 @@ impl Field {
     /// The node that a Pod runs on takes no more Pods, and the scheduler knows.
     async fn cordon(&self, on: &Value) {
         let node = on["spec"]["nodeName"].as_str().unwrap();
-        Stored::existing(&self.shop.client, format!("/api/v1/nodes/{node}"), Value::Null)
-            .patch(&json!({"spec": {"unschedulable": true}}))
-            .await;
-        wait_for("the scheduler to know the cordon", async || {
-            let probe = pod("").in_namespace(&self.shop.namespace).container("main", "nginx:1.25");
-            let probe = probe.with("/metadata/generateName", "probe-");
-            let probe = probe.with("/spec/nodeSelector", json!({"kubernetes.io/hostname": node}));
-            let probe = Stored::create(&self.shop.client, probe).await;
-            let decided = wait_for("the scheduler to decide", async || {
-                let now = probe.get().await.1;
-                let mut conditions = now["status"]["conditions"].as_array().into_iter().flatten();
-                match conditions.find(|condition| condition["type"] == "PodScheduled") {
-                    Some(decided) => Ok(decided["status"].clone()),
-                    None => Err(now),
-                }
-            })
-            .await;
-            probe.deleted().await;
-            if decided == "False" { Ok(()) } else { Err(decided) }
-        })
-        .await;
+        scheduling::cordon(&self.shop.client, &self.shop.namespace, node).await;
     }
 
     /// The zone of a node of this test.

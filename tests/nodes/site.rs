@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use kit::builders::{object, pod, sidecar_set};
-use kit::{ApiServer, Cluster, Image, Options, Output, objects, wait_for, wait_within};
+use kit::{ApiServer, Cluster, Image, Options, Output, objects, scheduling, wait_for};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -181,33 +181,8 @@ impl Site {
 
     /// Cordons a node, and waits until the scheduler knows.
     pub async fn cordon(&self, node: &str) {
-        self.kubectl(&format!("cordon {node}")).await.success();
         let namespace = self.server().namespace("cordon").await;
-        let mut number = 0;
-        wait_within(PATIENCE, "the scheduler to know of the cordon", async || {
-            number += 1;
-            let name = format!("probe-{number}");
-            let probe = pod(&name)
-                .in_namespace(&namespace)
-                .container("main", "nginx:1.25")
-                .with("/spec/nodeSelector", json!({"kubernetes.io/hostname": node}))
-                .with("/spec/terminationGracePeriodSeconds", 1);
-            objects::create(&self.server().client(), probe).await.unwrap();
-            let scheduled = self.scheduled(&namespace, &name).await;
-            if scheduled["status"] == "False" { Ok(()) } else { Err(scheduled) }
-        })
-        .await;
-        self.kubectl(&format!("delete pods --all -n {namespace} --wait=false")).await.success();
-    }
-
-    /// What the scheduler says of a Pod, once it has looked at it.
-    async fn scheduled(&self, namespace: &str, name: &str) -> Value {
-        wait_for("the scheduler to look at a Pod", async || {
-            let pod = self.get(&format!("pod {name} -n {namespace}")).await;
-            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.find(|condition| condition["type"] == "PodScheduled").cloned().ok_or(())
-        })
-        .await
+        scheduling::cordon(&self.server().client(), &namespace, node).await;
     }
 
     /// A namespace in which Pods with label `tier: web` get a sidecar, once admission knows it.

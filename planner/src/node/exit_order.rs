@@ -77,15 +77,23 @@ pub enum Outcome {
     ExecError,
 }
 
+/// A container whose end is no longer waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// How it was let go.
+    pub outcome: Outcome,
+    /// What is told of it.
+    pub event: Option<Event>,
+}
+
 /// What there is to do for a Pod at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The containers that may go on.
     pub releases: Vec<Mark>,
-    /// What is told of each container that took in that it may go on, and ended before whoever told it knew.
-    pub ordered: Vec<Event>,
-    /// The containers whose time to wait is over, and what is told of each.
-    pub late: Vec<Event>,
+    /// The containers whose time to wait is over, and those that took in that they may go on and ended before whoever
+    /// told them knew.
+    pub settled: Vec<Settled>,
     /// The Pod needs no further look.
     pub is_over: bool,
 }
@@ -153,7 +161,7 @@ impl End {
                 .collect();
             if running(containers, &hooked.container).is_none() {
                 if tries > 0 && others.is_empty() {
-                    step.ordered.push(released(hooked));
+                    step.settled.push(released(hooked));
                 }
                 self.turn(index, State::Over);
             } else if others.is_empty() {
@@ -163,7 +171,8 @@ impl End {
                 // Its hook goes on by its own clock.
                 let (name, others) = (&hooked.container, others.join(", "));
                 let message = format!("Container {name} was let go while {others} still run");
-                step.late.push(warning("ContainerExitOrderTimeout", message));
+                let event = Some(warning("ContainerExitOrderTimeout", message));
+                step.settled.push(Settled { outcome: Outcome::Timeout, event });
                 self.turn(index, State::Over);
             }
         }
@@ -173,24 +182,19 @@ impl End {
     }
 
     /// Takes in whether a container could be told to go on; gives what is known of it then, if that is final.
-    pub fn told(
-        &mut self,
-        container: &str,
-        succeeded: bool,
-        now: Moment,
-    ) -> Option<(Outcome, Option<Event>)> {
+    pub fn told(&mut self, container: &str, succeeded: bool, now: Moment) -> Option<Settled> {
         let waiting = self.containers.iter_mut().find(|waiting| waiting.hooked.container == container)?;
         let State::Telling(tries) = waiting.state else { return None };
         if succeeded {
             waiting.state = State::Over;
-            return Some((Outcome::Ordered, Some(released(&waiting.hooked))));
+            return Some(released(&waiting.hooked));
         }
         if let Some(pause) = PAUSES.get(tries) {
             waiting.state = State::Failed(tries + 1, now.saturating_add(*pause));
             return None;
         }
         waiting.state = State::Over;
-        Some((Outcome::ExecError, None))
+        Some(Settled { outcome: Outcome::ExecError, event: None })
     }
 
     fn turn(&mut self, index: usize, state: State) {
@@ -200,10 +204,11 @@ impl End {
     }
 }
 
-/// What is told of a container that was let go in its order.
-fn released(hooked: &Hooked) -> Event {
+/// A container that was let go in its order.
+fn released(hooked: &Hooked) -> Settled {
     let (name, others) = (&hooked.container, hooked.after.join(", "));
-    normal("ContainerExitReleased", format!("Container {name} released after {others} exited"))
+    let event = normal("ContainerExitReleased", format!("Container {name} released after {others} exited"));
+    Settled { outcome: Outcome::Ordered, event: Some(event) }
 }
 
 /// The container of this name, if it runs.

@@ -122,12 +122,7 @@ async fn labelled_order(fleet: &Fleet, key: &str, values: &[&str]) -> Vec<String
         }
         of.insert(pod, value.to_owned());
     }
-    // Who sees a later change of a Pod has seen the labels.
-    let (last, _) = of.last_key_value().unwrap();
-    fleet.annotate(last, fake_nodes::READY_AFTER, "never").await;
-    fleet.status("the labels to be seen", json!({"readyReplicas": of.len() - 1})).await;
-    fleet.annotate(last, fake_nodes::READY_AFTER, "0").await;
-    fleet.complete().await;
+    fleet.pods_seen().await;
     order_of_update(fleet).await.iter().map(|pod| of[pod].clone()).collect()
 }
 

@@ -103,11 +103,7 @@ async fn pods_go_in_the_order_of_their_priority() {
     for (pod, turn) in [("web-0", "x-2"), ("web-1", "x-10"), ("web-2", "x-7")] {
         fleet.pod(pod).label("turn", turn).await;
     }
-    // Who sees a later change of a Pod has seen the labels.
-    fleet.annotate("web-0", fake_nodes::READY_AFTER, "never").await;
-    fleet.status("the labels to be seen", json!({"readyReplicas": 2})).await;
-    make_ready(&fleet, "web-0").await;
-    fleet.complete().await;
+    fleet.pods_seen().await;
     let chronicle = fleet.chronicle().await;
     fleet.roll(NEW).await;
     fleet.complete().await;

@@ -159,6 +159,16 @@ impl Fleet {
         self.pod(pod).patch(&json!({"metadata": {"annotations": {key: value.into()}}})).await;
     }
 
+    /// The controller has seen the Pods as they are now: whoever sees a later change of a Pod, which is unready for
+    /// a moment, has seen what came before.
+    pub async fn pods_seen(&self) {
+        let names = self.names().await;
+        self.annotate(&names[0], fake_nodes::READY_AFTER, "never").await;
+        self.status("the Pods to be seen", json!({"readyReplicas": names.len() - 1})).await;
+        self.annotate(&names[0], fake_nodes::READY_AFTER, "0").await;
+        self.complete().await;
+    }
+
     /// The Pods, once `hold` accepts them.
     pub async fn wait_pods(&self, what: &str, hold: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         wait_for(what, async || {

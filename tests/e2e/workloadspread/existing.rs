@@ -4,22 +4,26 @@ use super::*;
 
 const REPLICA_SET: (&str, &str) = ("apps/v1", "ReplicaSet");
 
-/// A ReplicaSet with two Pods in zone a, one in zone b and one that finds no node.
+/// A ReplicaSet with two Pods in zone a, one in zone b and one that finds no node. It makes the Pods itself, and a gate
+/// holds each until it has a zone: controllers of Kubernetes may learn of a ReplicaSet before they learn of a Pod that
+/// it could adopt.
 async fn running(prefix: &str) -> Field {
     let field = Field::open(prefix).await;
-    for (name, zone) in [("web-aa", "a"), ("web-ab", "a"), ("web-ba", "b"), ("web-none", "none")] {
-        let pod =
-            pod(name).in_namespace(&field.shop.namespace).label("app", "web").container("main", "nginx:1.25");
-        field
-            .create(pod.with("/spec/nodeSelector", json!({"field": field.shop.namespace, "zone": zone})))
-            .await;
-    }
-    field.create(field.web(REPLICA_SET).replicas(4)).await;
-    wait_for("the Pods to have their owner, and three to be ready", async || {
+    let gates = json!([{"name": "kutter.test/zone"}]);
+    let web = field.web(REPLICA_SET).replicas(4);
+    field.create(web.with("/spec/template/spec/schedulingGates", gates)).await;
+    let pods = wait_for("the Pods", async || {
         let pods = field.pods().await;
-        let owned = pods.iter().filter(|pod| pod["metadata"]["ownerReferences"].is_array()).count();
-        let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-        if (owned, ready, pods.len()) == (4, 3, 4) { Ok(()) } else { Err(field.summary().await) }
+        if pods.len() == 4 { Ok(pods) } else { Err(field.summary().await) }
+    })
+    .await;
+    for (pod, zone) in pods.iter().zip(["a", "a", "b", "none"]) {
+        let spec = json!({"nodeSelector": {"zone": zone}, "schedulingGates": null});
+        field.pod(name(pod)).patch(&json!({"spec": spec})).await;
+    }
+    wait_for("three Pods to be ready", async || {
+        let ready = field.pods().await.iter().filter(|pod| is_ready(pod)).count();
+        if ready == 3 { Ok(()) } else { Err(field.summary().await) }
     })
     .await;
     field
@@ -66,8 +70,8 @@ async fn scenarios_26_and_27_labels_are_left_out_where_that_is_asked_for_and_wei
 async fn scenario_39_marks_of_earlier_releases_count() {
     let field = running("ws-old").await;
     let mark = json!({"metadata": {"annotations": {MARK: r#"{"Name":"ws","Subset":"b"}"#}}});
-    for name in ["web-aa", "web-ab", "web-ba"] {
-        field.pod(name).patch(&mark).await;
+    for pod in field.pods().await.iter().filter(|pod| is_ready(pod)) {
+        field.pod(name(pod)).patch(&mark).await;
     }
     let spread = field.divide(field.spread(REPLICA_SET, first(3))).await;
     field.totals(&spread, &[("a", 0, 3), ("b", 3, -1)]).await;

@@ -29,6 +29,7 @@ pub mod fake_runtime;
 pub mod merge;
 pub mod objects;
 pub mod provisioner;
+pub mod scheduling;
 mod supervisor;
 pub mod wait;
 

@@ -56,6 +56,11 @@ fn the_time_that_is_left_is_that_of_the_deletion() {
     assert_eq!(left(&pod(&json!({}), &json!({})), false), 30);
 }
 
+fn log_released() -> Settled {
+    let event = normal("ContainerExitReleased", "Container log released after main exited".to_owned());
+    Settled { outcome: Outcome::Ordered, event: Some(event) }
+}
+
 #[test]
 fn containers_are_held_and_let_go_in_their_order() {
     let mut end = End::new(three(), GRACE, seconds(100));
@@ -68,8 +73,7 @@ fn containers_are_held_and_let_go_in_their_order() {
 
     let rest = runs(&["log", "envoy"]);
     assert_eq!(shown(&end.step(&rest, seconds(105)).releases), [("log", "--state=release")]);
-    let event = normal("ContainerExitReleased", "Container log released after main exited".to_owned());
-    assert_eq!(end.told("log", true, seconds(105)), Some((Outcome::Ordered, Some(event))));
+    assert_eq!(end.told("log", true, seconds(105)), Some(log_released()));
     assert_eq!(end.step(&rest, seconds(106)), Step::default(), "log still ends");
 
     let last = [container("log", Condition::Exited), container("envoy", Condition::Running)];
@@ -83,15 +87,18 @@ fn a_container_that_hangs_lets_the_others_go_in_their_time() {
     let mut end = End::new(three(), GRACE, Duration::ZERO);
     let all = runs(&["main", "log", "envoy"]);
     assert_eq!(end.step(&all, Duration::from_millis(24_999)), Step::default());
-    let late = |message: &str| vec![warning("ContainerExitOrderTimeout", message.to_owned())];
+    let late = |message: &str| {
+        let event = Some(warning("ContainerExitOrderTimeout", message.to_owned()));
+        vec![Settled { outcome: Outcome::Timeout, event }]
+    };
     let step = end.step(&all, seconds(25));
-    assert_eq!((step.late, step.is_over), (late("Container log was let go while main still run"), false));
+    assert_eq!((step.settled, step.is_over), (late("Container log was let go while main still run"), false));
     let step = end.step(&all, seconds(27));
     assert_eq!(
-        (step.late, step.is_over),
+        (step.settled, step.is_over),
         (late("Container envoy was let go while main, log still run"), true)
     );
-    assert_eq!(end.step(&all, seconds(28)).late, []);
+    assert_eq!(end.step(&all, seconds(28)).settled, []);
 }
 
 #[test]
@@ -117,24 +124,23 @@ fn a_hook_that_can_not_be_told_is_tried_four_times() {
             tries.push((tick, end.told("log", false, now)));
         }
     }
-    let given_up = Some((Outcome::ExecError, None));
+    let given_up = Some(Settled { outcome: Outcome::ExecError, event: None });
     assert_eq!(tries, [(0, None), (2, None), (6, None), (14, given_up)]);
     assert!(end.step(&all, seconds(3)).is_over);
 }
 
 #[test]
 fn a_container_that_ends_before_it_is_known_to_be_told_ends_in_order() {
-    let event = normal("ContainerExitReleased", "Container log released after main exited".to_owned());
     let ends = |others: &[&str]| {
         let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
         assert_eq!(end.step(&runs(&["log"]), seconds(1)).releases.len(), 1);
         assert_eq!(end.told("log", false, seconds(1)), None);
         end.step(&runs(others), seconds(2))
     };
-    assert_eq!(ends(&[]), Step { ordered: vec![event], is_over: true, ..Step::default() });
+    assert_eq!(ends(&[]), Step { settled: vec![log_released()], is_over: true, ..Step::default() });
     assert_eq!(ends(&["main"]), Step { is_over: true, ..Step::default() }, "main is back");
     let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
-    assert_eq!(end.step(&[], seconds(1)).ordered, [], "nothing was tried");
+    assert_eq!(end.step(&[], seconds(1)).settled, [], "nothing was tried");
 }
 
 /// A Pod that ends on a node, in steps of 100 ms.
