@@ -46,7 +46,7 @@ show kubectl get nodes
 say "installing the chart: two replicas, from an image with nothing but the program in it"
 "$built/testbed" image --dir "$directory" --ref kutter/manager:demo --binary "$built/kutter" \
   --exit-hook "$built/kruise-exit-hook"
-show helm install kutter charts/kutter --wait --timeout 120s \
+show helm install kutter charts/kutter --wait --timeout 4m \
   --set manager.image.tag=demo --set featureGates=ResourcesDeletionProtection=true || {
   show kubectl get pods --namespace kruise-system --output wide
   show kubectl get events --namespace kruise-system --sort-by .lastTimestamp
@@ -68,6 +68,13 @@ has "$registered" vnamespace.kb.io
 say "a SidecarSet, and a Deployment that knows nothing of it"
 kubectl create namespace shop
 show kubectl apply -f tests/demo/sidecarset.yaml
+# Admission learns of it a moment later.
+for _ in {1..300}; do
+  trial=$(kubectl apply --dry-run=server --output yaml -f tests/demo/pod.yaml 2>&1) || true
+  [[ $trial == *"name: shipper"* ]] && break
+  sleep 0.2
+done
+has "$trial" "name: shipper"
 show kubectl apply -f tests/demo/deployment.yaml
 show kubectl rollout status deployment/web --namespace shop --timeout=120s
 columns=NAME:.metadata.name,PHASE:.status.phase,CONTAINERS:.spec.containers[*].name
@@ -95,6 +102,13 @@ show kubectl wait pod/in-order --namespace shop --for=condition=Ready --timeout=
 said=$(mktemp)
 kubectl logs in-order --namespace shop --all-containers --prefix --timestamps --follow >"$said" &
 logs=$!
+# A Pod that goes before its logs are followed takes its last words along.
+for _ in {1..300}; do
+  starts=$(grep -c ' starts$' "$said") || true
+  [[ $starts == 3 ]] && break
+  sleep 0.2
+done
+[[ $starts == 3 ]] || fail "the logs of three containers were expected: $(cat "$said")"
 show kubectl delete pod in-order --namespace shop
 wait "$logs" || true
 ends=$(grep ' ends$' "$said" | sort -k2)

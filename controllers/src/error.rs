@@ -40,6 +40,9 @@ pub enum ReconcileError {
         "the ControllerRevision that was written is not the one that is wanted: somebody else writes them too"
     )]
     Unsettled,
+    /// The object is being deleted, or another one has its name.
+    #[error("the {0} is being deleted")]
+    Ending(&'static str),
     /// What was planned could not be carried out.
     #[error("{0}")]
     Action(String),
@@ -82,6 +85,7 @@ impl ReconcileError {
         match self {
             Self::Api(error) => error.retry(),
             Self::Unreadable(_) => Retry::Later,
+            Self::Ending(_) => Retry::Now,
             _ => Retry::WhenHealthy,
         }
     }

@@ -29,12 +29,14 @@ use planner::kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
 use planner::kinds::uniteddeployment::{Draft, Failure, trigger};
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::{Event, warning};
+use planner::workload::revision::RevisionStep;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::paces::Paces;
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::reading::still_exists;
 use crate::workload::revisions::RevisionWriter;
 use crate::workload::store::follow::{Readable, Whole, follow_all};
 use crate::workload::store::{Change, Kept, Store, named};
@@ -219,13 +221,25 @@ impl Controller {
         let mut plan = self.plan(united);
         for _ in 1..PLANS {
             let Some(step) = plan.revision.take() else { return (plan, None) };
-            if let Err(error) = self.revisions(united).write(step).await {
+            if let Err(error) = self.write_revision(united, step).await {
                 return (plan, Some(error));
             }
             plan = self.plan(united);
         }
         let error = plan.revision.is_some().then_some(ReconcileError::Unsettled);
         (plan, error)
+    }
+
+    async fn write_revision(
+        &self,
+        united: &UnitedDeployment,
+        step: RevisionStep,
+    ) -> Result<(), ReconcileError> {
+        let may_adopt = matches!(step, RevisionStep::Patch { .. });
+        if may_adopt && !still_exists(self.client(), &UNITED, &united.metadata).await? {
+            return Err(ReconcileError::Ending(KIND));
+        }
+        self.revisions(united).write(step).await.map(drop)
     }
 
     /// Tells why nothing can be done. What changed meanwhile is only looked at again, and a namespace that is being deleted

@@ -32,7 +32,7 @@ pub(crate) mod owned;
 pub(crate) mod paces;
 pub mod pods;
 pub mod queue;
-mod reading;
+pub(crate) mod reading;
 pub(crate) mod recreate;
 mod rehearsal;
 pub(crate) mod revisions;

@@ -42,7 +42,7 @@ const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
 /// some are still to be read.
 const SOON: Duration = Duration::from_millis(100);
-/// How often targets are looked at whose changes are not watched.
+/// How often targets are looked at whose changes are not watched, and Pods of which the Node is not known yet.
 const UNWATCHED: Duration = Duration::from_secs(10);
 /// Pods that are read in one look, to be adopted.
 const CANDIDATES: usize = 200;
@@ -95,6 +95,8 @@ struct Candidates {
     nodes: Arc<Nodes>,
     /// Those that the next look reads, by UID.
     later: HashSet<Box<str>>,
+    /// When those are looked at again that no subset suited.
+    again: Option<Duration>,
 }
 
 /// The target of a WorkloadSpread, as far as it is known.
@@ -177,7 +179,7 @@ impl Controller {
     async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
         let mut target = self.target(spread).await.inspect_err(|error| self.tell_of_target(spread, error))?;
         let now = now().now;
-        let Candidates { texts, nodes, later } = self.candidates(spread, &target.pods, now).await?;
+        let Candidates { texts, nodes, later, again } = self.candidates(spread, &target.pods, now).await?;
         // Nobody knows yet whether a subset takes them: they are left alone until then.
         target.pods.retain(|pod| !later.contains(&pod.metadata.uid));
         let candidates = texts.iter().filter_map(|(pod, text)| {
@@ -194,7 +196,9 @@ impl Controller {
             candidates: &candidates,
         };
         let plan = plan(&snapshot, now);
-        self.remember_unsuited(spread, &plan, &texts);
+        // A Node may be known later than the Pod that was bound to it.
+        let is_known = |(pod, _): &&Whole| candidates.contains_key(&pod.metadata.name);
+        let noted = self.remember_unsuited(spread, &plan, texts.iter().filter(is_known));
         self.write_pods(spread, &plan.pods).await?;
         for event in &plan.events {
             self.teller.tell(reference(spread), event.clone());
@@ -206,7 +210,9 @@ impl Controller {
         let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
             .then_some(UNWATCHED);
         let more = (!later.is_empty()).then_some(SOON);
-        let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).chain(more).min();
+        let unknown = (candidates.len() < texts.len()).then_some(UNWATCHED);
+        let next = plan.next.map(|next| next.unsigned_abs());
+        let next = [next, unwatched, more, unknown, noted, again].into_iter().flatten().min();
         Ok(next.map_or(Next::Done, Next::After))
     }
 
@@ -278,22 +284,24 @@ impl Controller {
         now: jiff::Timestamp,
     ) -> Result<Candidates, ReconcileError> {
         let generation = spread.object().metadata.generation;
-        let is_unsuited = |pod: &ObservedPod| {
+        // How long a Pod is not looked at any more.
+        let unsuited = |pod: &ObservedPod| {
             let known = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = known.get(&pod.metadata.uid).copied();
-            known.is_some_and(|(of, since)| of == generation && since.elapsed() < UNSUITED)
+            let (_, since) = known.get(&pod.metadata.uid).filter(|(of, _)| *of == generation)?;
+            UNSUITED.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
         };
-        let mut wanted = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod));
+        let again = unmarked(spread, pods, now).filter_map(|pod| unsuited(pod)).min();
+        let mut wanted = unmarked(spread, pods, now).filter(|pod| unsuited(pod).is_none());
         let first: Vec<_> = wanted.by_ref().take(CANDIDATES).cloned().collect();
         if first.is_empty() {
-            return Ok(Candidates::default());
+            return Ok(Candidates { again, ..Candidates::default() });
         }
         let later = wanted.map(|pod| pod.metadata.uid.clone()).collect();
         let nodes = self.stores.nodes.facts().await?;
         let reads: Vec<_> = first.into_iter().map(|pod| self.read(pod)).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
         let texts = read.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Candidates { texts, nodes, later })
+        Ok(Candidates { texts, nodes, later, again })
     }
 
     /// A Pod as a whole.
@@ -303,11 +311,14 @@ impl Controller {
         Ok(text.map(|text| (pod, text)))
     }
 
-    /// Notes which candidates no subset took.
-    fn remember_unsuited(&self, spread: &Spread, plan: &Plan, candidates: &[Whole]) {
-        if candidates.is_empty() {
-            return;
-        }
+    /// Notes which candidates no subset took; gives when they are looked at again.
+    fn remember_unsuited<'c>(
+        &self,
+        spread: &Spread,
+        plan: &Plan,
+        candidates: impl Iterator<Item = &'c Whole>,
+    ) -> Option<Duration> {
+        let mut noted = None;
         let mut unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
         unsuited.retain(|_, (_, since)| since.elapsed() < UNSUITED);
         for (pod, _) in candidates {
@@ -318,8 +329,10 @@ impl Controller {
             {
                 unsuited
                     .insert(pod.metadata.uid.clone(), (spread.object().metadata.generation, Instant::now()));
+                noted = Some(UNSUITED);
             }
         }
+        noted
     }
 
     /// Patches Pods; a failure ends the reconcile.

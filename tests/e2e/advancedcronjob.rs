@@ -104,15 +104,20 @@ impl CronJob {
 
     /// What an Event of this reason says, once there is one.
     async fn told(&self, reason: &str) -> String {
+        self.told_such(reason, |_| true).await
+    }
+
+    /// [`told`](Self::told), where the Event has to say something certain.
+    async fn told_such(&self, reason: &str, is: impl Fn(&str) -> bool) -> String {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.namespace);
         wait_for("the Event", async || {
             let (_, list) = call(&self.client, "GET", &path, &Value::Null).await;
-            let mut events = list["items"].as_array().unwrap().iter();
-            let told = events.find(|event| {
+            let events = list["items"].as_array().unwrap().iter().filter(|event| {
                 event["reason"] == reason
                     && event["regarding"]["uid"] == self.stored.object["metadata"]["uid"]
             });
-            told.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(list.clone())
+            let mut notes = events.map(|event| event["note"].as_str().unwrap());
+            notes.find(|note| is(note)).map(str::to_owned).ok_or(list.clone())
         })
         .await
     }

@@ -197,6 +197,15 @@ async fn an_agent_changes_nothing_of_another_node() {
 #[tokio::test]
 async fn an_agent_writes_events_in_its_own_name() {
     let (node, other) = (Node::add("speaking").await, Node::add("silent").await);
+    let disguised = other.event("disguised", "NodeImage", "silent");
+    // Roles and policies are in force a moment after they were made.
+    wait_for("the policy of Events to be in force", async || {
+        match call(&node.agent, "POST", &format!("{EVENTS}?dryRun=All"), &disguised).await {
+            answer @ (403, _) if message(&answer).contains("ValidatingAdmissionPolicy") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
     let post = async |event: Value| call(&node.agent, "POST", EVENTS, &event).await;
     for (number, (kind, about)) in
         [("NodeImage", "speaking"), ("Pod", "web-speaking"), ("ImagePullJob", "job")].into_iter().enumerate()
@@ -213,7 +222,7 @@ async fn an_agent_writes_events_in_its_own_name() {
     let mut kubelet = node.event("kubelet", "Pod", "web-speaking");
     kubelet["reportingController"] = json!("kubelet");
     for event in [
-        other.event("disguised", "NodeImage", "silent"),
+        disguised,
         kubelet,
         node.event("elsewhere", "NodeImage", "silent"),
         node.event("elsewhere", "Node", "silent"),

@@ -238,8 +238,10 @@ async fn failures_are_passed_over_or_waited_for() {
 /// Scenario 14.
 #[tokio::test]
 async fn a_deadline_ends_the_job() {
-    let policy = json!({"activeDeadlineSeconds": 3});
+    let policy = json!({"activeDeadlineSeconds": 3600});
     let fleet = open("broadcastjob-deadline", 2, |job| job.with("/spec/completionPolicy", policy)).await;
+    status(&fleet, "both Pods to be active", json!({"active": 2})).await;
+    fleet.change(json!({"completionPolicy": {"activeDeadlineSeconds": 1}})).await;
     let failed = status(&fleet, "the job to fail", json!({"phase": "failed"})).await;
     let text = failed["conditions"][0]["message"].as_str().unwrap();
     assert!(text.ends_with("/web was active longer than specified deadline"), "{text}");

@@ -35,6 +35,7 @@ impl Chronicle {
         task.spawn(async move {
             let mut events = watcher(watched, watcher::Config::default()).default_backoff().boxed();
             let mut moment = Moment::new();
+            let mut is_listing = true;
             while let Some(event) = events.next().await {
                 let Ok(event) = event else { continue };
                 match event {
@@ -42,11 +43,16 @@ impl Chronicle {
                         moment.insert(pod.name_any(), Arc::new(serde_json::to_value(pod).unwrap()));
                     }
                     watcher::Event::Delete(pod) => drop(moment.remove(&pod.name_any())),
-                    watcher::Event::Init => moment.clear(),
-                    watcher::Event::InitDone => drop(listed.take().map(|listed| listed.send(()))),
+                    watcher::Event::Init => {
+                        is_listing = true;
+                        moment.clear();
+                    }
+                    watcher::Event::InitDone => is_listing = false,
                 }
-                if listed.is_none() {
+                // A list is one moment, also when the watch begins anew.
+                if !is_listing {
                     record.lock().unwrap().push(moment.clone());
+                    _ = listed.take().map(|listed| listed.send(()));
                 }
             }
         });

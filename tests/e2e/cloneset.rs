@@ -107,6 +107,11 @@ impl Fleet {
     }
 }
 
+/// A time of an object.
+fn time(text: &Value) -> jiff::Timestamp {
+    text.as_str().unwrap().parse().unwrap()
+}
+
 /// The record of the update in place.
 fn update_state(pod: &Value) -> Value {
     serde_json::from_str(crate::support::annotation(pod, STATE)).unwrap()

@@ -1,9 +1,11 @@
 //! The page about PodUnavailableBudgets.
 
-use kit::{ApiServer, FakeNodes, fake_nodes};
+use kit::builders::object;
+use kit::{ApiServer, FakeNodes, fake_nodes, wait_for};
+use serde_json::json;
 
 use crate::docs::Reader;
-use crate::support::shared;
+use crate::support::{Stored, create, message, shared};
 
 #[tokio::test]
 async fn the_page_about_budgets_works() {
@@ -20,6 +22,7 @@ async fn read(server: &ApiServer, namespace: &str) {
     let printed = page.read("Protect an application").await;
     let open = format!("PodUnavailableBudget {namespace}/web: open\n");
     assert!(printed.contains(&open) && printed.contains("counts 4: web-"), "{printed}");
+    budgets_seen(server, namespace).await;
     let held = page.read("Hold every Pod").await;
     for part in
         ["pub unavailable allowed is negative", "it is held\n", "it would be held\n", "PubPreventPodDeletion"]
@@ -35,4 +38,25 @@ async fn read(server: &ApiServer, namespace: &str) {
     page.read("Hold evictions only").await;
     page.read("In the end").await;
     page.end();
+}
+
+/// Waits until admission has seen the budgets with what the controller counted: it sees one more, and a watch
+/// keeps the order.
+async fn budgets_seen(server: &ApiServer, namespace: &str) {
+    let client = server.client();
+    let budget = |name: &str| {
+        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "sentinel"});
+        object("policy.kruise.io/v1beta1", "PodUnavailableBudget", name)
+            .in_namespace(namespace)
+            .with("/spec", json!({"targetRef": target, "maxUnavailable": 1}))
+    };
+    let sentinel = Stored::create(&client, budget("sentinel")).await;
+    wait_for("admission to know the budgets", async || {
+        match create(&client, budget("rival"), "?dryRun=All").await {
+            answer @ (400, _) if message(&answer).contains("in conflict") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
+    sentinel.deleted().await;
 }

@@ -1,9 +1,11 @@
 //! The page about WorkloadSpreads.
 
-use kit::{ApiServer, FakeNodes, fake_nodes};
+use kit::builders::object;
+use kit::{ApiServer, FakeNodes, fake_nodes, wait_for};
+use serde_json::json;
 
 use crate::docs::Reader;
-use crate::support::shared;
+use crate::support::{create, message, shared};
 
 #[tokio::test]
 async fn the_page_about_spreads_works() {
@@ -17,7 +19,9 @@ async fn the_page_about_spreads_works() {
 
 async fn read(server: &ApiServer, namespace: &str) {
     let mut page = Reader::open(server, namespace, "workloadspread.md").await;
-    let printed = page.read("Divide a workload").await;
+    page.read("Divide a workload").await;
+    admission_knows(server, namespace).await;
+    let printed = page.read("Create the workload").await;
     let of = |printed: &str, pool: &str| {
         let staying = printed.lines().filter(|line| !line.contains("Terminating"));
         staying.filter(|line| line.trim_end().ends_with(pool)).count()
@@ -31,10 +35,33 @@ async fn read(server: &ApiServer, namespace: &str) {
     ] {
         assert!(next.contains(part), "{part}: {next}");
     }
+    wait_for("the deletion costs of three Pods", async || {
+        let words = "kubectl get pods -l app=web \
+            -o jsonpath='{.items[*].metadata.annotations.controller\\.kubernetes\\.io/pod-deletion-cost}'";
+        let costs = page.shell(words).await.success();
+        if costs.split_whitespace().count() == 3 { Ok(()) } else { Err(costs) }
+    })
+    .await;
     let fewer = page.read("Scale in").await;
     assert_eq!((of(&fewer, "reserved"), of(&fewer, "elastic")), (2, 0), "{fewer}");
     let before = page.read("Before it happens").await;
     assert!(before.contains("matched-workloadspread"), "{before}");
     page.read("In the end").await;
     page.end();
+}
+
+/// Waits until admission knows the WorkloadSpread: another one for the same workload would be refused.
+async fn admission_knows(server: &ApiServer, namespace: &str) {
+    let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+    let rival = object("apps.kruise.io/v1beta1", "WorkloadSpread", "rival")
+        .in_namespace(namespace)
+        .with("/spec", json!({"targetRef": target, "subsets": [{"name": "any"}]}));
+    let (client, rival) = (server.client(), rival.build());
+    wait_for("admission to know the WorkloadSpread", async || {
+        match create(&client, rival.clone(), "?dryRun=All").await {
+            answer @ (400, _) if message(&answer).contains("conflict") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
 }

@@ -215,11 +215,18 @@ async fn whoever_scales_and_a_deployer_go_together() {
         let scale = shows_scale(&shop, kind, plural, 3).await;
         no_difference(server, &manifest).await;
         apply(server, &manifest).await;
-        let (_, mut now) = scale.get().await;
-        assert_eq!(now["spec"]["replicas"], 3, "{now:#}");
-        now["spec"]["replicas"] = 2.into();
-        let (code, answer) = call(&shop.client, "PUT", &scale.path, &now).await;
-        assert_eq!(code, 200, "{answer:#}");
+        wait_for("the scale to be written", async || {
+            let (_, mut now) = scale.get().await;
+            assert_eq!(now["spec"]["replicas"], 3, "{now:#}");
+            now["spec"]["replicas"] = 2.into();
+            match call(&shop.client, "PUT", &scale.path, &now).await {
+                (200, _) => Ok(()),
+                // Its controller has written meanwhile.
+                (409, answer) => Err(answer),
+                (_, answer) => panic!("{answer:#}"),
+            }
+        })
+        .await;
         shows_scale(&shop, kind, plural, 2).await;
     }
 }

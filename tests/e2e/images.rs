@@ -78,7 +78,7 @@ struct Town {
 }
 
 impl Town {
-    /// A namespace and ready nodes that have NodeImages, with these ends of their names.
+    /// A namespace and ready nodes with these ends of their names, whose NodeImages the program knows.
     async fn open(prefix: &str, nodes: &[&str]) -> Self {
         Self::open_on(&place().await.site.server, prefix, nodes).await
     }
@@ -94,6 +94,13 @@ impl Town {
         }
         for node in nodes {
             town.node_image(node).await;
+        }
+        if !nodes.is_empty() {
+            // A job counts the nodes that the program knows.
+            let job = town.create(town.job("probe", json!({"image": image(&town), "parallelism": 0}))).await;
+            shows(&job, &json!({"desired": nodes.len()})).await;
+            job.deleted().await;
+            job.gone().await;
         }
         town
     }

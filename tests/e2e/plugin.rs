@@ -1,7 +1,7 @@
 //! `kubectl kruise`, through the real kubectl (docs/behaviour/kubectl-kruise.md).
 
 use kit::builders::{Object, workload};
-use kit::{Output, fake_nodes};
+use kit::{Output, fake_nodes, wait_for};
 use serde_json::{Value, json};
 
 use crate::docs::Terminal;
@@ -44,6 +44,15 @@ impl Desk {
         let output = self.terminal.shell(command).await;
         assert_eq!(output.status.code(), Some(1), "{} {}", output.stdout, output.stderr);
         output
+    }
+
+    /// Waits until somebody may do this, such as `get pods --as=reader`: roles are known a moment later.
+    async fn may(&self, words: &str) {
+        wait_for(words, async || {
+            let output = self.terminal.shell(&format!("kubectl auth can-i {words}")).await;
+            if output.status.success() { Ok(()) } else { Err(output) }
+        })
+        .await;
     }
 
     /// Each change of the spec makes a new one.

@@ -265,7 +265,13 @@ async fn the_documented_manifests_work() {
         [("enhanced-liveness-probe.md", PROBE_CONTEXT), ("pod-probe-marker-serverless.md", PROBES)]
     {
         let manifests = manifests(page);
-        server.kubectl_with_input(["apply", "-n", &shop.namespace, "-f", "-"], &manifests).await.success();
+        let apply = ["apply", "-n", &shop.namespace, "-f", "-"];
+        // The program, which has yet to learn of the new Namespace, may not read it in the time of a review.
+        wait_for("the manifests to be applied", async || {
+            let output = server.kubectl_with_input(apply, &manifests).await;
+            if output.status.success() { Ok(()) } else { Err(output.stderr) }
+        })
+        .await;
         let arguments = ["review", "-f", "-", "--feature-gates", GATES];
         let output = product::run_with_input(&arguments, &manifests).await.success();
         assert!(output.contains(&format!("{annotation}: ")), "{output}");

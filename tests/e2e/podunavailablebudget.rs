@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
-use crate::support::{Shop, Site, Stored, call, in_use};
+use crate::support::{Shop, Site, Stored, call, create, in_use, message};
 
 const MARK: &str = "pub.kruise.io/related-pub";
 const OLDER_MARK: &str = "kruise.io/related-pub";
@@ -67,6 +67,19 @@ fn budget(shop: &Shop, spec: Value) -> Object {
         .with("/spec", spec)
 }
 
+/// Creates a budget of the shop's Pods and waits until admission knows it, which has a watch of its own. By
+/// an old count it lets no Pod go.
+async fn establish(shop: &Shop, spec: Value) -> Stored {
+    let stored = Stored::create(&shop.client, budget(shop, spec.clone())).await;
+    let rival = budget(shop, spec).with("/metadata/name", "rival").build();
+    wait_for("admission to know the budget", async || {
+        let answer = create(&shop.client, rival.clone(), "?dryRun=All").await;
+        if answer.0 == 400 && message(&answer).contains("in conflict") { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    stored
+}
+
 /// The spec of a budget that counts so many Pods labelled `app=web`, whoever owns them.
 fn selecting(total: usize, limit: Value) -> Value {
     let mut spec = limit;
@@ -97,8 +110,7 @@ async fn serving(shop: &Shop, pod: Object) -> Stored {
 
 /// So many Pods that serve, with a budget over them that lets some be away.
 async fn protected(shop: &Shop, count: usize, away: i64) -> (Stored, Vec<Stored>) {
-    let spec = selecting(count, json!({"maxUnavailable": away}));
-    let budget = Stored::create(&shop.client, budget(shop, spec)).await;
+    let budget = establish(shop, selecting(count, json!({"maxUnavailable": away}))).await;
     let pods = (0..count).map(|number| serving(shop, shop.pod(&format!("web-{number}"))));
     let pods = join_all(pods).await;
     let total = i64::try_from(count).unwrap();

@@ -182,7 +182,7 @@ async fn odd_objects_of_all_kinds_stop_nobody_else() {
     assert!(poisoned.len() == 4 * api::crds::ALL.len());
     poison_other_kinds(&client, &elsewhere).await;
 
-    let product = Product::serve(&server, Options::default().gates(GATES)).await;
+    let mut product = Product::serve(&server, Options::default().gates(GATES)).await;
     let id = product.id();
     in_use(&server).await;
     crate::cloneset::asks(&server).await;
@@ -199,7 +199,8 @@ async fn odd_objects_of_all_kinds_stop_nobody_else() {
     deletable(&poisoned).await;
     let log = product.log();
     assert!(!log.contains("panicked"), "{log}");
-    assert_eq!((product.id(), product.readiness().await.unwrap().0), (id, 200));
+    product.wait_ready().await;
+    assert_eq!(product.id(), id);
 }
 
 /// All of them can be deleted; but of the kinds that are protected, what is labelled stays.

@@ -209,18 +209,17 @@ impl Product {
 
     /// Status and body of `/readyz`.
     pub async fn readiness(&self) -> Result<(u16, String), String> {
-        get(self.health, "/readyz").await
+        get_patiently(self.health, "/readyz").await
     }
 
     /// Status and body of `/healthz`.
     pub async fn liveness(&self) -> Result<(u16, String), String> {
-        get(self.health, "/healthz").await
+        get_patiently(self.health, "/healthz").await
     }
 
     /// The text of `/metrics`.
     pub async fn metrics(&self) -> String {
-        // Those who ask again and again would rather wait than fail.
-        get_within(DEADLINE, self.metrics, "/metrics").await.unwrap().1
+        get_patiently(self.metrics, "/metrics").await.unwrap().1
     }
 
     /// The lines of `protection.log`.
@@ -278,6 +277,11 @@ fn end_of_log(directory: &Path) -> String {
 /// A plain HTTP/1.1 GET on this machine, which is answered within 5 s.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String), String> {
     get_within(Duration::from_secs(5), port, path).await
+}
+
+/// [`get`], for those who would rather wait than fail.
+async fn get_patiently(port: u16, path: &str) -> Result<(u16, String), String> {
+    get_within(DEADLINE, port, path).await
 }
 
 async fn get_within(limit: Duration, port: u16, path: &str) -> Result<(u16, String), String> {

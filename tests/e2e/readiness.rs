@@ -1,11 +1,9 @@
 //! Start, election and end of the program, and what it answers whom it serves
 //! (docs/behaviour/api-and-registration.md).
 
-use std::time::Duration;
-
 use axum::http::Request;
 use kit::builders::{Object, pod, workload};
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, wait_for};
 use kube::client::Body;
 use serde_json::{Value, json};
 
@@ -34,8 +32,8 @@ async fn replicas_share_the_work_of_an_incomplete_cluster() {
     let gates = "AllAlpha=true,EnableExternalCerts=false,TemplateNoDefaults=false";
     let options = Options::default()
         .gates(gates)
-        .argument("--leader-election-lease-duration=8s")
-        .argument("--leader-election-renew-deadline=6s");
+        .argument("--leader-election-lease-duration=20s")
+        .argument("--leader-election-renew-deadline=15s");
     let mut replicas = Vec::new();
     for _ in 0..2 {
         let product = Product::start(&server, options.clone()).await;
@@ -55,7 +53,7 @@ async fn replicas_share_the_work_of_an_incomplete_cluster() {
 /// Scenario 6: the time for the first publication is limited.
 async fn what_cannot_be_published_ends_the_program_in_time(server: &ApiServer) {
     let options = Options::default()
-        .argument("--webhook-initialize-timeout=10s")
+        .argument("--webhook-initialize-timeout=20s")
         .environment("POD_NAMESPACE", "absent");
     let mut product = Product::start(server, options).await;
     wait_for("an answer", async || match product.readiness().await {
@@ -222,7 +220,7 @@ async fn both_answer_and_the_lease_moves(server: &ApiServer, replicas: Vec<(Prod
     product.kill().await;
     endpoint.leave().await;
     let (product, _endpoint) = other.unwrap();
-    wait_within(Duration::from_secs(60), "the Lease to move", async || {
+    wait_for("the Lease to move", async || {
         let holder = holder().await;
         if holder.is_string() && holder != first && leads(&product).await { Ok(()) } else { Err(holder) }
     })
@@ -265,7 +263,11 @@ async fn reviews_are_answered_in_their_version() {
         assert_eq!(review["response"]["uid"], "");
         assert!(review.get("apiVersion").is_none(), "{review:#}");
     }
-    assert_eq!(product.liveness().await.unwrap(), (200, "ok".to_owned()));
+    wait_for("the program to be alive", async || match product.liveness().await {
+        Ok((200, body)) if body == "ok" => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
 }
 
 /// docs/behaviour/server.md#metrics: the names that dashboards know.

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use certs::{Material, carry_out};
 use jiff::Timestamp;
 use kit::builders::object;
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, wait_for};
 use kube::Client;
 use planner::server::rotation::Step;
 use serde_json::{Value, json};
@@ -24,8 +24,6 @@ pub const CONFIGURATIONS: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration",
 ];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// How fast what somebody else wrote has to be repaired (docs/behaviour/server.md#external-certificates).
-const REPAIR: Duration = Duration::from_secs(30);
 
 /// The object at `path`; null where there is none.
 pub async fn get(client: &Client, path: &str) -> Value {
@@ -228,7 +226,7 @@ async fn edits_by_others_are_repaired(server: &ApiServer) {
     let edits = edits.to_string();
     let configuration = "mutatingwebhookconfiguration/kruise-mutating-webhook-configuration";
     server.kubectl(["patch", configuration, "--type=strategic", "-p", &edits]).await.success();
-    wait_within(REPAIR, "the repair of the entries", async || {
+    wait_for("the repair of the entries", async || {
         let live = entries(&client).await;
         if live == entries_before { Ok(()) } else { Err(live) }
     })
@@ -240,7 +238,7 @@ async fn edits_by_others_are_repaired(server: &ApiServer) {
         "caBundle": STANDARD.encode(foreign_material().authorities),
         "service": {"namespace": "system", "name": "webhook-service"}}}}}});
     patch(&client, &format!("{DEFINITIONS}/clonesets.apps.kruise.io"), &placeholder).await;
-    wait_within(REPAIR, "the repair of the definition", async || {
+    wait_for("the repair of the definition", async || {
         let live = conversions(&client).await;
         if live == conversions_before { Ok(()) } else { Err(live) }
     })

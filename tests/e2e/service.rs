@@ -1,6 +1,6 @@
 //! The Service of the program, with endpoints that follow the readiness of its replicas, as in a cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kit::ApiServer;
 use kit::api_server::host_address;
@@ -15,6 +15,8 @@ use crate::support::call;
 pub const SERVICE: &str = "kruise-webhook-service";
 /// How late the endpoints are.
 const PERIOD: Duration = Duration::from_millis(100);
+/// How long a replica fails its probe before its endpoint is unready, with the chart.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The endpoint of one replica; it is kept up to date until this is dropped.
 pub struct Endpoint {
@@ -67,11 +69,24 @@ pub async fn join(server: &ApiServer, replica: &Product) -> Endpoint {
     Endpoint { client, path, task }
 }
 
-/// Keeps the endpoint as ready as the replica; `changes` say unready and ready.
+/// Keeps the endpoint as ready as the replica; `changes` say unready and ready. Who stops or is gone is unready at
+/// once, as a Pod that is deleted.
 async fn follow(client: Client, path: String, health: u16, changes: [Value; 2]) {
     let mut known = false;
+    let mut failing_since: Option<Instant> = None;
     loop {
-        let ready = matches!(product::get(health, "/readyz").await, Ok((200, _)));
+        let answer = product::get(health, "/readyz").await;
+        let leaves = match &answer {
+            Ok((_, body)) => body.contains("stopping"),
+            Err(error) => !error.starts_with("no answer"),
+        };
+        let mut ready = matches!(answer, Ok((200, _)));
+        if ready {
+            failing_since = None;
+        } else {
+            let since = failing_since.get_or_insert_with(Instant::now);
+            ready = known && !leaves && since.elapsed() < PATIENCE;
+        }
         if ready != known && set(&client, &path, &changes[usize::from(ready)]).await {
             known = ready;
         }

@@ -1,9 +1,7 @@
 //! What users choose about the webhook entries while the program runs
 //! (docs/behaviour/api-and-registration.md#choices-of-users).
 
-use std::time::Duration;
-
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -11,8 +9,6 @@ use crate::product::{self, NAMESPACE, Options};
 use crate::registration::{CONFIGURATIONS, Replica, entries, event, get};
 use crate::support::{call, in_use, named};
 
-/// How soon a choice is registered: at once, but for a machine that stalls.
-const SOON: Duration = Duration::from_secs(30);
 const IN_EFFECT: &str = "kutter.io/webhook-settings";
 const REFUSED: &str = "kutter.io/webhook-settings-refused";
 
@@ -39,7 +35,7 @@ async fn annotations(client: &Client) -> [Value; 2] {
 
 /// Waits until the entries are `wanted`.
 async fn registered(client: &Client, wanted: &[Value]) {
-    wait_within(SOON, "the entries to follow the settings", async || {
+    wait_for("the entries to follow the settings", async || {
         let live = entries(client).await;
         if live == wanted { Ok(()) } else { Err(named(&json!(live), "mpod.kb.io").clone()) }
     })
@@ -114,7 +110,7 @@ async fn what_cannot_be_used_changes_nothing(server: &ApiServer, program: Replic
     assert_eq!(annotations(&client).await, [in_effect.clone(), Value::Null]);
 
     choose(&client, Some("defaults: {timeoutSecond: 7}")).await;
-    let refused = wait_within(SOON, "the refusal to show", async || {
+    let refused = wait_for("the refusal to show", async || {
         let [_, refused] = annotations(&client).await;
         refused.as_str().map(str::to_owned).ok_or(refused)
     })

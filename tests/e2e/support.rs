@@ -1,6 +1,7 @@
 //! What the tests of several subjects use.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::http::Request;
 use kube::Client;
@@ -8,15 +9,19 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
+use tokio::time::sleep;
 
 use kit::builders::{Object, object, pod, sidecar_set};
-use kit::{ApiServer, wait_for};
+use kit::{ApiServer, DEADLINE, wait_for};
 
 use crate::product::{self, NAMESPACE, Product};
 
 pub mod agent;
 pub mod agents;
 pub mod fleet;
+
+/// Between two tries of a request that the program could not judge.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Sends a request with a JSON body (none for null) and gives the HTTP code and the answer.
 pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -64,14 +69,16 @@ pub fn collection(manifest: &Value) -> String {
 pub async fn create(client: &Client, manifest: impl Into<Value>, query: &str) -> (u16, Value) {
     let manifest = manifest.into();
     let path = collection(&manifest) + query;
-    let mut answer = call(client, "POST", &path, &manifest).await;
-    for _ in 0..20 {
-        if answer.0 != 500 || !message(&answer).contains(" the Namespace ") {
-            break;
+    let begun = Instant::now();
+    loop {
+        let answer = call(client, "POST", &path, &manifest).await;
+        let is_unread = answer.0 == 500 && message(&answer).contains(" the Namespace ");
+        if !is_unread || begun.elapsed() > DEADLINE {
+            return answer;
         }
-        answer = call(client, "POST", &path, &manifest).await;
+        // Not `wait_for`: a future that holds it cannot be spawned.
+        sleep(PAUSE).await;
     }
-    answer
 }
 
 /// An object on an API server.
@@ -130,12 +137,22 @@ impl Stored {
         self.delete_with(&json!({"dryRun": ["All"]})).await
     }
 
-    /// Asks for the eviction of a Pod, with options of the deletion.
+    /// Asks for the eviction of a Pod, with options of the deletion. Asks again where the program could not
+    /// read the Pod in time.
     pub async fn evict(&self, options: &Value) -> (u16, Value) {
         let name = self.path.rsplit('/').next().unwrap();
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": name}, "deleteOptions": options});
-        call(&self.client, "POST", &format!("{}/eviction", self.path), &eviction).await
+        let path = format!("{}/eviction", self.path);
+        let begun = Instant::now();
+        loop {
+            let answer = call(&self.client, "POST", &path, &eviction).await;
+            let is_unread = answer.0 == 500 && message(&answer).contains("try again");
+            if !is_unread || begun.elapsed() > DEADLINE {
+                return answer;
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// Deletes it, which has to be allowed.
@@ -171,10 +188,10 @@ impl Stored {
     }
 
     /// Changes its status by merge patch.
-    pub async fn patch_status(&self, status: &Value) {
-        let path = format!("{}/status", self.path);
-        let (code, object) = call(&self.client, "PATCH", &path, &json!({"status": status})).await;
+    pub async fn patch_status(&self, status: &Value) -> Value {
+        let (code, object) = self.try_patch_part("status", &json!({"status": status})).await;
         assert_eq!(code, 200, "{object:#}");
+        object
     }
 
     /// Sets or, with null, removes a label.

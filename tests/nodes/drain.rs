@@ -24,8 +24,12 @@ impl<'s> Drained<'s> {
         let (node, other) = (node.as_str().unwrap().to_owned(), other.as_str().unwrap());
         site.cordon(other).await;
         let web = deployment("web").in_namespace(&namespace).matching("app", "drained").replicas(2);
-        let web =
-            web.container("main", "nginx:1.25").with("/spec/template/spec/terminationGracePeriodSeconds", 1);
+        // What replaces the Pod that goes is not ready yet when the other one is to go.
+        let probe = json!({"exec": {"command": ["true"]}, "initialDelaySeconds": 15, "periodSeconds": 1});
+        let web = web
+            .container("main", "nginx:1.25")
+            .having("readinessProbe", probe)
+            .with("/spec/template/spec/terminationGracePeriodSeconds", 1);
         objects::create(&site.server().client(), web).await.unwrap();
         let budget =
             object("policy.kruise.io/v1beta1", "PodUnavailableBudget", "web").in_namespace(&namespace);
@@ -34,7 +38,7 @@ impl<'s> Drained<'s> {
         objects::create(&site.server().client(), budget).await.unwrap();
         let drained = Self { site, namespace, node };
         drained.whole().await;
-        site.kubectl(&format!("uncordon {other}")).await.success();
+        site.uncordon(other).await;
         drained
     }
 
@@ -66,7 +70,7 @@ impl<'s> Drained<'s> {
     }
 
     async fn close(self) {
-        self.site.kubectl(&format!("uncordon {}", self.node)).await.success();
+        self.site.uncordon(&self.node).await;
         self.site
             .kubectl(&format!("delete deployment,podunavailablebudget web -n {}", self.namespace))
             .await

@@ -106,14 +106,19 @@ impl<'s> Stage<'s> {
         self.site.kubectl(&words).await.success();
     }
 
-    /// Waits until the agent has told the hook of container `log` to wait.
-    async fn held(&self, pod: &str) {
-        wait_within(PATIENCE, "the agent to hold the hook back", async || {
-            let words = format!("exec {pod} -c log -n {} -- cat /.kruise-exit/state/log", self.namespace);
-            let said = self.site.kubectl(&words).await;
-            if said.stdout.is_empty() { Err(said.stderr) } else { Ok(()) }
-        })
-        .await;
+    /// Deletes a Pod, and waits until the agent has told the hooks of these containers to wait: a hook that is told
+    /// nothing goes on after 3 s.
+    async fn hold(&self, pod: &str, containers: &[&str]) {
+        self.delete(pod).await;
+        for container in containers {
+            let file = format!("/.kruise-exit/state/{container}");
+            let words = format!("exec {pod} -c {container} -n {} -- cat {file}", self.namespace);
+            wait_within(PATIENCE, "the agent to hold the hook back", async || {
+                let said = self.site.kubectl(&words).await;
+                if said.stdout.is_empty() { Err(said.stderr) } else { Ok(()) }
+            })
+            .await;
+        }
     }
 
     /// A Pod when all its containers have ended; it may go then.
@@ -166,7 +171,7 @@ async fn containers_end_in_their_order() {
     let order = leaving(order, "main", 40);
     let order = hooked(leaving(order, "log", 0), &json!({"sleep": {"seconds": 2}}));
     stage.create(order.with(GRACE, 90)).await;
-    let equal = leaving(ordered("equal", r#"{"a":1,"b":1,"c":2}"#), "main", 1);
+    let equal = leaving(ordered("equal", r#"{"a":1,"b":1,"c":2}"#), "main", 10);
     let equal = leaving(leaving(leaving(equal, "a", 10), "b", 10), "c", 1);
     stage.create(equal.with(GRACE, 60)).await;
     let page = "trap 'say term; exit 0' TERM; httpd -f -vv -p 8080 2>> /dev/termination-log & wait";
@@ -175,7 +180,7 @@ async fn containers_end_in_their_order() {
     stage.create(hooked(asked, &json!({"httpGet": {"path": "/bye", "port": "http"}}))).await;
     let deaf = running(ordered("deaf", two), "main", "trap '' TERM; while true; do sleep 1; done");
     let deaf = leaving(leaving(deaf, "log", 0), "envoy", 0);
-    stage.create(deaf.with(GRACE, 12)).await;
+    stage.create(deaf.with(GRACE, 40)).await;
     let short = ordered("short", r#"{"log":1}"#).annotation(RESERVE, "10").with(GRACE, 60);
     stage.create(leaving(leaving(short, "main", 60), "log", 0)).await;
     let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 0);
@@ -198,15 +203,14 @@ async fn containers_end_in_their_order() {
     let is_over = "--for=jsonpath={.status.containerStatuses[?(@.name==\"main\")].state.terminated.exitCode}=0 --timeout=4m";
     site.kubectl(&format!("{words} {is_over}")).await.success();
 
-    stage.delete("killed").await;
-    stage.held("killed").await;
+    // The order of these depends on what the agent says first: one after the other they do not hold it up.
+    stage.hold("killed", &["log"]).await;
     site.cluster().kill("node-1", "kruise-daemon");
-    // The order of these depends on the agent's first word, for which a hook waits for 3 s.
-    stage.delete("order").await;
-    free.delete("host").await;
-    stage.held("order").await;
-    free.held("host").await;
-    stage.delete("equal asked deaf finished").await;
+    stage.hold("order", &["log", "envoy"]).await;
+    free.hold("host", &["log"]).await;
+    stage.hold("equal", &["a", "b", "c"]).await;
+    stage.hold("deaf", &["log", "envoy"]).await;
+    stage.delete("asked finished").await;
     stage.delete("short --grace-period=20").await;
     let deleted = uptime();
     free.delete("bare").await;

@@ -234,9 +234,13 @@ async fn a_pull_goes_on_when_the_agent_or_the_runtime_is_killed() {
         assert!((2..=5).contains(&lookups), "{node} has begun {lookups} times");
     }
     let restarts = |agent: &Value| agent["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap();
-    let now = [site.agent(NODES[0]).await, site.agent(NODES[1]).await].each_ref().map(restarts);
     let [first, second] = agents.each_ref().map(restarts);
-    assert_eq!(now, [first + 1, second], "the agent has outlived the runtime");
+    wait_within(PATIENCE, "the agent that was killed to be counted", async || {
+        let now = restarts(&site.agent(NODES[0]).await);
+        if now == first + 1 { Ok(()) } else { Err(now) }
+    })
+    .await;
+    assert_eq!(restarts(&site.agent(NODES[1]).await), second, "the agent has outlived the runtime");
     depot.close().await;
 }
 

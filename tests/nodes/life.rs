@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use kit::objects;
+use kit::{objects, wait_for};
 
 use crate::site::{NAMESPACE, PATIENCE, RELEASE, Site, clone_set, injected};
 
@@ -57,9 +57,13 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     let start = Instant::now();
     let values = ["--set=installation.namespace=by-hand", "--set=installation.createNamespace=false"];
     site.upgrade(&values).await.success();
-    site.wait_registered().await;
+    site.wait_in_use().await;
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-    assert!(injected(&site.try_pod(&namespace).await.unwrap()));
+    wait_for("a Pod to get its sidecar", async || {
+        let pod = site.try_pod(&namespace).await?;
+        if injected(&pod) { Ok(()) } else { Err(pod.to_string()) }
+    })
+    .await;
     site.kubectl("delete pods --all -n by-hand --grace-period=0 --force").await.success();
     site.kubectl("rollout status deployment/kruise-controller-manager -n by-hand --timeout=4m")
         .await

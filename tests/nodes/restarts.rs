@@ -114,8 +114,11 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     let web = yard.get("pod web").await;
     let second = status(&web, "second");
     let ended = second["lastState"]["terminated"]["finishedAt"].as_str().unwrap();
-    let events = yard.get("events --field-selector=involvedObject.name=web,reason=Killing").await;
-    assert!(events.to_string().contains("by ContainerRecreateRequest both"), "{events:#}");
+    wait_within(PATIENCE, "the Event", async || {
+        let events = yard.get("events --field-selector=involvedObject.name=web,reason=Killing").await;
+        if events.to_string().contains("by ContainerRecreateRequest both") { Ok(()) } else { Err(events) }
+    })
+    .await;
     let later = yard.succeeded("later").await;
     let over = |request: &Value| request["status"]["completionTime"].as_str().unwrap().to_owned();
     assert!(over(&both) <= over(&later), "one after the other");
@@ -199,8 +202,11 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     let after = newest(1).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     let name = after["metadata"]["name"].as_str().unwrap();
-    let log = yard.log(name, "main", "").await;
-    assert!(log.contains("shown two"), "{log}");
+    wait_within(PATIENCE, "what the variable shows", async || {
+        let log = yard.log(name, "main", "").await;
+        if log.contains("shown two") { Ok(()) } else { Err(log) }
+    })
+    .await;
     let updated = "wait cloneset/web --for=jsonpath={.status.updatedReadyReplicas}=1 --timeout=4m";
     site.kubectl(&format!("{updated} -n {}", yard.namespace)).await.success();
 

@@ -29,18 +29,7 @@ impl<'s> Fleet<'s> {
         let manifest = sidecar_set(&set).matching("tier", "side").with("/spec/namespaceSelector", selector);
         objects::create(&site.server().client(), refine(manifest)).await.unwrap();
         let fleet = Self { site, namespace, set };
-        let trial = fleet.pod("trial").build().to_string();
-        wait_within(PATIENCE, "both replicas to know the SidecarSet", async || {
-            for _ in 0..10 {
-                let words = ["create", "--dry-run=server", "--output=json", "--filename=-"];
-                let output = fleet.site.server().kubectl_with_input(words, &trial).await;
-                if !output.stdout.contains("kruise.io/sidecarset-injected-list") {
-                    return Err(output.stderr);
-                }
-            }
-            Ok(())
-        })
-        .await;
+        site.wait_injected(&fleet.pod("trial").build()).await;
         fleet
     }
 

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use axum::http::Request;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kit::builders::{object, pod, sidecar_set};
-use kit::{ApiServer, Cluster, Image, Options, Output, objects, scheduling, wait_for};
+use kit::{ApiServer, Cluster, Image, Options, Output, objects, scheduling, wait_for, wait_within};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -19,8 +22,10 @@ pub const RELEASE: &str = "kutter";
 /// kubectl and Helm have the same time where they wait.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 /// Arguments that make an installation of this build.
-pub const VALUES: [&str; 6] = [
+pub const VALUES: [&str; 7] = [
     "--set=manager.image.tag=test",
+    // The API server learns late on a busy machine that a replica goes.
+    "--set=manager.drainSeconds=20",
     "--set=featureGates=ResourcesDeletionProtection=true\\,SidecarTerminator=true\\,PreDownloadImageForInPlaceUpdate=true\\,InPlaceWorkloadVerticalScaling=true\\,StatefulSetAutoResizePVCGate=true",
     "--wait",
     "--timeout=4m",
@@ -84,21 +89,21 @@ impl Site {
         Some(Self { cluster: CLUSTER.get_or_init(start).await, _turn: turn })
     }
 
-    /// [`enter`](Self::enter), with the chart installed as [`VALUES`] say and everything registered.
+    /// [`enter`](Self::enter), with the chart installed as [`VALUES`] say and its webhooks in use.
     pub async fn installed() -> Option<Self> {
         let site = Self::enter().await?;
         site.install().await;
         Some(site)
     }
 
-    /// Brings the chart to what [`VALUES`] say and waits until everything is registered.
+    /// Brings the chart to what [`VALUES`] say and waits until its webhooks are in use.
     pub async fn install(&self) {
         let output = self.upgrade(&[]).await;
         if !output.status.success() {
             let events = self.kubectl(&format!("get events -n {NAMESPACE} --sort-by=.lastTimestamp")).await;
             panic!("the chart can't be installed: {}\n{}", output.stderr, events.stdout);
         }
-        self.wait_registered().await;
+        self.wait_in_use().await;
     }
 
     /// The cluster.
@@ -158,6 +163,24 @@ impl Site {
         .await;
     }
 
+    /// Waits until the server has registered itself, and the API server calls it.
+    pub async fn wait_in_use(&self) {
+        self.wait_registered().await;
+        let set = || sidecar_set("in-use").container("main", "busybox:1.36");
+        wait_for("the webhooks to be called", async || {
+            // It has no selector: the last word is that of the validation, the hash comes from the defaulting.
+            match self.try_create(&set().build()).await {
+                Err(refusal) if refusal.contains("no selector defined") => {}
+                answer => return Err(answer),
+            }
+            match self.try_create(&set().matching("in", "use").build()).await {
+                Ok(set) if !set["metadata"]["annotations"]["kruise.io/sidecarset-hash"].is_null() => Ok(()),
+                answer => Err(answer),
+            }
+        })
+        .await;
+    }
+
     /// The Pods of the program that are not being deleted.
     pub async fn replicas(&self, namespace: &str) -> Vec<Value> {
         let list = self.get(&format!("pods -n {namespace} -l control-plane=controller-manager")).await;
@@ -185,6 +208,19 @@ impl Site {
         scheduling::cordon(&self.server().client(), &namespace, node).await;
     }
 
+    /// Uncordons a node, and waits until the scheduler knows.
+    pub async fn uncordon(&self, node: &str) {
+        let namespace = self.server().namespace("uncordon").await;
+        scheduling::uncordon(&self.server().client(), &namespace, node).await;
+    }
+
+    /// Gives a node a label that no other has, and waits until the scheduler knows.
+    pub async fn label(&self, node: &str, key: &str, value: &str) {
+        self.kubectl(&format!("label node {node} {key}={value}")).await.success();
+        let namespace = self.server().namespace("label").await;
+        scheduling::placed(&self.server().client(), &namespace, &json!({key: value})).await;
+    }
+
     /// A namespace in which Pods with label `tier: web` get a sidecar, once admission knows it.
     pub async fn namespace_with_sidecars(&self, prefix: &str) -> String {
         let namespace = self.server().namespace(prefix).await;
@@ -197,23 +233,67 @@ impl Site {
             .container("sidecar", "busybox:1.36")
             .having("command", json!(["sleep", "infinity"]));
         objects::create(&self.server().client(), set).await.unwrap();
-        wait_for("both replicas to know the SidecarSet", async || {
-            for _ in 0..10 {
-                let answer = self.try_pod(&namespace).await?;
-                if !injected(&answer) {
-                    return Err("a Pod came back without its sidecar".to_owned());
+        self.wait_injected(&trial(&namespace)).await;
+        namespace
+    }
+
+    /// Waits until the API server and both replicas give a Pod its sidecars.
+    pub async fn wait_injected(&self, pod: &Value) {
+        wait_within(PATIENCE, "the SidecarSet to be known", async || {
+            for response in self.reviews("/mutate-pod", pod).await? {
+                let patch = STANDARD.decode(response["patch"].as_str().unwrap_or_default()).unwrap();
+                if !String::from_utf8_lossy(&patch).contains("sidecarset-injected-list") {
+                    return Err(response.to_string());
                 }
             }
-            Ok(())
+            let pod = self.try_create(pod).await?;
+            let list = &pod["metadata"]["annotations"]["kruise.io/sidecarset-injected-list"];
+            if list.is_null() { Err(pod.to_string()) } else { Ok(()) }
         })
         .await;
-        namespace
+    }
+
+    /// What both replicas, asked themselves, answer to the creation of an object for a trial. The API server would ask
+    /// one of them time and again: it keeps its connections.
+    pub async fn reviews(&self, path: &str, object: &Value) -> Result<Vec<Value>, String> {
+        let replicas = self.replicas(NAMESPACE).await;
+        if replicas.len() != 2 {
+            return Err(format!("{} replicas", replicas.len()));
+        }
+        let text = |field: &str| object[field].as_str().unwrap();
+        let resource = objects::kind(text("apiVersion"), text("kind"));
+        let (group, version) = (resource.group, resource.version);
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "trial", "operation": "CREATE", "dryRun": true,
+                "kind": {"group": group, "version": version, "kind": resource.kind},
+                "resource": {"group": group, "version": version, "resource": resource.plural},
+                "namespace": object["metadata"]["namespace"], "userInfo": {"username": "tester"},
+                "object": object,
+            },
+        });
+        let (client, mut responses) = (self.server().client(), Vec::new());
+        for replica in &replicas {
+            let name = replica["metadata"]["name"].as_str().unwrap();
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/https:{name}:9876/proxy{path}");
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(review.to_string().into_bytes()).unwrap();
+            let answer: Value = client.request(request).await.map_err(|error| error.to_string())?;
+            responses.push(answer["response"].clone());
+        }
+        Ok(responses)
     }
 
     /// Creates a Pod with label `tier: web` for a trial: what it would become.
     pub async fn try_pod(&self, namespace: &str) -> Result<Value, String> {
+        self.try_create(&trial(namespace)).await
+    }
+
+    /// Creates an object for a trial: what it would become.
+    async fn try_create(&self, object: &Value) -> Result<Value, String> {
         let words = ["create", "--dry-run=server", "--output=json", "--filename=-"];
-        let output = self.server().kubectl_with_input(words, &trial(namespace).to_string()).await;
+        let output = self.server().kubectl_with_input(words, &object.to_string()).await;
         if !output.status.success() {
             return Err(output.stderr);
         }

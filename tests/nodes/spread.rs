@@ -29,36 +29,39 @@ impl<'s> Divided<'s> {
             |position: usize| nodes["items"][position]["metadata"]["name"].as_str().unwrap().to_owned();
         let nodes = [name(0), name(1)];
         for (node, zone) in nodes.iter().zip(["a", "b"]) {
-            site.kubectl(&format!("label node {node} {ZONE}={zone}")).await.success();
+            site.label(node, ZONE, zone).await;
         }
         let divided = Self { site, namespace, nodes };
-        let client = site.server().client();
-        let spread = divided.spread("web");
-        objects::create(&client, spread).await.unwrap();
-        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
-            for _ in 0..10 {
-                let words = ["create", "--dry-run=server", "--filename=-"];
-                let second = divided.spread("second").to_string();
-                let output = site.server().kubectl_with_input(words, &second).await;
-                if output.status.success() {
-                    return Err("a second one for the same CloneSet was allowed");
-                }
-            }
-            Ok(())
-        })
-        .await;
+        divided.create_known("web").await;
         let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web")
             .in_namespace(&divided.namespace)
             .matching("app", "web")
             .replicas(3)
             .container("main", "nginx:1.25")
             .with("/spec/template/spec/terminationGracePeriodSeconds", 1);
-        objects::create(&client, set).await.unwrap();
+        objects::create(&site.server().client(), set).await.unwrap();
         divided
     }
 
-    fn spread(&self, name: &str) -> Value {
-        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+    /// Creates a WorkloadSpread for the CloneSet of its name, and waits until both replicas know it: they refuse a
+    /// second one for the same CloneSet. What was written to others before, they know then too.
+    async fn create_known(&self, name: &str) {
+        objects::create(&self.site.server().client(), self.spread(name, name)).await.unwrap();
+        let second = self.spread("second", name);
+        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
+            for response in self.site.reviews("/validate-apps-kruise-io-workloadspread", &second).await? {
+                let message = response["status"]["message"].as_str().unwrap_or_default();
+                if !message.contains("in conflict with other WorkloadSpread") {
+                    return Err(response.to_string());
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    fn spread(&self, name: &str, set: &str) -> Value {
+        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": set});
         let subsets = json!([
             {"name": "a", "maxReplicas": 2, "requiredNodeSelector": zone("a")},
             {"name": "b", "requiredNodeSelector": zone("b")}
@@ -107,7 +110,7 @@ impl<'s> Divided<'s> {
 
     async fn close(self) {
         self.site
-            .kubectl(&format!("delete cloneset,workloadspread web -n {}", self.namespace))
+            .kubectl(&format!("delete cloneset,workloadspread --all -n {}", self.namespace))
             .await
             .success();
         for node in &self.nodes {
@@ -147,13 +150,14 @@ async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
     divided.schedulable(&json!("False")).await;
 
     // A subset that was left out stays so for five minutes, unless somebody who knows better begins anew.
-    site.kubectl(&format!("uncordon {node}")).await.success();
+    site.uncordon(node).await;
     divided
         .patch("workloadspread", &json!({"spec": {"scheduleStrategy": {"type": "Fixed", "adaptive": null}}}))
         .await;
     divided.schedulable(&Value::Null).await;
     divided.patch("workloadspread", &json!({"spec": {"scheduleStrategy": adaptive()}})).await;
     divided.schedulable(&json!("True")).await;
+    divided.create_known("last").await;
     divided.patch("cloneset", &json!({"spec": {"replicas": 5}})).await;
     divided.placed([2, 3]).await;
     divided.close().await;

@@ -57,6 +57,11 @@ async fn complete(site: &Site, namespace: &str) -> Vec<Value> {
     pods(site, namespace).await
 }
 
+/// Deletes the StatefulSet: while there is one, nobody may uninstall the chart.
+async fn close(site: &Site, namespace: &str) {
+    site.kubectl(&format!("delete statefulsets.apps.kruise.io db -n {namespace}")).await.success();
+}
+
 async fn pods(site: &Site, namespace: &str) -> Vec<Value> {
     site.get(&format!("pods -n {namespace}")).await["items"].as_array().unwrap().clone()
 }
@@ -106,6 +111,7 @@ async fn a_volume_that_grows_with_a_new_pod_gets_one() {
     }
     let kept = std::fs::read_dir(folder.path()).unwrap();
     assert_eq!(kept.filter(|volume| volume.as_ref().unwrap().path().join("kept").exists()).count(), 2);
+    close(&site, &namespace).await;
     site.kubectl("delete storageclass slow").await.success();
 }
 
@@ -144,5 +150,7 @@ async fn volumes_that_do_not_grow_hold_up_the_rollout() {
         "{}",
         refused.stderr
     );
+    close(&site, &namespace).await;
+    close(&site, &fixed).await;
     site.kubectl("delete storageclass stuck fixed").await.success();
 }

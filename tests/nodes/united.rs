@@ -39,14 +39,14 @@ async fn pods_without_room_come_up_in_the_next_subset() {
     let name = |position: usize| nodes["items"][position]["metadata"]["name"].as_str().unwrap().to_owned();
     let names = [name(0), name(1)];
     for (node, zone) in names.iter().zip(["a", "b"]) {
-        site.kubectl(&format!("label node {node} {ZONE}={zone}")).await.success();
+        site.label(node, ZONE, zone).await;
     }
     let subset = |name: &str| json!({"name": name, "nodeSelectorTerm": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [name]}]}});
     let labels = json!({"app": "web"});
     let containers = json!([{"name": "main", "image": "nginx:1.25"}]);
     let child = json!({"metadata": {"labels": labels}, "spec": {"selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": {"containers": containers, "terminationGracePeriodSeconds": 1}}}});
-    let adaptive = json!({"rescheduleCriticalSeconds": 3, "unschedulableDuration": 10});
+    let adaptive = json!({"rescheduleCriticalSeconds": 3, "unschedulableDuration": 40});
     let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": {"cloneSetTemplate": child},
         "topology": {"subsets": [subset("a"), subset("b")], "scheduleStrategy": {"type": "Adaptive", "adaptive": adaptive}}});
     let united = object("apps.kruise.io/v1beta1", "UnitedDeployment", "web").in_namespace(&namespace);
@@ -61,7 +61,7 @@ async fn pods_without_room_come_up_in_the_next_subset() {
     placed(&site, &namespace, [2, 2]).await;
 
     // The subset is trusted again after a while.
-    site.kubectl(&format!("uncordon {}", names[0])).await.success();
+    site.uncordon(&names[0]).await;
     wait_within(PATIENCE, "the subset to have room again", async || {
         let united = site.get(&format!("ud web -n {namespace}")).await;
         let condition = &united["status"]["subsetStatuses"][0]["conditions"][0];

@@ -199,7 +199,7 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
     let bundle = bed.bundle().await;
     bed.assert_published(&bundle).await;
     assert!(!bed.conversions().await.is_empty() && bed.names().await.is_empty());
-    replica.0.status.wait_for(|status| status.reason.contains("does not answer yet")).await.unwrap();
+    replica.until(|status| status.reason.contains("does not answer yet")).await;
     reachable.store(true, Ordering::Relaxed);
     replica.registered().await;
     assert_eq!(bed.names().await.len(), 7);
@@ -256,12 +256,7 @@ async fn scenario_11_external_certificates_are_only_compared() {
     settings.mode = Mode::External;
     settings.secret = "external".to_owned();
     let mut replica = bed.replica(settings);
-    replica
-        .0
-        .status
-        .wait_for(|status| status.reason.contains("does not match external caBundle"))
-        .await
-        .unwrap();
+    replica.until(|status| status.reason.contains("does not match external caBundle")).await;
     assert!(!replica.0.status.borrow().published);
     assert_eq!(bed.published().await, before, "nothing is written");
 
@@ -301,7 +296,7 @@ async fn scenario_11_external_certificates_are_only_compared() {
     })
     .await;
     assert_eq!(bed.webhooks().await[0]["clientConfig"].get("caBundle"), None);
-    replica.0.status.wait_for(|status| !status.published).await.unwrap();
+    replica.until(|status| !status.published).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -339,7 +334,7 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
     let named = |reason: &'static str| move |status: &certs::Status| status.reason.contains(reason);
 
     let all = "Secret external lacks ca.crt, tls.crt, tls.key: an issuer has to provide it";
-    replica.0.status.wait_for(named(all)).await.unwrap();
+    replica.until(named(all)).await;
     assert!(told(0).await.is_empty(), "an issuer takes a while");
     ahead.store(60, Ordering::Relaxed);
     let event = told(1).await.remove(0);
@@ -352,7 +347,7 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
     let material = aged(DAY);
     let part = json!({"metadata": {"name": "external"}, "stringData": {"tls.crt": material.certificate, "tls.key": material.key}});
     bed.secrets().create(&PostParams::default(), &serde_json::from_value(part).unwrap()).await.unwrap();
-    replica.0.status.wait_for(named("Secret external lacks ca.crt:")).await.unwrap();
+    replica.until(named("Secret external lacks ca.crt:")).await;
     told(1).await;
     ahead.store(60 + 11 * 60, Ordering::Relaxed);
     let notes = told(2).await.into_iter().filter_map(|event| event.note);
@@ -360,7 +355,7 @@ async fn external_certificates_that_do_not_come_are_named_on_our_pod() {
 
     let whole = Patch::Merge(json!({"stringData": {"ca.crt": material.authorities}}));
     bed.secrets().patch("external", &PatchParams::default(), &whole).await.unwrap();
-    replica.0.status.wait_for(named("not found MutatingWebhookConfiguration")).await.unwrap();
+    replica.until(named("not found MutatingWebhookConfiguration")).await;
     assert!(!replica.0.status.borrow().published);
 }
 
@@ -418,9 +413,13 @@ async fn every_ready_endpoint_must_answer_a_path() {
             ],
         });
         bed.server.kubectl_with_input(["create", "-f", "-"], &slice.to_string()).await.success();
-        probe(bundle.clone(), paths(&["/old"])).await.unwrap();
-        let answer = probe(bundle.clone(), paths(&["/old", "/new"])).await;
-        assert_eq!(answer.is_ok(), index == 0, "{answer:?}");
+        let asked = async |names: &[&str]| probe(bundle.clone(), paths(names)).await;
+        wait_for("an answer", async || asked(&["/old"]).await).await;
+        if index == 0 {
+            wait_for("an answer to both", async || asked(&["/old", "/new"]).await).await;
+        } else {
+            assert!(asked(&["/old", "/new"]).await.is_err());
+        }
     }
     assert!(probe(aged(DAY).authorities, paths(&["/old"])).await.is_err());
 }
@@ -492,22 +491,27 @@ async fn files_serve_without_an_api_server_and_pass_the_self_check() {
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let mut stream = acceptor.accept(stream).await.unwrap();
+            // A caller has little patience, and asks again.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let mut request = vec![0; 4096];
-            let length = stream.read(&mut request).await.unwrap();
+            let Ok(length) = stream.read(&mut request).await else { continue };
             let review = String::from_utf8_lossy(&request[..length]).starts_with("POST /validate-namespace");
             let body = if review { r#"{"response":{"uid":"self-check","allowed":true}}"# } else { "" };
             let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            drop(stream.write_all(answer.as_bytes()).await);
         }
     });
-    check.run(Some("/validate-namespace")).await.unwrap();
+    wait_for("an answer", async || check.run(Some("/validate-namespace")).await).await;
     assert!(check.run(Some("/other")).await.is_err());
 
     // A second start finds the files, and a check that trusts another authority fails.
     let (_, again) = certs::offline(&settings).await.unwrap();
-    again.run(None).await.unwrap();
+    wait_for("an answer", async || again.run(None).await).await;
     std::fs::remove_file(directory.path().join("certs/tls.key")).unwrap();
     let (_, stranger) = certs::offline(&settings).await.unwrap();
-    assert!(matches!(stranger.run(None).await, Err(CallError::Tls { .. })));
+    wait_for("a refusal", async || match stranger.run(None).await {
+        Err(CallError::Tls { .. }) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
 }

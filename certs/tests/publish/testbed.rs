@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{
-    CallError, CertificateMetrics, CertificateSettings, Certificates, Clock, Material, Probe, carry_out,
+    CallError, CertificateMetrics, CertificateSettings, Certificates, Clock, Material, Probe, Status,
+    carry_out,
 };
 use cluster::events::Recorder;
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +19,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kit::{ApiServer, Options, wait_for};
+use kit::{ApiServer, DEADLINE, Options, wait_for};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use planner::server::rotation::Step;
@@ -172,12 +172,18 @@ impl Drop for Replica {
 
 impl Replica {
     pub(crate) async fn published(&mut self) {
-        self.0.status.wait_for(|status| status.published).await.unwrap();
+        self.until(|status| status.published).await;
     }
 
     pub(crate) async fn registered(&mut self) {
-        let waiting = self.0.status.wait_for(|status| status.registered);
-        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("registered in time").unwrap();
+        self.until(|status| status.registered).await;
+    }
+
+    /// Waits until the status is as `holds` says.
+    pub(crate) async fn until(&mut self, holds: impl FnMut(&Status) -> bool) {
+        let waiting = tokio::time::timeout(DEADLINE, self.0.status.wait_for(holds)).await;
+        let in_time = waiting.map(|status| drop(status.unwrap())).is_ok();
+        assert!(in_time, "waited {DEADLINE:?}; at last: {:?}", *self.0.status.borrow());
     }
 
     /// Answers reviews of these paths, and 404 to others; the port.
@@ -191,13 +197,14 @@ impl Replica {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let mut request = vec![0; 4096];
-                let length = stream.read(&mut request).await.unwrap();
+                // A caller has little patience, and asks again.
+                let Ok(length) = stream.read(&mut request).await else { continue };
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
                 let knows = known.iter().any(|path| request.starts_with(&format!("POST {path} ")));
                 let body = if knows { r#"{"response":{"uid":"self-check"}}"# } else { "" };
                 let status = if knows { "200 OK" } else { "404 Not Found" };
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                drop(stream.write_all(answer.as_bytes()).await);
             }
         });
         port

@@ -78,10 +78,18 @@ impl Controller {
             return Ok(Vec::new());
         }
         if key.0 == self.context.settings.config_namespace {
-            let is_there = |name: &str| self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
-            let (there, missing) = names.iter().partition::<Vec<_>, _>(|name| is_there(name));
-            missing.into_iter().for_each(|name| self.tell_missing(key, job, name));
-            return Ok(there.into_iter().map(|name| copies::own_reference(job, name)).collect());
+            let mut references = Vec::new();
+            for name in names {
+                // One that was created a moment ago may not be known yet.
+                let path = SECRETS.namespaced(&key.0).name(name);
+                let is_known = self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
+                if is_known || write::get(&self.client, &path).await?.is_some() {
+                    references.push(copies::own_reference(job, name));
+                } else {
+                    self.tell_missing(key, job, name);
+                }
+            }
+            return Ok(references);
         }
         let (known, round) = self.memory(key, |memory| (memory.secrets.clone(), memory.round));
         if let Some(known) = known {

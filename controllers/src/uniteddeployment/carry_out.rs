@@ -16,8 +16,9 @@ use planner::workload::seen::Seen;
 use tokio::time::Instant;
 
 use super::children::Children;
-use super::{Controller, TOLD, TRIES};
+use super::{Controller, TOLD, TRIES, UNITED};
 use crate::ReconcileError;
+use crate::workload::reading::still_exists;
 use crate::workload::store::Kept;
 
 /// What came of a plan.
@@ -108,6 +109,10 @@ impl Controller {
         plan: &Plan,
         progress: &mut Progress,
     ) -> Result<(), ReconcileError> {
+        if !plan.adoptions.is_empty() && !still_exists(self.client(), &UNITED, &united.metadata).await? {
+            progress.is_outdated = true;
+            return Ok(());
+        }
         for (kind, adoption) in &plan.adoptions {
             let children = self.children_of(*kind);
             let path = self.path(children, united).name(&adoption.seen.name);

@@ -4,6 +4,7 @@ use cluster::resource::{CLAIMS, PODS, Resource};
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
+use kube::Client;
 use planner::pod::observed::ObservedPod;
 use planner::workload::children::Claim;
 use planner::workload::kind::Workload;
@@ -29,6 +30,23 @@ pub(super) enum Holder {
     Other,
 }
 
+/// Whether an object is still the one that is known, and is not being deleted: only then may it adopt anything. Watches
+/// may tell of what an object let go before they tell that it is being deleted.
+pub(crate) async fn still_exists(
+    client: &Client,
+    resource: &Resource<'static>,
+    known: &ObjectMeta,
+) -> Result<bool, ReconcileError> {
+    #[derive(Deserialize)]
+    struct Head {
+        metadata: ObjectMeta,
+    }
+    let path = resource.namespaced(&known.namespace).name(&known.name);
+    let Some(text) = write::get(client, &path).await? else { return Ok(false) };
+    let Head { metadata } = serde_json::from_str(&text).map_err(ReconcileError::of_object(resource.kind))?;
+    Ok(metadata.uid == known.uid && metadata.deletion_timestamp.is_none())
+}
+
 impl<W: Workload> Controller<W> {
     /// Reads each object of which it is not known what became of the last write.
     pub(super) async fn look_again(&self, workload: &W) -> Result<(), ReconcileError> {
@@ -46,17 +64,9 @@ impl<W: Workload> Controller<W> {
             .await
     }
 
-    /// The workload is still the one that is known, and is not being deleted: only then may it adopt anything.
+    /// The workload is still there: see [`still_exists`].
     pub(super) async fn still_exists(&self, workload: &W) -> Result<bool, ReconcileError> {
-        #[derive(Deserialize)]
-        struct Head {
-            metadata: ObjectMeta,
-        }
-        let known = workload.metadata();
-        let path = resource::<W>().namespaced(&known.namespace).name(&known.name);
-        let Some(text) = write::get(&self.client, &path).await? else { return Ok(false) };
-        let Head { metadata } = serde_json::from_str(&text).map_err(ReconcileError::of_object(W::KIND))?;
-        Ok(metadata.uid == known.uid && metadata.deletion_timestamp.is_none())
+        still_exists(&self.client, &resource::<W>(), workload.metadata()).await
     }
 
     /// What has the name of this Pod, which is taken in if it is the workload's.

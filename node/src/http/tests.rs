@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that answers a request for a path with what `answer` says; gives its port and the requests.
 async fn serve(

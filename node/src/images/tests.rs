@@ -239,7 +239,13 @@ async fn a_new_round_cancels_the_old_one_and_a_task_that_leaves_its_pull() {
     site.until("busybox", "is pulled", |tag| tag.phase == "Pulling").await;
     site.want(&wanted("busybox", "", 1, &once())).await;
     site.until("busybox", "is pulled anew", |tag| tag.phase == "Pulling" && tag.version == Some(1)).await;
-    assert_eq!((site.runtime.open(), site.runtime.pulls().len()), (1, 2));
+    wait_for("the first pull to be cancelled", async || {
+        match (site.runtime.open(), site.runtime.pulls().len()) {
+            (1, 2) => Ok(()),
+            pulls => Err(pulls),
+        }
+    })
+    .await;
     site.want(&json!({"busybox": null})).await;
     wait_for("the pull to be cancelled", async || match site.runtime.open() {
         0 => Ok(()),

@@ -148,7 +148,8 @@ async fn two_probes_of_one_container_keep_their_results_and_nothing_more_is_writ
     site.runs("web", 0);
     let states = site.tells(&[("Succeeded", "yes"), ("Failed", "no")]).await;
     assert_eq!((states[0].name.as_str(), states[1].name.as_str()), ("a#b", "a#c"));
-    let written = || (site.counted(&["nodepodprobes/status"]), site.counted(&["rest_client", "POST"]));
+    let events = ["kutter_api_requests_total", "resource=\"events\"", "verb=\"create\""];
+    let written = || (site.counted(&["nodepodprobes/status"]), site.counted(&events));
     for (reason, note) in [("KruiseProbeSucceeded", "yes"), ("KruiseProbeFailed", "no")] {
         assert_eq!(told(&site.namespace, "Pod", "web", reason).await, note);
     }

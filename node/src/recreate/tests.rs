@@ -207,7 +207,7 @@ async fn a_hook_that_fails_is_told_and_stops_nothing_from_going_on() {
         ..ExecSyncResponse::default()
     });
     let command = json!({"exec": {"command": ["/.kruise-exit/hook", "wait", "--name=a"]}});
-    let strategy = json!({"terminationGracePeriodSeconds": 1});
+    let strategy = json!({"terminationGracePeriodSeconds": 2});
     site.ask("hooked", &[site.container("a", &command)], &strategy).await;
     let words = ["/.kruise-exit/hook", "wait", "--no-wait", "--name=a"].map(str::to_owned);
     let ran = Asked::Exec(site.id("a", 0), words.into());

@@ -94,8 +94,8 @@ async fn replace_deletes_the_child_and_allow_lets_it_run() {
             if is_alone { Ok(()) } else { Err(children) }
         })
         .await;
-        let name = first["metadata"]["name"].as_str().unwrap();
-        assert_eq!(cron_job.told("SuccessfulDelete").await, format!("Deleted job {name}"));
+        let note = format!("Deleted job {}", first["metadata"]["name"].as_str().unwrap());
+        cron_job.told_such("SuccessfulDelete", |told| told == note).await;
     };
     let beside = Shop::open("cron-allow").await;
     let allowed = async {
@@ -194,14 +194,14 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
 #[tokio::test]
 async fn a_name_that_somebody_else_has_taken_costs_one_run() {
     let shop = Shop::open("cron-taken").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 15s", &job())).await;
-    let name = format!("report-{}", (cron_job.created() + seconds(15)).as_second());
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 30s", &job())).await;
+    let name = format!("report-{}", (cron_job.created() + seconds(30)).as_second());
     let spec = cron_job.stored.object["spec"]["template"]["jobTemplate"]["spec"].clone();
     let foreign = object("batch/v1", "Job", &name).in_namespace(&shop.namespace).with("/spec", spec);
     let foreign = Stored::create(&shop.client, foreign).await;
     let told = cron_job.told("FailedCreate").await;
     assert!(told.contains(&name) && told.contains("of somebody else exists already"), "{told}");
     let child = cron_job.children_of(1).await.remove(0);
-    assert!(tick(&child) > cron_job.created() + seconds(15), "{child:#}");
+    assert!(tick(&child) > cron_job.created() + seconds(30), "{child:#}");
     assert_eq!(foreign.get().await.1["metadata"]["uid"], foreign.object["metadata"]["uid"]);
 }

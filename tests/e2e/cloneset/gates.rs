@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, OLD, asks, condition, image, in_place,
-    is_ready, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
+    is_available, is_ready, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
 };
 use crate::product::{self, Product};
 use crate::support::{Site, Stored, annotation, in_use, named};
@@ -82,11 +82,11 @@ async fn a_claim_that_is_not_reused_goes_with_its_pod() {
     );
     fleet.annotate(&name(&pods[0]), fake_nodes::TERMINATE_AFTER, Value::Null).await;
     pod.gone().await;
-    fleet.complete().await;
+    let now =
+        fleet.wait_pods("the Pod to be replaced", |now| now.len() == 2 && now.iter().all(is_available)).await;
     let path =
         format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", fleet.shop.namespace, name(&claims[0]));
     Stored::existing(&fleet.shop.client, path, Value::Null).gone().await;
-    let now = fleet.pods().await;
     let new = now.iter().find(|pod| uid(pod) != uid(&pods[1])).unwrap();
     assert_ne!(label(new, INSTANCE_ID), label(&pods[0], INSTANCE_ID));
     assert_eq!(fleet.claims().await.len(), 2);
@@ -147,9 +147,13 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
     let before = orphaned.pods().await;
     orphaned.set.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
     orphaned.set.gone().await;
-    let after = orphaned.pods().await;
-    assert_eq!(uids(&after), uids(&before));
-    assert!(after.iter().all(|pod| pod["metadata"]["ownerReferences"].is_null()));
+    // Others are made where the set is seen to go later than its Pods become free: they are collected.
+    orphaned
+        .wait_pods("the Pods alone to be left, without an owner", |after| {
+            uids(after) == uids(&before)
+                && after.iter().all(|pod| pod["metadata"]["ownerReferences"].is_null())
+        })
+        .await;
 }
 
 /// Scenario 36, with fewer Pods; and the condition goes when the trouble is over

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, SPECIFIED_DELETE, condition, image,
-    is_available, is_ready, label, name, rolling, uid, uids, with_claim,
+    is_available, is_ready, label, name, rolling, time, uid, uids, with_claim,
 };
 use crate::chronicle::staying;
 use crate::support::call;
@@ -152,7 +152,9 @@ async fn pods_come_one_after_the_other_where_scaling_up_is_limited() {
     fleet.complete().await;
     let unready = |pods: &[&Value]| pods.iter().filter(|pod| !is_ready(pod)).count();
     assert_eq!(chronicle.range(unready).await.1, 1);
-    let mut times: Vec<i64> = fleet.pods().await.iter().map(created).collect();
+    let pods = fleet.pods().await;
+    let mut times: Vec<i64> =
+        pods.iter().map(|pod| time(&pod["metadata"]["creationTimestamp"]).as_second()).collect();
     times.sort_unstable();
     assert!(times[1] - times[0] >= 2 && times[2] - times[1] >= 2, "{times:?}");
     let message = fleet.event("ScaleUpLimited").await;
@@ -160,12 +162,6 @@ async fn pods_come_one_after_the_other_where_scaling_up_is_limited() {
         message.starts_with("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: "),
         "{message}"
     );
-}
-
-/// The second of an object's creation within its day.
-fn created(object: &Value) -> i64 {
-    let text = object["metadata"]["creationTimestamp"].as_str().unwrap();
-    text[11..19].split(':').fold(0, |sum, part| sum * 60 + part.parse::<i64>().unwrap())
 }
 
 /// Scenario 17.
@@ -220,9 +216,7 @@ async fn pods_become_available_by_time_alone() {
     let pods = fleet.pods().await;
     fleet.complete().await;
     let now = jiff::Timestamp::now();
-    let since = pods.iter().map(|pod| -> jiff::Timestamp {
-        condition(pod, "Ready")["lastTransitionTime"].as_str().unwrap().parse().unwrap()
-    });
+    let since = pods.iter().map(|pod| time(&condition(pod, "Ready")["lastTransitionTime"]));
     let waited = now.duration_since(since.max().unwrap()).as_millis();
     assert!((SECONDS * 1000..(SECONDS + 30) * 1000).contains(&i64::try_from(waited).unwrap()), "{waited} ms");
     let versions = |pods: &[Value]| -> Vec<Value> {

@@ -42,12 +42,12 @@ impl Sample {
         pod.patch_status(&json!({"phase": "Running", "containerStatuses": [status]})).await;
     }
 
-    /// Creates it with its status.
+    /// Creates it with its status. The object that this gives shows it: controllers soon write their own.
     pub async fn create(&self, client: &Client) -> Stored {
         self.stock(client).await;
-        let stored = Stored::create(client, self.object.clone()).await;
+        let mut stored = Stored::create(client, self.object.clone()).await;
         if !self.status.is_null() {
-            stored.patch_status(&self.status).await;
+            stored.object = stored.patch_status(&self.status).await;
         }
         stored
     }

@@ -43,15 +43,21 @@ async fn no_node_is_without_an_available_pod() {
 #[tokio::test]
 async fn the_old_pod_waits_until_the_new_one_is_available_also_while_paused() {
     let fleet = launch(asked().await, "daemonset-surge-wait", 2, |set| {
-        rolling(set, surge(1)).with("/spec/minReadySeconds", 20)
+        rolling(set, surge(1)).with("/spec/minReadySeconds", 1)
     })
     .await;
-    fleet.roll(NEW).await;
+    let template = json!({
+        "metadata": {"annotations": {fake_nodes::READY_AFTER: "never"}},
+        "spec": {"containers": [{"name": "main", "image": NEW}]},
+    });
+    fleet.change(json!({"template": template})).await;
     fleet.wait_pods("a second Pod on a Node", |pods| pods.len() == 3).await;
     fleet.change_rolling(json!({"paused": true})).await;
     fleet.settled().await;
     let pods = fleet.pods().await;
     assert_eq!(pods.len(), 3, "the new one is not available yet");
+    let new = pods.iter().find(|pod| image(pod) == NEW).unwrap();
+    fleet.annotate(&name(new), fake_nodes::READY_AFTER, "0").await;
     let pods = fleet.wait_pods("the old one to go", |pods| pods.len() == 2).await;
     assert_eq!(pods.iter().filter(|pod| image(pod) == NEW).count(), 1);
     fleet.settled().await;

@@ -144,8 +144,10 @@ async fn nodes_of_pods_are_served_as_pods_come() {
 async fn what_does_not_pull_in_time_has_failed() {
     let town = Town::open("late", &["a", "slow-b", "silent-c"]).await;
     let spec = json!({"image": image(&town), "pullPolicy": {"timeoutSeconds": 1},
-        "completionPolicy": {"activeDeadlineSeconds": 15}});
+        "completionPolicy": {"activeDeadlineSeconds": 3600}});
     let job = town.create(town.job("pull", spec)).await;
+    shows(&job, &json!({"succeeded": 1, "active": 2})).await;
+    job.patch(&json!({"spec": {"completionPolicy": {"activeDeadlineSeconds": 2}}})).await;
     let now = shows(&job, &json!({"message": "job exceeds activeDeadlineSeconds"})).await;
     let status = &now["status"];
     assert_eq!((&status["succeeded"], &status["failed"]), (&json!(1), &json!(2)));
@@ -195,11 +197,21 @@ async fn what_the_reference_has_handed_out_is_not_pulled_again() {
         "imagepulljobs.kruise.io/references": format!("{}/pull", town.name)});
     let copied = object("v1", "Secret", &copy).in_namespace(CONFIG).with("/metadata/annotations", notes);
     town.create(copied.with("/data", json!({".dockerconfigjson": "e30="}))).await;
+    let spec = json!({"image": image(&town), "parallelism": 0, "pullSecrets": ["pull"]});
+    // Another job makes a copy of its own until the program knows this one.
+    wait_for("the program to know the copy", async || {
+        let probe = town.create(town.job("probe", spec.clone())).await;
+        shows(&probe, &json!({"desired": 2})).await;
+        let copies = copies(&town).await;
+        probe.deleted().await;
+        probe.gone().await;
+        if copies.len() == 1 { Ok(()) } else { Err(copies) }
+    })
+    .await;
     let done = town.node_image("silent-done").await;
     let status = json!({"tag": "latest", "version": 4, "phase": "Succeeded", "completionTime": ago(5)});
     done.patch_status(&json!({"desired": 1, "imageStatuses": {(image(&town)): {"tags": [status]}}})).await;
 
-    let spec = json!({"image": image(&town), "parallelism": 0, "pullSecrets": ["pull"]});
     let job = town.create(town.job("pull", spec)).await;
     shows(&job, &json!({"desired": 2})).await;
     let owner = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "namespace": town.name,
@@ -229,6 +241,7 @@ async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
     let server = ApiServer::start(kit::Options::default()).await;
     product::install(&server).await;
     let program = serve(&server).await;
+    in_use(&server).await;
     let names = ["1", "2", "3", "4"];
     let town = Town::open_on(&server, "restarted", &names).await;
     let job = town.create(town.job("pull", json!({"image": image(&town), "parallelism": 2}))).await;

@@ -71,16 +71,18 @@ async fn jobs_share_a_copy_of_their_secret_that_follows_it_and_goes_with_them() 
 
 #[tokio::test]
 async fn a_job_beside_the_agents_secrets_needs_no_copy() {
-    let town = Town::open("beside", &["a"]).await;
+    let town = Town::open("beside", &["slow-a"]).await;
     let name = format!("{}-own", town.name);
     secret(&town, CONFIG, &name).await;
     let job =
         town.job(&town.name, json!({"image": image(&town), "pullSecrets": [name]})).in_namespace(CONFIG);
     let job = town.create(job).await;
-    shows(&job, &json!({"succeeded": 1})).await;
-    let node = town.node_image("a").await.get().await.1;
-    let references = &node["spec"]["images"][image(&town)]["pullSecrets"];
-    assert_eq!(*references, json!([{"namespace": CONFIG, "name": name}]));
+    let (node, expected) = (town.node_image("slow-a").await, json!([{"namespace": CONFIG, "name": name}]));
+    wait_for("the reference to the Secret", async || {
+        let node = node.get().await.1;
+        if node["spec"]["images"][image(&town)]["pullSecrets"] == expected { Ok(()) } else { Err(node) }
+    })
+    .await;
     let path = format!("/api/v1/namespaces/{CONFIG}/secrets");
     let list = call(&town.client, "GET", &path, &Value::Null).await.1;
     let names =

@@ -105,7 +105,9 @@ async fn ten_rolling_restarts_of_three_replicas_lose_no_call() {
 /// New replicas, all ready.
 async fn surge(server: &ApiServer) -> Vec<Replica> {
     join_all((0..REPLICAS).map(|_| async move {
-        let mut product = Product::start(server, Options::default().drain("10s")).await;
+        // The API server may notice late that a replica leaves, and calls may take long.
+        let options = Options::default().drain("30s").argument("--webhook-timeout-seconds=30");
+        let mut product = Product::start(server, options).await;
         let endpoint = service::join(server, &product).await;
         product.wait_ready().await;
         (product, endpoint)

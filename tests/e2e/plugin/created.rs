@@ -30,6 +30,7 @@ async fn every_kind_that_is_installed_is_listed() {
     desk.prints("kubectl create role lister --verb=list --resource=clonesets.apps.kruise.io").await;
     desk.prints("kubectl create rolebinding lister --role=lister --user=lister").await;
     let lister = "--as=lister --as-group=system:authenticated";
+    desk.may(&format!("list clonesets.apps.kruise.io {lister}")).await;
     let output = desk.terminal.shell(&format!("kubectl kruise get all -o name {lister}")).await;
     assert!(output.status.success(), "{}", output.stderr);
     assert!(output.stdout.contains("/web\n"), "{}", output.stdout);
@@ -66,8 +67,12 @@ async fn words_are_completed() {
         })
         .await;
     }
-    let offered = desk.prints("kubectl __complete kruise rollout status clone/").await;
-    assert!(offered.contains("clone/web"), "{offered}");
+    let words = "kubectl __complete kruise rollout status clone/";
+    wait_for(words, async || match desk.prints(words).await {
+        offered if offered.contains("clone/web") => Ok(()),
+        offered => Err(offered),
+    })
+    .await;
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = desk.prints(&format!("kubectl kruise completion {shell}")).await;
         assert!(script.contains("kubectl-kruise"), "{shell}");

@@ -1,13 +1,22 @@
 //! `kubectl kruise rollout`.
 
-use kit::ApiServer;
 use kit::builders::{Object, deployment, object};
+use kit::{ApiServer, Output, wait_for};
 use serde_json::json;
 
 use super::{Desk, clone_set};
 use crate::docs::Terminal;
 use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
+
+/// What a command with a short time limit comes to that has told this before the time was over.
+async fn in_time(terminal: &Terminal, command: &str, told: &str) -> Output {
+    wait_for(command, async || {
+        let output = terminal.shell(command).await;
+        if output.stdout.contains(told) { Ok(output) } else { Err(output) }
+    })
+    .await
+}
 
 #[tokio::test]
 async fn a_rollout_is_followed_to_its_end() {
@@ -16,13 +25,15 @@ async fn a_rollout_is_followed_to_its_end() {
     let printed = desk.prints("kubectl kruise set image clone/web main=nginx:1.26").await;
     assert_eq!(printed, "cloneset.apps.kruise.io/web image updated\n");
     desk.fleet.settled().await;
-    let waiting = desk.fails("kubectl kruise rollout status clone/web --timeout 5s").await;
+    let status = "kubectl kruise rollout status clone/web";
+    let waiting = in_time(&desk.terminal, &format!("{status} --timeout 5s"), "Waiting").await;
+    assert_eq!(waiting.status.code(), Some(1));
     let line = "Waiting for partitioned roll out to finish: 0 out of 4 new pods have been updated...\n";
     assert!(waiting.stdout.ends_with(line), "{}", waiting.stdout);
     assert!(waiting.stderr.starts_with("clonesets.apps.kruise.io \"web\" is paused\n"), "{}", waiting.stderr);
     for how in ["--timeout 5s", "--watch=false"] {
-        let held = format!("kubectl kruise rollout status clone/web {how} --exit-codes");
-        assert_eq!(desk.terminal.shell(&held).await.status.code(), Some(4), "{how}");
+        let held = in_time(&desk.terminal, &format!("{status} {how} --exit-codes"), "Waiting").await;
+        assert_eq!(held.status.code(), Some(4), "{how}");
     }
     desk.prints("kubectl kruise rollout resume clone/web").await;
     let printed = desk.prints("kubectl kruise rollout status clone/web").await;
@@ -76,6 +87,7 @@ async fn a_watch_that_is_refused_or_loses_its_object_ends() {
     let reader = format!("{namespace}-reader");
     let role = "kubectl create role reader --verb=get --resource=clonesets.apps.kruise.io";
     desk.prints(&format!("{role}; kubectl create rolebinding reader --role=reader --user={reader}")).await;
+    desk.may(&format!("get clonesets.apps.kruise.io --as={reader}")).await;
     let refused = desk.fails(&format!("kubectl kruise rollout status clone/web --as {reader}")).await;
     let expected = format!(
         "Error from server (Forbidden): cannot list clonesets.apps.kruise.io in namespace {namespace:?}: "
@@ -87,7 +99,7 @@ async fn a_watch_that_is_refused_or_loses_its_object_ends() {
     Stored::create(&shop.client, other).await;
     desk.prints("kubectl kruise rollout status clone/other").await;
     let wait = "kubectl kruise set image clone/other main=nginx:1.26 --wait --timeout 5s --exit-codes";
-    assert_eq!(desk.terminal.shell(wait).await.status.code(), Some(4));
+    assert_eq!(in_time(&desk.terminal, wait, "Waiting").await.status.code(), Some(4));
     let follow = "out=$(mktemp); trap 'rm $out' EXIT; kubectl kruise rollout status clone/other > $out & \
                   until grep -q 0.out.of.1 $out; do kill -0 $!; sleep 0.1; done; \
                   kubectl delete cloneset other; wait $!";
@@ -333,9 +345,9 @@ async fn rollouts_are_described_and_take_their_deployment_back() {
         .await
         .success();
     assert!(page.contains("web-2-x") && !page.contains('\u{1b}'), "{page}");
-    let watched = terminal.shell("kubectl kruise describe rollout web --watch --timeout 8").await;
+    let watched =
+        in_time(&terminal, "kubectl kruise describe rollout web --watch --timeout 8", "web-2-x").await;
     assert_eq!(watched.stderr, "error: timed out waiting for the condition\n");
-    assert!(watched.stdout.contains("web-2-x"), "{}", watched.stdout);
 
     let image = async || {
         let live = deployed.get().await.1;

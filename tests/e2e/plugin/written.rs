@@ -299,12 +299,14 @@ async fn replicas_move_from_a_deployment_to_a_cloneset() {
     // Plays the controller of Deployments until the Deployment has at most so many replicas.
     let controls_until = async |fewest: i64| {
         loop {
-            let (now, new) = tokio::join!(deployed.get(), async { stored("new").get().await });
+            // The Deployment first: when it has shrunk, the move waits for its controller.
+            let now = deployed.get().await.1;
+            let new = stored("new").get().await.1;
             let replicas = |object: &Value| object["spec"]["replicas"].as_i64().unwrap();
-            let (source, destination) = (replicas(&now.1), replicas(&new.1));
+            let (source, destination) = (replicas(&now), replicas(&new));
             assert!((6..=8).contains(&(source + destination)), "{source} and {destination} replicas");
-            if now.1["status"]["observedGeneration"] != now.1["metadata"]["generation"] {
-                deployed.patch_status(&json!({"observedGeneration": now.1["metadata"]["generation"]})).await;
+            if now["status"]["observedGeneration"] != now["metadata"]["generation"] {
+                deployed.patch_status(&json!({"observedGeneration": now["metadata"]["generation"]})).await;
             }
             if source <= fewest {
                 return source;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::support::{direct_of, patched, pod_review, review};
 
 const PODS: usize = 50;
 const AWAY: i64 = 5;
@@ -19,10 +20,31 @@ enum Trouble {
     DeadLeader,
 }
 
+/// Waits until a replica knows the budget of a shop, by a watch of its own.
+async fn known(server: &ApiServer, replica: &Product, shop: &Shop) {
+    let program = direct_of(server, replica.port).await;
+    let probe = shop.pod("probe").build();
+    let asked = pod_review(&shop.namespace, "CREATE", "", &probe);
+    wait_for("the replica to know the budget", async || {
+        let answer = review(&program, &asked).await;
+        let pod = if answer["patch"].is_string() { patched(&probe, &answer) } else { Value::Null };
+        if pod["metadata"]["annotations"][MARK] == "web" { Ok(()) } else { Err(answer) }
+    })
+    .await;
+}
+
 /// Evicts Pods of a new budget, each several times. Gives how many were evicted, and how long that took.
-async fn evict_all(server: &ApiServer, trouble: Trouble, leader: &mut Option<Product>) -> (usize, Duration) {
+async fn evict_all(
+    server: &ApiServer,
+    trouble: Trouble,
+    leader: &mut Option<Product>,
+    other: &Product,
+) -> (usize, Duration) {
     let shop = Shop::open_on(server, "budget-parallel").await;
     let (budget, pods) = protected(&shop, PODS, AWAY).await;
+    for replica in leader.iter().chain([other]) {
+        known(server, replica, &shop).await;
+    }
     let ends = Arc::new(AtomicBool::new(false));
     let meddler = tokio::spawn({
         let (budget, ends) = (budget.seen_by(&shop.client), ends.clone());
@@ -70,7 +92,7 @@ async fn replicas_never_let_more_pods_go_than_allowed() {
     let rounds =
         [Trouble::Nothing; 4].into_iter().chain([Trouble::Conflicts; 2]).chain([Trouble::DeadLeader]);
     for trouble in rounds {
-        let (gone, took) = evict_all(&server, trouble, &mut leader).await;
+        let (gone, took) = evict_all(&server, trouble, &mut leader, &other).await;
         eprintln!("{EVICTIONS} evictions with {trouble:?}: {gone} Pods went in {took:?}");
         assert!(gone <= AWAY as usize, "{gone} Pods went with {trouble:?}");
         assert!(trouble != Trouble::Nothing || gone == AWAY as usize, "only {gone} Pods went");

@@ -14,8 +14,7 @@ async fn shop_of(prefix: &str, count: usize, away: i64) -> (Shop, Stored, Vec<St
 #[tokio::test]
 async fn what_is_desired_follows_from_the_total() {
     let shop = Shop::open_on(&guarded().await.server, "budget-numbers").await;
-    let spec = selecting(15, json!({"maxUnavailable": "10%"}));
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, selecting(15, json!({"maxUnavailable": "10%"}))).await;
     counted(&budget, [0, 0, 13, 15]).await;
     for (total, limit, desired) in [
         (5, json!({"minAvailable": "50%"}), 3),
@@ -77,7 +76,7 @@ async fn pods_without_an_owner_add_nothing_to_the_total() {
         pods.push(serving(&shop, shop.pod(&format!("web-{number}"))).await);
     }
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, spec).await;
     counted(&budget, [4, 4, 0, 0]).await;
     pods.pop().unwrap().deleted().await;
     budget.patch(&json!({"spec": {"protectTotalReplicas": 3}})).await;
@@ -91,7 +90,7 @@ async fn pods_without_an_owner_add_nothing_to_the_total() {
 async fn pods_are_marked() {
     let shop = Shop::open_on(&guarded().await.server, "budget-marks").await;
     let early = Stored::create(&shop.client, shop.pod("early")).await;
-    Stored::create(&shop.client, budget(&shop, selecting(1, json!({"maxUnavailable": 0})))).await;
+    establish(&shop, selecting(1, json!({"maxUnavailable": 0}))).await;
     let marks = |pod: &Value| [MARK, OLDER_MARK].map(|key| pod["metadata"]["annotations"][key].clone());
     wait_for("the Pod to be marked", async || {
         let pod = early.get().await.1;
@@ -157,8 +156,7 @@ async fn refusals_are_counted_and_logged() {
         .await;
     let pod = wait_for("the Pod of the ReplicaSet", async || list(&shop).await.pop().ok_or(())).await;
     serve(&pod, true).await;
-    let spec = selecting(1, json!({"maxUnavailable": 0}));
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, selecting(1, json!({"maxUnavailable": 0}))).await;
     counted(&budget, [0, 1, 1, 1]).await;
     let alice = site.server.client_as("alice", &["system:masters"]);
     assert_refused(&pod.seen_by(&alice).delete().await, DELETION);

@@ -46,9 +46,7 @@ async fn no_pods(shop: &Shop) {
 async fn as_many_pods_go_as_the_budget_allows() {
     let (shop, nodes) = running("budget-set").await;
     clone_set(&shop, 10).await;
-    let budget =
-        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": "30%"}))))
-            .await;
+    let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": "30%"}))).await;
     counted(&budget, [3, 10, 7, 10]).await;
     let pods = list(&shop).await;
     // Nobody starts Pods any more, so that none takes the place of those that go.
@@ -72,7 +70,7 @@ async fn a_deployment_counts_once_and_two_add_up() {
     };
     let one = Stored::create(&shop.client, deployment("one", 5)).await;
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 8});
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, spec).await;
     counted(&budget, [5, 5, 0, 5]).await;
     // A rollout that stands still in the middle: there are Pods of two ReplicaSets.
     let template = json!({"metadata": {"annotations": {"fake-node/ready-after": "never"}}});
@@ -131,7 +129,7 @@ async fn a_custom_workload_is_known_by_its_scale() {
     for number in 0..2 {
         serving(&shop, shop.pod(&format!("web-{number}"))).await;
     }
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, spec).await;
     // Found by the selector, as long as the workload owns none.
     counted(&budget, [1, 2, 1, 4]).await;
     serving(&shop, shop.pod("owned").controlled_by(&fleet.object)).await;
@@ -161,7 +159,7 @@ async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce
     let set = clone_set(&shop, 10).await;
     set.patch(&json!({"spec": spec})).await;
     let limit = json!({"maxUnavailable": "20%", "protectOperations": ["UPDATE"]});
-    let budget = Stored::create(&shop.client, budget(&shop, targeting("CloneSet", limit))).await;
+    let budget = establish(&shop, targeting("CloneSet", limit)).await;
     counted(&budget, [2, 10, 8, 10]).await;
     for pod in list(&shop).await {
         pod.patch(&json!({"metadata": {"labels": {HOOK: "true"}}})).await;
@@ -225,9 +223,7 @@ async fn an_update_by_new_pods_keeps_to_the_budget() {
 async fn a_scale_down_is_completed() {
     let (shop, _nodes) = running("budget-scale").await;
     let set = clone_set(&shop, 10).await;
-    let budget =
-        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))))
-            .await;
+    let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))).await;
     counted(&budget, [1, 10, 9, 10]).await;
     set.patch(&json!({"spec": {"replicas": 2}})).await;
     counted(&budget, [1, 2, 1, 2]).await;
@@ -243,9 +239,7 @@ async fn a_scale_down_is_completed() {
 async fn a_workload_that_is_deleted_takes_its_pods_along() {
     let (shop, _nodes) = running("budget-collected").await;
     let set = clone_set(&shop, 3).await;
-    let budget =
-        Stored::create(&shop.client, budget(&shop, targeting("CloneSet", json!({"maxUnavailable": 0}))))
-            .await;
+    let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": 0}))).await;
     counted(&budget, [0, 3, 3, 3]).await;
     assert_passed(&set.delete_with(&json!({"propagationPolicy": "Background"})).await);
     no_pods(&shop).await;
@@ -255,8 +249,7 @@ async fn a_workload_that_is_deleted_takes_its_pods_along() {
 #[tokio::test]
 async fn a_namespace_is_deleted_with_its_budget() {
     let (shop, _nodes) = running("budget-namespace").await;
-    let spec = selecting(1, json!({"maxUnavailable": 0}));
-    let budget = Stored::create(&shop.client, budget(&shop, spec)).await;
+    let budget = establish(&shop, selecting(1, json!({"maxUnavailable": 0}))).await;
     serving(&shop, shop.pod("web-0")).await;
     counted(&budget, [0, 1, 1, 1]).await;
     let path = format!("/api/v1/namespaces/{}", shop.namespace);

@@ -124,8 +124,8 @@ async fn scenario_37_a_paused_job_goes_on_later() {
     let site = Site::open("paused").await;
     let web = site.running(site.pod("web")).await;
     let job = Stored::create(&site.shop.client, site.job("paused", &json!({"paused": true}))).await;
-    let paused = phase(&job, "Paused").await;
-    assert_eq!(paused["match"], 1);
+    let is_seen = |job: &Value| job["status"]["phase"] == "Paused" && job["status"]["match"] == 1;
+    until("the paused job to see its Pod", &job, is_seen).await;
     assert!(!is_added(&web.get().await.1));
     job.patch(&json!({"spec": {"paused": false}})).await;
     until("the Pod to be taken", &web, is_added).await;

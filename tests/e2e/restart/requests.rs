@@ -133,7 +133,7 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
     let site = Site::open("ended").await;
     let client = &site.shop.client;
     let web = site.running(site.pod("web").readiness_gate("KruisePodReady")).await;
-    let late = site.request("late", &["main"], &json!({"activeDeadlineSeconds": 8}));
+    let late = site.request("late", &["main"], &json!({"activeDeadlineSeconds": 30}));
     let late = Stored::create(client, late).await;
     late.patch_status(
         &json!({"phase": "Recreating", "containerRecreateStates": [{"name": "main", "phase": "Pending"}]}),

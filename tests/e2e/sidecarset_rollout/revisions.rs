@@ -59,6 +59,7 @@ async fn the_chart_grants_what_owner_references_need() {
     }
     let user = format!("system:serviceaccount:{NAMESPACE}:kruise-manager");
     let manager = server.client_as(&user, &["system:serviceaccounts", "system:authenticated"]);
+    // The last one is asked when the rights are known.
     for (kind, code) in
         [("SidecarSet", 201), ("CloneSet", 201), ("UnitedDeployment", 201), ("WorkloadSpread", 403)]
     {
@@ -68,9 +69,13 @@ async fn the_chart_grants_what_owner_references_need() {
             "controller": true, "blockOwnerDeletion": true,
         });
         let revision = revision.with("/metadata/ownerReferences", json!([owner])).with("/revision", 1);
-        let revision = revision.with("/data", json!({}));
-        let answer = create(&manager, revision, "").await;
-        assert_eq!(answer.0, code, "{kind}: {:#}", answer.1);
+        let revision = revision.with("/data", json!({})).build();
+        // The API server learns of roles after they were created.
+        wait_for("the answer that the rights give", async || {
+            let answer = create(&manager, revision.clone(), "").await;
+            if answer.0 == code { Ok(()) } else { Err((kind, answer)) }
+        })
+        .await;
     }
 }
 

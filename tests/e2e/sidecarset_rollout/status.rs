@@ -38,6 +38,7 @@ async fn a_set_that_never_updates_counts_all_the_same() {
     fleet.wait_status("one Pod to be unready", json!({"matchedPods": 2, "readyPods": 1})).await;
     fleet.pod("web-0").deleted().await;
     fleet.wait_status("one Pod to be left", json!({"matchedPods": 1, "readyPods": 1})).await;
+    fleet.shop.settle().await;
     fleet.shop.admit(fleet.shop.pod("web-2")).await;
     fleet
         .wait_status("the new Pod to be updated", json!({"matchedPods": 2, "updatedPods": 1, "readyPods": 2}))

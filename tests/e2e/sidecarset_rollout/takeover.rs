@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::revisions::revisions;
 use super::{HASH, HASH_WITHOUT_IMAGE, is_ready};
 use crate::product::{self, NAMESPACE, Product};
-use crate::support::{Shop, Stored};
+use crate::support::{Shop, Stored, in_use};
 
 /// Test vectors of docs/behaviour/pod-mutation.md#sidecarset-hash for the SidecarSet `logship`.
 const LOGSHIP_HASH: &str = "bcxfw7cfx89vzd8v9d4z78946992xw946xwdvz8944d4496zdzx6xczbvv25xfx2";
@@ -114,6 +114,7 @@ async fn an_installation_of_the_reference_is_taken_over_without_touching_a_pod()
         .await
     };
     let set_after = counted(2).await;
+    in_use(&server).await;
     // Another Pod is counted once the plan of the first count was carried out.
     Stored::create(&shop.client, web(&shop, "later", false)).await;
     counted(3).await;

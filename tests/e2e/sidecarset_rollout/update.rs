@@ -1,8 +1,6 @@
 //! Sidecars of running Pods change in place, as many at a time as is allowed.
 
-use std::time::Duration;
-
-use kit::{fake_nodes, wait_for, wait_within};
+use kit::{fake_nodes, wait_for};
 use serde_json::{Value, json};
 
 use super::{
@@ -139,6 +137,7 @@ async fn what_cannot_change_in_place_is_told_and_skipped() {
 
     fleet.pod("web-0").deleted().await;
     fleet.pod("web-0").gone().await;
+    fleet.shop.settle().await;
     let again = fleet.shop.admit(fleet.shop.pod("web-0")).await;
     assert_eq!(named(&named(&again["spec"]["containers"], "log")["env"], "LEVEL")["value"], "debug");
     fleet.wait_status("the new Pod to be updated", json!({"matchedPods": 2, "updatedReadyPods": 1})).await;
@@ -214,7 +213,7 @@ async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
     let fleet = Fleet::launch("policy", 5, |set| set).await;
     let policy = KeptImages::of(&fleet.shop, "web-0").await;
     fleet.roll(NEW, json!({})).await;
-    wait_within(Duration::from_secs(50), "the others to be updated", async || {
+    wait_for("the others to be updated", async || {
         let status = fleet.set.get().await.1["status"].clone();
         if status["updatedReadyPods"] == 4 { Ok(()) } else { Err(status) }
     })

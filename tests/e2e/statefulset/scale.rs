@@ -48,6 +48,8 @@ async fn parallel_pods_wait_for_no_other() {
         open(asked().await, "statefulset-parallel", |set| never_ready(parallel(set.replicas(3)))).await;
     named(&fleet, &["web-0", "web-1", "web-2"]).await;
     fleet.annotate("web-1", fake_nodes::TERMINATE_AFTER, "never").await;
+    // A Pod without a node would be gone at once.
+    fleet.wait_pod("web-1", "to have a node", |pod| pod["spec"]["nodeName"].is_string()).await;
     fleet.pod("web-1").delete().await;
     fleet.scale(4).await;
     named(&fleet, &["web-0", "web-2", "web-3"]).await;

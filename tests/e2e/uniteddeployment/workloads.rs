@@ -207,11 +207,17 @@ async fn second_workloads_go_and_those_of_others_stay() {
 
 /// Collecting garbage is the work of the controller manager.
 #[tokio::test]
-async fn its_workloads_and_revisions_go_with_it() {
+async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
     let server = kit::ApiServer::start(kit::Options::default().with_controller_manager()).await;
     product::install(&server).await;
     let _product = Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
+    let shop = Shop::open_on(&server, "orphaned").await;
+    let left = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;
+    let orphan = left.child(&left.shares(&[("a", 2)]).await["a"]);
+    left.stored.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
+    left.stored.gone().await;
+
     let shop = Shop::open_on(&server, "collected").await;
     let united = United::create(&shop, "cloneSetTemplate", named(&["a", "b"]), json!({})).await;
     united.shares(&[("a", 3), ("b", 3)]).await;
@@ -232,4 +238,8 @@ async fn its_workloads_and_revisions_go_with_it() {
         if left == (0, 0, 0) { Ok(()) } else { Err(left) }
     })
     .await;
+    // Garbage was collected since: what was let go is still there.
+    let (code, now) = orphan.get().await;
+    assert_eq!((code, &now["metadata"]["ownerReferences"]), (200, &Value::Null), "{now:#}");
+    assert_eq!(now["metadata"]["uid"], orphan.object["metadata"]["uid"]);
 }

@@ -1,6 +1,7 @@
 //! Pods that find no node.
 
 use super::*;
+use crate::chronicle::Chronicle;
 
 /// A WorkloadSpread whose first subset has no nodes.
 fn unreachable(field: &Field, strategy: Value) -> Object {
@@ -22,9 +23,11 @@ async fn scenario_28_pods_that_find_no_node_are_replaced_in_the_next_subset() {
     let spread = field.divide(unreachable(&field, strategy)).await;
     let status = spread.get().await.1["status"].clone();
     assert_eq!(schedulable(&status, 0), (&json!("True"), &json!("Sufficient")));
+    let chronicle = Chronicle::begin(&field.shop.client, &field.shop.namespace).await;
     set.patch(&json!({"spec": {"replicas": 2}})).await;
-    field.placed(&[("a", 2)]).await;
     field.placed(&[("b", 2)]).await;
+    let (_, most) = chronicle.range(|pods| pods.iter().filter(|pod| subset(pod) == "a").count()).await;
+    assert_eq!(most, 2, "they were in the first subset before");
     let status = spread.get().await.1["status"].clone();
     assert_eq!(schedulable(&status, 0), (&json!("False"), &json!("PodUnschedulable")));
     assert_eq!(schedulable(&status, 1), (&json!("True"), &json!("Sufficient")));

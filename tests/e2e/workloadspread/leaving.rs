@@ -54,6 +54,13 @@ async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_re
     field.pod(name(&pods[0])).gone().await;
     field.placed(&[("a", 3)]).await;
     field.ready(3).await;
+    // A Pod that is noted as coming would not be noted as leaving.
+    field
+        .status(&spread, "no Pod to be noted any more", |status| {
+            let item = &versioned(status, IGNORED)[0];
+            item["creatingPods"].is_null() && item["deletingPods"].is_null()
+        })
+        .await;
     let budget = object("policy/v1", "PodDisruptionBudget", "keep")
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}));

@@ -96,6 +96,16 @@ async fn scenario_7_shares_follow_the_replicas() {
     let shares = json!([{"name": "a", "maxReplicas": "40%"}, {"name": "b", "maxReplicas": "60%"}]);
     let spread = field.divide(field.spread(CLONESET, shares)).await;
     set.patch(&json!({"spec": {"replicas": 5}})).await;
+    // Where admission could not read the replicas in time, a Pod has no place: the CloneSet makes another.
+    wait_for("all Pods to have a place", async || {
+        let pods = field.pods().await;
+        let without: Vec<&Value> = pods.iter().filter(|pod| subset(pod).is_empty()).collect();
+        for pod in &without {
+            field.pod(name(pod)).delete().await;
+        }
+        if pods.len() == 5 && without.is_empty() { Ok(()) } else { Err(field.summary().await) }
+    })
+    .await;
     field.placed(&[("a", 2), ("b", 3)]).await;
     spread.patch(&json!({"spec": {"subsets": first("50%")}})).await;
     field.totals(&spread, &[("a", 2, 1), ("b", 3, -1)]).await;

@@ -26,11 +26,25 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
         _ => Ok(()),
     })
     .await;
+    let port = product.port.to_string();
     product.kill().await;
     let begun = spread.get().await.1["status"].clone();
     assert!(versioned(&begun, IGNORED)[0]["creatingPods"].is_object(), "nothing is under way: {begun:#}");
-    let product = Product::join(&server, product::Options::default()).await;
+    let options = product::Options::default().environment("WEBHOOK_PORT", &port);
+    let mut product = Product::start(&server, options).await;
+    product.wait_ready().await;
 
+    // The controller of ReplicaSets pauses longer after each failure: it looks at once at one that changes.
+    let mut nudges = 0;
+    wait_for("all Pods to be there", async || {
+        if field.pods().await.len() == PODS {
+            return Ok(());
+        }
+        nudges += 1;
+        set.patch(&json!({"metadata": {"annotations": {"nudges": nudges.to_string()}}})).await;
+        Err(field.summary().await)
+    })
+    .await;
     field.ready(PODS).await;
     // Places of Pods that were admitted and never came are free again after a while.
     let counts = field.counts().await;

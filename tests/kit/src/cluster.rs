@@ -20,7 +20,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
@@ -37,6 +37,8 @@ const PORTS: (u16, u16) = (5000, 6443);
 const READY_DEADLINE: Duration = Duration::from_secs(180);
 /// Held by the process whose cluster exists.
 const LOCK: &str = "/run/kutter-cluster.lock";
+/// Held by a janitor until it has removed everything, also when the process is gone whose cluster it was.
+const JANITOR_LOCK: &str = "/run/kutter-cluster-janitor.lock";
 
 /// A running cluster. Dropping it removes everything.
 #[derive(Debug)]
@@ -76,8 +78,9 @@ impl Cluster {
         claim(&directory);
         clean(&directory);
         claim(&directory);
-        let janitor =
-            Process::run_script("janitor", &cleanup_script("read -r _"), [directory.clone().into()], None);
+        let script = cleanup_script("exec 3>\"$2\"; flock 3; read -r _");
+        let arguments = [directory.clone().into(), JANITOR_LOCK.into()];
+        let janitor = Process::run_script("janitor", &script, arguments, None);
 
         announce(&format!("starting a cluster in {}", directory.display()));
         let network = network::Network::free();
@@ -229,7 +232,18 @@ fn lock(directory: &Path) -> File {
     file.set_len(0)
         .and_then(|()| writeln!(file, "{} {}", std::process::id(), directory.display()))
         .expect("the lock file is writable");
+    await_janitor();
     file
+}
+
+/// Waits until the janitor of an earlier cluster is done: it would remove parts of the next one too.
+fn await_janitor() {
+    let file = File::create(JANITOR_LOCK).expect("/run is writable");
+    let start = Instant::now();
+    while file.try_lock().is_err() {
+        assert!(start.elapsed() < READY_DEADLINE, "what an earlier cluster left is not removed");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Makes the directory ours, and refuses one with other people's files: it will be removed.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -13,6 +13,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use webhooks::router::{Limits, Router, router};
 use webhooks::server::Serve;
 
@@ -54,7 +55,7 @@ async fn begin(router: &Router, path: &str, announced: u64) -> JoinHandle<Respon
     call
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_peer_does_not_take_all_memory() {
     let share = 64 << 10;
     let limits = Limits { unfinished_bytes_per_peer: share, ..Limits::default() };
@@ -88,7 +89,7 @@ async fn assert_turned_away(response: Response<Full<Bytes>>) {
     assert_eq!(status["message"], "too many requests are being received, try again later");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn unfinished_bodies_of_all_kinds_share_one_memory() {
     let admission = Arc::new(admission("", ""));
     let metrics = admission.metrics.clone();

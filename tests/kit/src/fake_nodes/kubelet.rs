@@ -10,7 +10,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::status::{Delay, Runtime, terminate_after};
 
@@ -94,14 +94,20 @@ impl Kubelet {
             return;
         }
         let node = nodes[self.next_node.fetch_add(1, Ordering::Relaxed) % nodes.len()];
-        let body = super::binding(&pod, node);
-        let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
-        // Bound by another event of the same Pod, or gone: both are fine.
-        drop(
-            self.pods(&pod)
-                .create_subresource::<Value, Value>("binding", &pod.name_any(), &Default::default(), &body)
-                .await,
-        );
+        let (name, body) = (pod.name_any(), super::binding(&pod, node));
+        loop {
+            let bound = {
+                let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
+                self.pods(&pod)
+                    .create_subresource::<Value, Value>("binding", &name, &Default::default(), &body)
+                    .await
+            };
+            // Bound by another event of the same Pod, or gone: both are fine.
+            if ignore_gone(bound).is_ok() {
+                return;
+            }
+            sleep(RETRY).await;
+        }
     }
 
     /// Plays one Pod until it is gone.
@@ -109,8 +115,16 @@ impl Kubelet {
         let mut config_maps = self.config_maps.clone();
         let mut runtime = Runtime::new(self.next_address.fetch_add(1, Ordering::Relaxed));
         let mut ending: Option<Instant> = None;
+        let mut written = 0;
         loop {
             let pod = Arc::clone(&pods.borrow_and_update());
+            if version(&pod) < written {
+                // The event of its own write is still to come.
+                if pods.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
             let now = Instant::now();
             let mut wake = None;
             let mut blocked = false;
@@ -128,10 +142,11 @@ impl Kubelet {
                 let step = runtime.advance(&pod, &config_maps.borrow_and_update(), now);
                 wake = step.wake;
                 blocked = step.blocked;
-                if let Some(patch) = step.patch
-                    && self.write_status(&pod, patch).await.is_err()
-                {
-                    wake = Some(now + RETRY);
+                if let Some(patch) = step.patch {
+                    match self.write_status(&pod, patch).await {
+                        Ok(version) => written = version,
+                        Err(_) => wake = Some(now + RETRY),
+                    }
                 }
             }
             tokio::select! {
@@ -153,12 +168,12 @@ impl Kubelet {
         ignore_gone(deleted.map(drop))
     }
 
-    async fn write_status(&self, pod: &Pod, status: Value) -> Result<(), kube::Error> {
+    /// Gives the version that this leaves; 0 where the Pod is gone.
+    async fn write_status(&self, pod: &Pod, status: Value) -> Result<u64, kube::Error> {
         let _permit = self.writes.acquire().await.expect("the semaphore is never closed");
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid()}, "status": status}));
-        ignore_gone(
-            self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.map(drop),
-        )
+        let written = self.pods(pod).patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
+        ignore_gone(written.map(|pod| version(&pod)))
     }
 
     fn pods(&self, pod: &Pod) -> Api<Pod> {
@@ -167,11 +182,16 @@ impl Kubelet {
 }
 
 /// A Pod that is gone (404), or replaced by another of its name (409), needs no more writes.
-fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+fn ignore_gone<T: Default>(result: Result<T, kube::Error>) -> Result<T, kube::Error> {
     match result {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(T::default()),
         other => other,
     }
+}
+
+/// Later versions of a Pod are greater.
+fn version(pod: &Pod) -> u64 {
+    pod.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 /// The node that the Pod's required affinity names, as that of a Pod of a DaemonSet does.
