@@ -56,7 +56,9 @@ impl<'s> Drained<'s> {
         .await;
     }
 
+    /// Drains the node; the scheduler already places nothing there.
     async fn drain(&self) -> Output {
+        self.site.cordon(&self.node).await;
         let words =
             format!("drain {} --pod-selector=app=drained --ignore-daemonsets --timeout=4m", self.node);
         self.site.kubectl(&words).await

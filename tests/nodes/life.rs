@@ -42,8 +42,11 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     site.kubectl(&format!("delete cloneset web -n {namespace}")).await.success();
     site.uninstall().await.success();
     assert!(site.entries().await.is_empty());
-    let pod = site.try_pod(&namespace).await.unwrap();
-    assert!(!injected(&pod));
+    wait_for("the API server to call nobody any more", async || {
+        let pod = site.try_pod(&namespace).await?;
+        if injected(&pod) { Err(pod.to_string()) } else { Ok(()) }
+    })
+    .await;
     let free = format!("run free -n {namespace} --image=nginx:1.25 --labels=tier=web");
     site.kubectl(&free).await.success();
     let crds = site.get("crds").await["items"].as_array().unwrap().len();

@@ -144,6 +144,7 @@ async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
 
     // The replacements have their places in `a`, where no node takes them.
     let node = &divided.nodes[0];
+    site.cordon(node).await;
     let drain = format!("drain {node} --pod-selector=app=web --ignore-daemonsets --timeout=4m");
     site.kubectl(&drain).await.success();
     divided.placed([0, 3]).await;

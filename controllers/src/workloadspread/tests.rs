@@ -204,11 +204,14 @@ async fn a_pod_is_adopted_once_its_node_is_known() {
     );
     site.pod_on("late", "web-0", ("apps.kruise.io/v1beta1", "CloneSet", "set"), "");
     let site = site.listed();
-    assert_eq!(site.reconcile().await.unwrap(), Next::After(UNWATCHED));
-    assert_eq!(site.about_pods("PATCH"), 0);
+    let mark = || {
+        let pod = site.server.get(&format!("{PODS_OF_SHOP}/web-0")).unwrap();
+        pod["metadata"]["annotations"]["apps.kruise.io/matched-workloadspread"].clone()
+    };
+    assert_eq!((site.reconcile().await.unwrap(), mark()), (Next::After(UNWATCHED), Value::Null));
     site.node("late");
     assert_eq!(site.reconcile().await.unwrap(), Next::Done);
-    assert_eq!(site.about_pods("PATCH"), 1);
+    assert!(mark().is_string());
     assert_eq!(site.totals(), totals(&[("a", 1, 0), ("b", 0, -1)]));
 }
 
