@@ -80,10 +80,11 @@ impl Controller {
         if key.0 == self.context.settings.config_namespace {
             let mut references = Vec::new();
             for name in names {
-                // One that was created a moment ago may not be known yet.
                 let path = SECRETS.namespaced(&key.0).name(name);
                 let is_known = self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
-                if is_known || write::get(&self.client, &path).await?.is_some() {
+                let is_missed = self.memory(key, |memory| memory.missing.contains(name));
+                // One that was created a moment ago may not be known yet. When one comes that was missed, the watch tells.
+                if is_known || (!is_missed && write::get(&self.client, &path).await?.is_some()) {
                     references.push(copies::own_reference(job, name));
                 } else {
                     self.tell_missing(key, job, name);
