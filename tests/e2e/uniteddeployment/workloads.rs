@@ -212,14 +212,24 @@ async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
     product::install(&server).await;
     let _product = Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
-    let shop = Shop::open_on(&server, "orphaned").await;
-    let left = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;
-    let orphan = left.child(&left.shares(&[("a", 2)]).await["a"]);
-    left.stored.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
-    left.stored.gone().await;
+    // Also the proof that both kinds are followed: what is let go earlier would be collected.
+    goes_with_all_it_owned(&Shop::open_on(&server, "collected").await).await;
 
-    let shop = Shop::open_on(&server, "collected").await;
-    let united = United::create(&shop, "cloneSetTemplate", named(&["a", "b"]), json!({})).await;
+    let shop = Shop::open_on(&server, "orphaned").await;
+    let united = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;
+    let orphan = united.child(&united.shares(&[("a", 2)]).await["a"]);
+    united.stored.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
+    united.stored.gone().await;
+    // Meanwhile more garbage is collected.
+    goes_with_all_it_owned(&Shop::open_on(&server, "collected-later").await).await;
+    let (code, now) = orphan.get().await;
+    assert_eq!((code, &now["metadata"]["ownerReferences"]), (200, &Value::Null), "{now:#}");
+    assert_eq!(now["metadata"]["uid"], orphan.object["metadata"]["uid"]);
+}
+
+/// Creates a UnitedDeployment, deletes it, and waits until all is gone that it owned.
+async fn goes_with_all_it_owned(shop: &Shop) {
+    let united = United::create(shop, "cloneSetTemplate", named(&["a", "b"]), json!({})).await;
     united.shares(&[("a", 3), ("b", 3)]).await;
     let revisions = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", shop.namespace);
     let pods = format!("/api/v1/namespaces/{}/pods", shop.namespace);
@@ -238,8 +248,4 @@ async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
         if left == (0, 0, 0) { Ok(()) } else { Err(left) }
     })
     .await;
-    // Garbage was collected since: what was let go is still there.
-    let (code, now) = orphan.get().await;
-    assert_eq!((code, &now["metadata"]["ownerReferences"]), (200, &Value::Null), "{now:#}");
-    assert_eq!(now["metadata"]["uid"], orphan.object["metadata"]["uid"]);
 }
