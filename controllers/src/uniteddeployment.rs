@@ -135,8 +135,10 @@ impl Reconciler for Controller {
             return self.fail(&united, "FailedFindSubsets", error, Some(status)).await;
         }
         let (mut plan, error) = self.planned(&united).await;
-        if let Some(error) = error {
-            return self.fail(&united, "FailedRevisionProvision", error, plan.status).await;
+        match error {
+            None => {}
+            Some(ReconcileError::Ending(_)) => return Ok(Next::After(SOON)),
+            Some(error) => return self.fail(&united, "FailedRevisionProvision", error, plan.status).await,
         }
         if let Some(rest) = self.rest(key).filter(|_| !plan.creations.is_empty()) {
             return Ok(Next::After(rest));
@@ -310,7 +312,8 @@ impl Controller {
         failure: Option<&Failure>,
     ) -> Result<Option<Duration>, ReconcileError> {
         let Some(draft) = draft else { return Ok(None) };
-        let path = UNITED.namespaced(united.namespace()).name(united.name()).subresource("status");
+        let path = UNITED.namespaced(united.namespace()).name(united.name());
+        let status_path = path.subresource("status");
         let mut latest: Option<UnitedDeployment> = None;
         for _ in 0..TRIES {
             let known = latest.as_ref().unwrap_or(united);
@@ -320,7 +323,7 @@ impl Controller {
             {
                 return Ok(Some(held));
             }
-            let answer = write::patch(self.client(), &path, PatchKind::Merge, status.patch).await;
+            let answer = write::patch(self.client(), &status_path, PatchKind::Merge, status.patch).await;
             if self.united.take_in(KIND, answer)? {
                 return Ok(None);
             }

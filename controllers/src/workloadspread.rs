@@ -42,7 +42,7 @@ const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
 /// some are still to be read.
 const SOON: Duration = Duration::from_millis(100);
-/// How often targets are looked at whose changes are not watched, and Pods of which the Node is not known yet.
+/// How often targets are looked at whose changes are not watched.
 const UNWATCHED: Duration = Duration::from_secs(10);
 /// Pods that are read in one look, to be adopted.
 const CANDIDATES: usize = 200;
@@ -95,8 +95,6 @@ struct Candidates {
     nodes: Arc<Nodes>,
     /// Those that the next look reads, by UID.
     later: HashSet<Box<str>>,
-    /// When those are looked at again that no subset suited.
-    again: Option<Duration>,
 }
 
 /// The target of a WorkloadSpread, as far as it is known.
@@ -179,7 +177,7 @@ impl Controller {
     async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
         let mut target = self.target(spread).await.inspect_err(|error| self.tell_of_target(spread, error))?;
         let now = now().now;
-        let Candidates { texts, nodes, later, again } = self.candidates(spread, &target.pods, now).await?;
+        let Candidates { texts, nodes, later } = self.candidates(spread, &target.pods, now).await?;
         // Nobody knows yet whether a subset takes them: they are left alone until then.
         target.pods.retain(|pod| !later.contains(&pod.metadata.uid));
         let candidates = texts.iter().filter_map(|(pod, text)| {
@@ -196,9 +194,7 @@ impl Controller {
             candidates: &candidates,
         };
         let plan = plan(&snapshot, now);
-        // A Node may be known later than the Pod that was bound to it.
-        let is_known = |(pod, _): &&Whole| candidates.contains_key(&pod.metadata.name);
-        let noted = self.remember_unsuited(spread, &plan, texts.iter().filter(is_known));
+        self.remember_unsuited(spread, &plan, &texts);
         self.write_pods(spread, &plan.pods).await?;
         for event in &plan.events {
             self.teller.tell(reference(spread), event.clone());
@@ -210,9 +206,7 @@ impl Controller {
         let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
             .then_some(UNWATCHED);
         let more = (!later.is_empty()).then_some(SOON);
-        let unknown = (candidates.len() < texts.len()).then_some(UNWATCHED);
-        let next = plan.next.map(|next| next.unsigned_abs());
-        let next = [next, unwatched, more, unknown, noted, again].into_iter().flatten().min();
+        let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).chain(more).min();
         Ok(next.map_or(Next::Done, Next::After))
     }
 
@@ -284,24 +278,22 @@ impl Controller {
         now: jiff::Timestamp,
     ) -> Result<Candidates, ReconcileError> {
         let generation = spread.object().metadata.generation;
-        // How long a Pod is not looked at any more.
-        let unsuited = |pod: &ObservedPod| {
+        let is_unsuited = |pod: &ObservedPod| {
             let known = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
-            let (_, since) = known.get(&pod.metadata.uid).filter(|(of, _)| *of == generation)?;
-            UNSUITED.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+            let known = known.get(&pod.metadata.uid).copied();
+            known.is_some_and(|(of, since)| of == generation && since.elapsed() < UNSUITED)
         };
-        let again = unmarked(spread, pods, now).filter_map(|pod| unsuited(pod)).min();
-        let mut wanted = unmarked(spread, pods, now).filter(|pod| unsuited(pod).is_none());
+        let mut wanted = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod));
         let first: Vec<_> = wanted.by_ref().take(CANDIDATES).cloned().collect();
         if first.is_empty() {
-            return Ok(Candidates { again, ..Candidates::default() });
+            return Ok(Candidates::default());
         }
         let later = wanted.map(|pod| pod.metadata.uid.clone()).collect();
         let nodes = self.stores.nodes.facts().await?;
         let reads: Vec<_> = first.into_iter().map(|pod| self.read(pod)).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
         let texts = read.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Candidates { texts, nodes, later, again })
+        Ok(Candidates { texts, nodes, later })
     }
 
     /// A Pod as a whole.
@@ -311,14 +303,11 @@ impl Controller {
         Ok(text.map(|text| (pod, text)))
     }
 
-    /// Notes which candidates no subset took; gives when they are looked at again.
-    fn remember_unsuited<'c>(
-        &self,
-        spread: &Spread,
-        plan: &Plan,
-        candidates: impl Iterator<Item = &'c Whole>,
-    ) -> Option<Duration> {
-        let mut noted = None;
+    /// Notes which candidates no subset took.
+    fn remember_unsuited(&self, spread: &Spread, plan: &Plan, candidates: &[Whole]) {
+        if candidates.is_empty() {
+            return;
+        }
         let mut unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
         unsuited.retain(|_, (_, since)| since.elapsed() < UNSUITED);
         for (pod, _) in candidates {
@@ -329,10 +318,8 @@ impl Controller {
             {
                 unsuited
                     .insert(pod.metadata.uid.clone(), (spread.object().metadata.generation, Instant::now()));
-                noted = Some(UNSUITED);
             }
         }
-        noted
     }
 
     /// Patches Pods; a failure ends the reconcile.

@@ -78,19 +78,10 @@ impl Controller {
             return Ok(Vec::new());
         }
         if key.0 == self.context.settings.config_namespace {
-            let mut references = Vec::new();
-            for name in names {
-                let path = SECRETS.namespaced(&key.0).name(name);
-                let is_known = self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
-                let is_missed = self.memory(key, |memory| memory.missing.contains(name));
-                // One that was created a moment ago may not be known yet. When one comes that was missed, the watch tells.
-                if is_known || (!is_missed && write::get(&self.client, &path).await?.is_some()) {
-                    references.push(copies::own_reference(job, name));
-                } else {
-                    self.tell_missing(key, job, name);
-                }
-            }
-            return Ok(references);
+            let is_there = |name: &str| self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
+            let (there, missing) = names.iter().partition::<Vec<_>, _>(|name| is_there(name));
+            missing.into_iter().for_each(|name| self.tell_missing(key, job, name));
+            return Ok(there.into_iter().map(|name| copies::own_reference(job, name)).collect());
         }
         let (known, round) = self.memory(key, |memory| (memory.secrets.clone(), memory.round));
         if let Some(known) = known {

@@ -357,8 +357,6 @@ impl<'c> Keeper<'c> {
                 Err(error) if error.retry() == Retry::Never => {}
                 Err(error) => {
                     warn!(namespace = &**namespace, pod = &*pod.name, %error, "an Event was not written");
-                    of_set.told.remove(&uid);
-                    self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + WRITES);
                 }
             }
         }

@@ -69,7 +69,17 @@ impl Controller {
         plan: &mut Plan,
     ) -> Result<Outcome, ReconcileError> {
         let mut progress = Progress::default();
-        self.adopt(united, plan, &mut progress).await?;
+        if !plan.adoptions.is_empty() {
+            let exists = still_exists(self.client(), &UNITED, &united.metadata).await;
+            match progress.note(exists)? {
+                Some(true) => self.adopt(united, plan, &mut progress).await?,
+                // What it let go when it was deleted stays free.
+                exists => {
+                    progress.is_outdated |= exists.is_some();
+                    return Ok(progress.ended(Failure::Provision));
+                }
+            }
+        }
         for label in &plan.labels {
             progress.note(self.label(united, label).await)?;
         }
@@ -109,10 +119,6 @@ impl Controller {
         plan: &Plan,
         progress: &mut Progress,
     ) -> Result<(), ReconcileError> {
-        if !plan.adoptions.is_empty() && !still_exists(self.client(), &UNITED, &united.metadata).await? {
-            progress.is_outdated = true;
-            return Ok(());
-        }
         for (kind, adoption) in &plan.adoptions {
             let children = self.children_of(*kind);
             let path = self.path(children, united).name(&adoption.seen.name);
@@ -196,8 +202,8 @@ impl Controller {
             let Some(live) = write::get(self.client(), &path).await? else { return Ok(()) };
             let child =
                 Child::read(target.kind, &live).map_err(ReconcileError::of_object(target.kind.kind()))?;
-            // Another one has taken its name.
-            if child.is_none_or(|child| *child.uid != *seen.uid) {
+            // Another one has taken its name, or it was let go.
+            if child.is_none_or(|child| *child.uid != *seen.uid || !child.is_of(&united.metadata.uid)) {
                 return Ok(());
             }
             let changed = changed_child(&live, united, target).map_err(ReconcileError::Action)?;
