@@ -353,3 +353,6 @@ impl Controller {
 fn reference(united: &UnitedDeployment) -> ObjectReference {
     about_in(united.namespace(), API_VERSION, KIND, united.name(), united.uid())
 }
+
+#[cfg(test)]
+mod tests;
