@@ -1,11 +1,11 @@
 //! The page about PodUnavailableBudgets.
 
 use kit::builders::object;
-use kit::{ApiServer, FakeNodes, fake_nodes, wait_for};
+use kit::{ApiServer, FakeNodes, fake_nodes};
 use serde_json::json;
 
 use crate::docs::Reader;
-use crate::support::{Stored, create, message, shared};
+use crate::support::{Stored, in_conflict, shared};
 
 #[tokio::test]
 async fn the_page_about_budgets_works() {
@@ -51,12 +51,6 @@ async fn budgets_seen(server: &ApiServer, namespace: &str) {
             .with("/spec", json!({"targetRef": target, "maxUnavailable": 1}))
     };
     let sentinel = Stored::create(&client, budget("sentinel")).await;
-    wait_for("admission to know the budgets", async || {
-        match create(&client, budget("rival"), "?dryRun=All").await {
-            answer @ (400, _) if message(&answer).contains("in conflict") => Ok(()),
-            answer => Err(answer),
-        }
-    })
-    .await;
+    in_conflict(&client, budget("rival")).await;
     sentinel.deleted().await;
 }

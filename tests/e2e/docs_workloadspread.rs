@@ -5,7 +5,7 @@ use kit::{ApiServer, FakeNodes, fake_nodes, wait_for};
 use serde_json::json;
 
 use crate::docs::Reader;
-use crate::support::{create, message, shared};
+use crate::support::{in_conflict, shared};
 
 #[tokio::test]
 async fn the_page_about_spreads_works() {
@@ -56,12 +56,5 @@ async fn admission_knows(server: &ApiServer, namespace: &str) {
     let rival = object("apps.kruise.io/v1beta1", "WorkloadSpread", "rival")
         .in_namespace(namespace)
         .with("/spec", json!({"targetRef": target, "subsets": [{"name": "any"}]}));
-    let (client, rival) = (server.client(), rival.build());
-    wait_for("admission to know the WorkloadSpread", async || {
-        match create(&client, rival.clone(), "?dryRun=All").await {
-            answer @ (400, _) if message(&answer).contains("conflict") => Ok(()),
-            answer => Err(answer),
-        }
-    })
-    .await;
+    in_conflict(&server.client(), rival).await;
 }

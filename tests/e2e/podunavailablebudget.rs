@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
-use crate::support::{Shop, Site, Stored, call, create, in_use, message};
+use crate::support::{Shop, Site, Stored, call, in_conflict, in_use};
 
 const MARK: &str = "pub.kruise.io/related-pub";
 const OLDER_MARK: &str = "kruise.io/related-pub";
@@ -71,12 +71,7 @@ fn budget(shop: &Shop, spec: Value) -> Object {
 /// an old count it lets no Pod go.
 async fn establish(shop: &Shop, spec: Value) -> Stored {
     let stored = Stored::create(&shop.client, budget(shop, spec.clone())).await;
-    let rival = budget(shop, spec).with("/metadata/name", "rival").build();
-    wait_for("admission to know the budget", async || {
-        let answer = create(&shop.client, rival.clone(), "?dryRun=All").await;
-        if answer.0 == 400 && message(&answer).contains("in conflict") { Ok(()) } else { Err(answer) }
-    })
-    .await;
+    in_conflict(&shop.client, budget(shop, spec).with("/metadata/name", "rival")).await;
     stored
 }
 

@@ -68,17 +68,33 @@ pub fn collection(manifest: &Value) -> String {
 /// the new Namespace, could not read it in the time of a review.
 pub async fn create(client: &Client, manifest: impl Into<Value>, query: &str) -> (u16, Value) {
     let manifest = manifest.into();
-    let path = collection(&manifest) + query;
+    judged(client, &(collection(&manifest) + query), &manifest, " the Namespace ").await
+}
+
+/// Posts a body, and again while the program could not judge it in time and says so in such words.
+async fn judged(client: &Client, path: &str, body: &Value, words: &str) -> (u16, Value) {
     let begun = Instant::now();
     loop {
-        let answer = call(client, "POST", &path, &manifest).await;
-        let is_unread = answer.0 == 500 && message(&answer).contains(" the Namespace ");
+        let answer = call(client, "POST", path, body).await;
+        let is_unread = answer.0 == 500 && message(&answer).contains(words);
         if !is_unread || begun.elapsed() > DEADLINE {
             return answer;
         }
         // Not `wait_for`: a future that holds it cannot be spawned.
         sleep(PAUSE).await;
     }
+}
+
+/// Waits until admission knows an object with which `rival` is in conflict: it would refuse that one.
+pub async fn in_conflict(client: &Client, rival: impl Into<Value>) {
+    let rival = rival.into();
+    wait_for("admission to find the conflict", async || {
+        match create(client, rival.clone(), "?dryRun=All").await {
+            answer @ (400, _) if message(&answer).contains("in conflict") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
 }
 
 /// An object on an API server.
@@ -143,16 +159,7 @@ impl Stored {
         let name = self.path.rsplit('/').next().unwrap();
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": name}, "deleteOptions": options});
-        let path = format!("{}/eviction", self.path);
-        let begun = Instant::now();
-        loop {
-            let answer = call(&self.client, "POST", &path, &eviction).await;
-            let is_unread = answer.0 == 500 && message(&answer).contains("try again");
-            if !is_unread || begun.elapsed() > DEADLINE {
-                return answer;
-            }
-            sleep(PAUSE).await;
-        }
+        judged(&self.client, &format!("{}/eviction", self.path), &eviction, "try again").await
     }
 
     /// Deletes it, which has to be allowed.

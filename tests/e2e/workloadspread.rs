@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::product::{self, NAMESPACE, Product};
-use crate::support::{Shop, Stored, call, create, direct_of, in_use, message, patched, pod_review, review};
+use crate::support::{
+    Shop, Stored, call, create, direct_of, in_conflict, in_use, message, patched, pod_review, review,
+};
 
 const MARK: &str = "apps.kruise.io/matched-workloadspread";
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -168,11 +170,7 @@ impl Field {
         let stored = Stored::create(&self.shop.client, spread.clone()).await;
         let mut rival = spread;
         rival["metadata"]["name"] = json!("rival");
-        wait_for("admission to know the WorkloadSpread", async || {
-            let answer = create(&self.shop.client, rival.clone(), "?dryRun=All").await;
-            if answer.0 == 400 && message(&answer).contains("conflict") { Ok(()) } else { Err(answer) }
-        })
-        .await;
+        in_conflict(&self.shop.client, rival).await;
         self.observed(&stored).await;
         stored
     }
