@@ -155,6 +155,21 @@ impl Reader {
         }
     }
 
+    /// Applies a manifest, and again where the program could not read in the time of a review what it has to, such as
+    /// the new Namespace.
+    async fn apply(&self, manifest: &str) -> Output {
+        wait_for("the manifest to be judged", async || {
+            let output = self.terminal.shell_with_input("kubectl apply --filename=-", manifest).await;
+            let is_unread = ["try again", "no answer from the API server"].iter();
+            if is_unread.clone().any(|words| output.stderr.contains(words)) {
+                Err(output)
+            } else {
+                Ok(output)
+            }
+        })
+        .await
+    }
+
     /// Does what the next section says, which has this heading. Gives what the commands printed.
     pub async fn read(&mut self, heading: &str) -> String {
         let (found, blocks) = self.sections.pop_front().expect("the page goes on");
@@ -162,9 +177,7 @@ impl Reader {
         let mut printed = String::new();
         for block in blocks {
             let output = match block {
-                Block::Manifest(manifest) => {
-                    self.terminal.shell_with_input("kubectl apply --filename=-", &manifest).await
-                }
+                Block::Manifest(manifest) => self.apply(&manifest).await,
                 Block::Commands(commands) => self.shell(&commands).await,
             };
             printed.push_str(&output.success());

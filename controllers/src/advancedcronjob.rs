@@ -137,8 +137,12 @@ impl Reconciler for Controller {
             // At once, so that the run is remembered however soon its child goes.
             let Some(cron_job) = self.cron_jobs.get(key) else { return Ok(Next::Done) };
             let after = self.plan(&cron_job, children);
-            let written = self.write_status(&cron_job, after.status).await?;
-            next = if written { after.again.map_or(Next::Done, Next::After) } else { Next::After(SOON) };
+            next = if self.write_status(&cron_job, after.status).await? {
+                after.completed.into_iter().for_each(|event| self.tell(&cron_job, event));
+                after.again.map_or(Next::Done, Next::After)
+            } else {
+                Next::After(SOON)
+            };
         }
         for seen in &planned.history {
             // What is kept for too long does no harm, and is tried again with the next look.

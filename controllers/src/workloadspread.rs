@@ -42,7 +42,7 @@ const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
 /// some are still to be read.
 const SOON: Duration = Duration::from_millis(100);
-/// How often targets are looked at whose changes are not watched.
+/// How often targets are looked at whose changes are not watched, and Pods on Nodes that are not known yet.
 const UNWATCHED: Duration = Duration::from_secs(10);
 /// Pods that are read in one look, to be adopted.
 const CANDIDATES: usize = 200;
@@ -93,8 +93,10 @@ struct Candidates {
     /// The Pods as a whole.
     texts: Vec<Whole>,
     nodes: Arc<Nodes>,
-    /// Those that the next look reads, by UID.
+    /// Those that a later look reads, by UID.
     later: HashSet<Box<str>>,
+    /// When the next look is due for them.
+    next: Option<Duration>,
 }
 
 /// The target of a WorkloadSpread, as far as it is known.
@@ -177,7 +179,8 @@ impl Controller {
     async fn advance(&self, spread: &Spread) -> Result<Next, ReconcileError> {
         let mut target = self.target(spread).await.inspect_err(|error| self.tell_of_target(spread, error))?;
         let now = now().now;
-        let Candidates { texts, nodes, later } = self.candidates(spread, &target.pods, now).await?;
+        let Candidates { texts, nodes, later, next: more } =
+            self.candidates(spread, &target.pods, now).await?;
         // Nobody knows yet whether a subset takes them: they are left alone until then.
         target.pods.retain(|pod| !later.contains(&pod.metadata.uid));
         let candidates = texts.iter().filter_map(|(pod, text)| {
@@ -205,7 +208,6 @@ impl Controller {
         self.delete(spread, &plan.stuck).await?;
         let unwatched = (!custom::is_built_in(spread.target()) || !spread.replicas_paths().is_empty())
             .then_some(UNWATCHED);
-        let more = (!later.is_empty()).then_some(SOON);
         let next = plan.next.map(|next| next.unsigned_abs()).into_iter().chain(unwatched).chain(more).min();
         Ok(next.map_or(Next::Done, Next::After))
     }
@@ -283,17 +285,25 @@ impl Controller {
             let known = known.get(&pod.metadata.uid).copied();
             known.is_some_and(|(of, since)| of == generation && since.elapsed() < UNSUITED)
         };
-        let mut wanted = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod));
-        let first: Vec<_> = wanted.by_ref().take(CANDIDATES).cloned().collect();
-        if first.is_empty() {
+        let wanted: Vec<_> = unmarked(spread, pods, now).filter(|pod| !is_unsuited(pod)).collect();
+        if wanted.is_empty() {
             return Ok(Candidates::default());
         }
-        let later = wanted.map(|pod| pod.metadata.uid.clone()).collect();
         let nodes = self.stores.nodes.facts().await?;
-        let reads: Vec<_> = first.into_iter().map(|pod| self.read(pod)).collect();
+        // A Node may be known later than the Pod that was bound to it.
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|pod| nodes.contains_key(&*pod.spec.node_name));
+        let (first, rest) = known.split_at(known.len().min(CANDIDATES));
+        let later = rest.iter().chain(&unknown).map(|pod| pod.metadata.uid.clone()).collect();
+        let next = match (rest, &*unknown) {
+            ([], []) => None,
+            ([], _) => Some(UNWATCHED),
+            _ => Some(SOON),
+        };
+        let reads: Vec<_> = first.iter().map(|pod| self.read((*pod).clone())).collect();
         let read: Vec<_> = stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
         let texts = read.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Candidates { texts, nodes, later })
+        Ok(Candidates { texts, nodes, later, next })
     }
 
     /// A Pod as a whole.

@@ -18,7 +18,7 @@ use controllers::metrics::Metrics as ControllerMetrics;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use planner::server::registration::{Configuration, ConfigurationKind};
-use planner::server::silence::Observation;
+use planner::server::silence::{Observation, is_proven};
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tracing::{debug, info, warn};
@@ -49,6 +49,8 @@ struct Heard {
     last_review: Option<Timestamp>,
     /// The last review that others were told of, and when they were.
     told: Option<(Timestamp, Timestamp)>,
+    /// Since when calls seem to be missing.
+    suspected: Option<Timestamp>,
     silent: bool,
 }
 
@@ -77,7 +79,8 @@ impl Listener {
         let installation = settings.install_namespace.clone();
         tokio::spawn(async move {
             let since = Timestamp::now();
-            let mut heard = Heard { reviews: 0, since, last_review: None, told: None, silent: false };
+            let mut heard =
+                Heard { reviews: 0, since, last_review: None, told: None, suspected: None, silent: false };
             loop {
                 tokio::time::sleep(window / 10).await;
                 self.listen(&mut heard, window, &lease, &installation).await;
@@ -94,7 +97,7 @@ impl Listener {
             (heard.reviews, heard.last_review) = (reviews, Some(now));
         }
         if !self.controllers.leads() {
-            (heard.since, heard.silent) = (now, false);
+            (heard.since, heard.suspected, heard.silent) = (now, None, false);
             return self.tell(heard, now, window, lease).await;
         }
         let window = SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX);
@@ -105,6 +108,7 @@ impl Listener {
         let elsewhere = |namespace: &str| namespace != "kube-system" && namespace != installation;
         let created = &self.controllers.created_pods;
         let mut silent = is_silent(heard, created.newest(elsewhere));
+        let mut uid = String::new();
         if silent {
             // So far nobody but us was asked.
             let (others, configuration) = tokio::join!(self.others(lease), self.configuration());
@@ -119,9 +123,12 @@ impl Listener {
             };
             silent =
                 is_silent(heard, created.newest(|namespace| elsewhere(namespace) && reviewed(namespace)));
-            if silent && !heard.silent {
-                self.warn(configuration.as_ref().map_or("", Configuration::uid), window).await;
-            }
+            uid = configuration.as_ref().map_or("", Configuration::uid).to_owned();
+        }
+        heard.suspected = silent.then(|| heard.suspected.unwrap_or(now));
+        let silent = heard.suspected.is_some_and(|since| is_proven(now.duration_since(since), window));
+        if silent && !heard.silent {
+            self.warn(&uid, window).await;
         }
         if heard.silent && !silent {
             info!("the API server calls for reviews of Pods again");

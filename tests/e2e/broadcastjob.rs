@@ -149,7 +149,9 @@ async fn each_node_that_suits_runs_a_pod_to_its_end() {
         ending(job, 0, "0").with("/spec/paused", true).having("resources", json!({"requests": {"cpu": "2"}}))
     })
     .await;
-    status(&fleet, "the job to be paused", json!({"phase": "paused", "active": 0})).await;
+    // All Nodes are known before some are taken away.
+    let paused = json!({"phase": "paused", "active": 0, "desired": shop_nodes});
+    status(&fleet, "the job to be paused", paused).await;
     assert!(fleet.pods().await.is_empty(), "scenario 13");
     node(&fleet, 3).patch(&json!({"spec": {"unschedulable": true}})).await;
     node(&fleet, 4).patch(&json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}})).await;

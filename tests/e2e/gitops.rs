@@ -18,9 +18,28 @@ use crate::support::{Shop, Stored, call, in_use, shared};
 
 const DEPLOYER: &str = "--field-manager=argocd-controller";
 
+/// Applies manifests, and again where the program could not read in the time of a review what it has to.
 async fn apply(server: &ApiServer, manifests: &Value) {
     let words = ["apply", "--server-side", DEPLOYER, "-f", "-"];
-    server.kubectl_with_input(words, &manifests.to_string()).await.success();
+    wait_for("the manifests to be applied", async || {
+        let output = server.kubectl_with_input(words, &manifests.to_string()).await;
+        if output.status.success() { Ok(()) } else { Err(output.stderr) }
+    })
+    .await;
+}
+
+/// Waits until the controller of NodePodProbes knows the Nodes that there are: it deletes those of no Node.
+async fn nodes_known(shop: &Shop) {
+    let name = shop.name("later");
+    let node = Stored::create(&shop.client, object("v1", "Node", &name)).await;
+    node.patch_status(&json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
+    let path = format!("/apis/apps.kruise.io/v1alpha1/nodepodprobes/{name}");
+    let probes = Stored::existing(&shop.client, path, Value::Null);
+    wait_for("the Nodes to be known", async || match probes.get().await {
+        (200, _) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
 }
 
 /// An apply would change nothing.
@@ -101,6 +120,7 @@ async fn nobody_fights_over_what_a_deployer_applies() {
         list.retain(|object| object["kind"] != "NodePodProbe");
         apply(server, &json!({"apiVersion": "v1", "kind": "List", "items": list})).await;
         probed(&shop).await;
+        nodes_known(&shop).await;
         apply(server, &manifests).await;
         let stored: Vec<Stored> = samples
             .iter()

@@ -61,6 +61,8 @@ async fn calls_are_answered_through_restarts_and_outages() {
 async fn start(server: &ApiServer) -> Replica {
     // Replicas that are called tell it by the Lease, unless they listen for no silence.
     let options = Options::default().drain("40s").argument("--webhook-silence=24h");
+    // Calls may take long.
+    let options = options.argument("--webhook-timeout-seconds=30");
     let product = Product::start(server, options).await;
     let endpoint = service::join(server, &product).await;
     (product, endpoint)

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kit::ApiServer;
 use kit::api_server::host_address;
+use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -32,6 +32,15 @@ impl Drop for Endpoint {
 }
 
 impl Endpoint {
+    /// Waits until calls may come.
+    pub async fn ready(&self) {
+        wait_for("the endpoint to be ready", async || {
+            let slice = call(&self.client, "GET", &self.path, &Value::Null).await.1;
+            if slice["endpoints"][0]["conditions"]["ready"] == true { Ok(()) } else { Err(slice) }
+        })
+        .await;
+    }
+
     /// Takes the endpoint away: the replica is gone.
     pub async fn leave(self) {
         self.task.abort();

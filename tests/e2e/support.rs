@@ -22,6 +22,9 @@ pub mod fleet;
 
 /// Between two tries of a request that the program could not judge.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How the program says that it could not read in the time of a review what it has to.
+const UNREAD: [&str; 3] =
+    ["try again", "no answer from the API server within", "the time of this review ended"];
 
 /// Sends a request with a JSON body (none for null) and gives the HTTP code and the answer.
 pub async fn call(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -64,19 +67,20 @@ pub fn collection(manifest: &Value) -> String {
     format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural)
 }
 
-/// Asks for a creation; `query` is for example `?dryRun=All`. Asks again where the program, which has yet to learn of
-/// the new Namespace, could not read it in the time of a review.
+/// Asks for a creation; `query` is for example `?dryRun=All`. Asks again where the program could not read in the time of
+/// a review what it has yet to learn of, such as the new Namespace.
 pub async fn create(client: &Client, manifest: impl Into<Value>, query: &str) -> (u16, Value) {
     let manifest = manifest.into();
-    judged(client, &(collection(&manifest) + query), &manifest, " the Namespace ").await
+    judged(client, "POST", &(collection(&manifest) + query), &manifest).await
 }
 
-/// Posts a body, and again while the program could not judge it in time and says so in such words.
-async fn judged(client: &Client, path: &str, body: &Value, words: &str) -> (u16, Value) {
+/// Sends a body, and again while the program could not judge it in time.
+async fn judged(client: &Client, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let begun = Instant::now();
     loop {
-        let answer = call(client, "POST", path, body).await;
-        let is_unread = answer.0 == 500 && message(&answer).contains(words);
+        let answer = call(client, method, path, body).await;
+        let is_unread =
+            [422, 500].contains(&answer.0) && UNREAD.iter().any(|words| message(&answer).contains(words));
         if !is_unread || begun.elapsed() > DEADLINE {
             return answer;
         }
@@ -91,6 +95,19 @@ pub async fn in_conflict(client: &Client, rival: impl Into<Value>) {
     wait_for("admission to find the conflict", async || {
         match create(client, rival.clone(), "?dryRun=All").await {
             answer @ (400, _) if message(&answer).contains("in conflict") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
+}
+
+/// Waits until the API server refuses another Pod in the namespace of a shop because of its quota, whose status it knows
+/// later than its spec.
+pub async fn wait_quota(shop: &Shop) {
+    let probe = shop.pod("probe").build();
+    wait_for("the quota to be in force", async || {
+        match create(&shop.client, probe.clone(), "?dryRun=All").await {
+            answer @ (403, _) if message(&answer).contains("exceeded quota") => Ok(()),
             answer => Err(answer),
         }
     })
@@ -159,7 +176,7 @@ impl Stored {
         let name = self.path.rsplit('/').next().unwrap();
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": name}, "deleteOptions": options});
-        judged(&self.client, &format!("{}/eviction", self.path), &eviction, "try again").await
+        judged(&self.client, "POST", &format!("{}/eviction", self.path), &eviction).await
     }
 
     /// Deletes it, which has to be allowed.
@@ -187,9 +204,9 @@ impl Stored {
         call(&self.client, "PATCH", &format!("{}/{part}", self.path), patch).await
     }
 
-    /// Changes it by merge patch.
+    /// Changes it by merge patch. Asks again where the program could not read in time what the change names.
     pub async fn patch(&self, patch: &Value) -> Value {
-        let (code, object) = self.try_patch(patch).await;
+        let (code, object) = judged(&self.client, "PATCH", &self.path, patch).await;
         assert_eq!(code, 200, "{object:#}");
         object
     }

@@ -108,6 +108,10 @@ impl Field {
     /// The subset that the program gives a Pod which is to be created, if it gives one. The Pod takes a place there.
     async fn offered(&self, program: &Client, pod: &Value) -> String {
         let answer = review(program, &pod_review(&self.shop.namespace, "CREATE", "", pod)).await;
+        // Who does not know the WorkloadSpread yet leaves the Pod as it is.
+        if answer["allowed"] == true && answer["patch"].is_null() {
+            return String::new();
+        }
         subset(&patched(pod, &answer))
     }
 
@@ -291,22 +295,22 @@ impl Field {
 
     /// Asks for an eviction.
     async fn evict(&self, pod: &str, options: Value) -> (u16, Value) {
-        let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.shop.namespace);
-        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"name": pod, "namespace": self.shop.namespace}, "deleteOptions": options});
-        call(&self.shop.client, "POST", &path, &eviction).await
+        self.pod(pod).evict(&options).await
     }
 
-    /// Has kubectl ask once for an eviction that is refused: our client would ask again and again.
+    /// Has kubectl ask once for an eviction that is refused: our client would ask again and again. Asks again where the
+    /// program could not read the Pod in time.
     async fn refused_eviction(&self, pod: &str) -> String {
         let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", self.shop.namespace);
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": pod, "namespace": self.shop.namespace}});
         let server = &site().await.server;
-        server
-            .kubectl_with_input(["create", "--raw", &path, "-f", "-"], &eviction.to_string())
-            .await
-            .failure()
+        wait_for("the eviction to be judged", async || {
+            let words = ["create", "--raw", &path, "-f", "-"];
+            let refused = server.kubectl_with_input(words, &eviction.to_string()).await.failure();
+            if refused.contains("try again") { Err(refused) } else { Ok(refused) }
+        })
+        .await
     }
 
     /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.

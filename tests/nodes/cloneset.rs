@@ -136,7 +136,9 @@ fn registrar(pods: Api<DynamicObject>) -> JoinSet<()> {
             let known = pod.labels().get(REGISTERED).map_or(Value::Null, |label| json!(label));
             if known != wanted {
                 let patch = Patch::Merge(json!({"metadata": {"labels": {REGISTERED: wanted}}}));
-                pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+                while pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
             }
         }
     });

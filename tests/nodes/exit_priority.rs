@@ -183,7 +183,8 @@ async fn containers_end_in_their_order() {
     stage.create(deaf.with(GRACE, 40)).await;
     let short = ordered("short", r#"{"log":1}"#).annotation(RESERVE, "10").with(GRACE, 60);
     stage.create(leaving(leaving(short, "main", 60), "log", 0)).await;
-    let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 0);
+    // It stays for longer than its hook waits that nobody tells anything.
+    let finished = leaving(running(ordered("finished", r#"{"log":1}"#), "main", "say end"), "log", 8);
     stage.create(finished.with("/spec/restartPolicy", "Never")).await;
     let killed = leaving(leaving(ordered("killed", r#"{"log":1}"#).on_node("node-1"), "main", 40), "log", 0);
     stage.create(killed.with(GRACE, 90)).await;

@@ -136,7 +136,7 @@ async fn containers_of_all_kinds_of_pods_start_in_their_order() {
         assert_eq!(second["metadata"]["name"] == first["metadata"]["name"], barrier_stays);
         if !barrier_stays {
             let words =
-                format!("wait --for=delete configmap/{name}-barrier -n {} --timeout=60s", street.namespace);
+                format!("wait --for=delete configmap/{name}-barrier -n {} --timeout=4m", street.namespace);
             site.kubectl(&words).await.success();
         }
     }

@@ -96,7 +96,8 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     yard.create(web).await;
     let deaf = running(pod("deaf"), "main", "trap '' TERM; while true; do sleep 1; done");
     yard.create(deaf).await;
-    let leaving = running(pod("leaving"), "main", "trap 'echo leaves; exit 0' TERM; sleep infinity & wait");
+    let leaving =
+        running(pod("leaving"), "main", "trap 'sleep 1; echo leaves; exit 0' TERM; sleep infinity & wait");
     let hook = json!({"preStop": {"httpGet": {"path": "/bye", "port": 8080}}});
     let leaving = leaving.having("lifecycle", hook);
     yard.create(running(leaving, "desk", "httpd -f -vv -p 8080 2>&1")).await;

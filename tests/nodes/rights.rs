@@ -543,13 +543,15 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     );
     budget.await.unwrap();
     // From the third Pod on there is no place, which is looked at once more.
-    let spread = json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
-        "metadata": {"name": "spread", "namespace": namespace},
-        "spec": {"targetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "divided"},
-            "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]},
-    });
-    objects::create(&client, spread).await.unwrap();
+    let spread = |name: &str| {
+        json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "WorkloadSpread",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"targetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "divided"},
+                "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]},
+        })
+    };
+    objects::create(&client, spread("spread")).await.unwrap();
     let containers = json!([{"name": "main", "image": "none.invalid/none:1"}]);
     let divided = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "divided", "namespace": namespace},
@@ -557,8 +559,7 @@ async fn every_right_of_the_chart_is_used_and_none_is_missing() {
     });
     objects::create(&client, divided).await.unwrap();
     // No Pod comes before its WorkloadSpread is known.
-    let known = "wait workloadspread/spread --for=jsonpath={.status.observedGeneration}=1 --timeout=4m";
-    site.kubectl(&format!("{known} -n {namespace}")).await.success();
+    site.wait_known_spread(&spread("second")).await;
     let words = ["patch", "job", "divided", "-n", &namespace, r#"--patch={"spec":{"parallelism":6}}"#];
     site.server().kubectl(words).await.success();
     site.kubectl(&format!("delete pods --all -n {NAMESPACE} --wait=false")).await.success();

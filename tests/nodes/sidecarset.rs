@@ -50,7 +50,7 @@ impl<'s> Fleet<'s> {
     }
 
     async fn ready(&self, name: &str) -> Value {
-        let words = format!("wait pod/{name} -n {} --for=condition=Ready --timeout=120s", self.namespace);
+        let words = format!("wait pod/{name} -n {} --for=condition=Ready --timeout=4m", self.namespace);
         self.site.kubectl(&words).await.success();
         self.read(name).await
     }
@@ -180,7 +180,7 @@ async fn a_native_sidecar_runs_beside_the_main_container() {
         .template_label("tier", "side")
         .container("main", "nginx:1.25");
     fleet.create(front).await;
-    let words = format!("rollout status deployment/front -n {} --timeout=120s", fleet.namespace);
+    let words = format!("rollout status deployment/front -n {} --timeout=4m", fleet.namespace);
     site.kubectl(&words).await.success();
     let pods = site.get(&format!("pods -n {}", fleet.namespace)).await;
     for pod in pods["items"].as_array().unwrap() {
@@ -231,7 +231,7 @@ async fn a_finished_job_ends_with_its_sidecar() {
     assert_eq!(container["name"], "side");
     // Admission has taken over which container it is.
     assert_eq!(container["statusContext"]["restartCount"], 0);
-    let words = format!("wait job/once -n {} --for=condition=Complete --timeout=90s", fleet.namespace);
+    let words = format!("wait job/once -n {} --for=condition=Complete --timeout=4m", fleet.namespace);
     site.kubectl(&words).await.success();
     site.kubectl(&format!("delete job once -n {}", fleet.namespace)).await.success();
     fleet.close().await;

@@ -253,6 +253,20 @@ impl Site {
         .await;
     }
 
+    /// Waits until both replicas know a WorkloadSpread: they would refuse a second one of its target.
+    pub async fn wait_known_spread(&self, second: &Value) {
+        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
+            for response in self.reviews("/validate-apps-kruise-io-workloadspread", second).await? {
+                let message = response["status"]["message"].as_str().unwrap_or_default();
+                if !message.contains("in conflict with other WorkloadSpread") {
+                    return Err(response.to_string());
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
     /// What both replicas, asked themselves, answer to the creation of an object for a trial. The API server would ask
     /// one of them time and again: it keeps its connections.
     pub async fn reviews(&self, path: &str, object: &Value) -> Result<Vec<Value>, String> {

@@ -47,17 +47,7 @@ impl<'s> Divided<'s> {
     /// second one for the same CloneSet. What was written to others before, they know then too.
     async fn create_known(&self, name: &str) {
         objects::create(&self.site.server().client(), self.spread(name, name)).await.unwrap();
-        let second = self.spread("second", name);
-        wait_within(PATIENCE, "both replicas to know the WorkloadSpread", async || {
-            for response in self.site.reviews("/validate-apps-kruise-io-workloadspread", &second).await? {
-                let message = response["status"]["message"].as_str().unwrap_or_default();
-                if !message.contains("in conflict with other WorkloadSpread") {
-                    return Err(response.to_string());
-                }
-            }
-            Ok(())
-        })
-        .await;
+        self.site.wait_known_spread(&self.spread("second", name)).await;
     }
 
     fn spread(&self, name: &str, set: &str) -> Value {

@@ -42,9 +42,6 @@ impl Site {
         let context = Context::fixed(client.clone(), world);
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
-        stores
-            .nodes
-            .see(serde_json::from_value(json!({"metadata": {"name": "n", "resourceVersion": "1"}})).unwrap());
         stores.nodes.list_ends();
         stores.pods.want(KIND, &key());
         stores.pods.list_begins();
@@ -54,6 +51,7 @@ impl Site {
         let (discovery, unsuited) = (Discovery::default(), Mutex::default());
         let controller = Controller { client, spreads, stores, teller, context, discovery, unsuited };
         let site = Self { controller, server, requests, told };
+        site.node("n");
         site.spread(json!({
             "metadata": {"namespace": "shop", "name": "ws", "uid": "ws", "generation": 1},
             "spec": {"targetRef": {"apiVersion": api_version, "kind": kind, "name": "web"},
@@ -74,14 +72,23 @@ impl Site {
         self.controller.spreads.apply(Spread::read(&spread.to_string()).unwrap());
     }
 
+    fn node(&self, name: &str) {
+        let node = json!({"metadata": {"name": name, "resourceVersion": "1"}});
+        self.controller.stores.nodes.see(serde_json::from_value(node).unwrap());
+    }
+
     /// A running Pod, of a subset unless that is empty.
     fn pod(&self, name: &str, owner: (&str, &str, &str), subset: &str) {
+        self.pod_on("n", name, owner, subset);
+    }
+
+    fn pod_on(&self, node: &str, name: &str, owner: (&str, &str, &str), subset: &str) {
         let (api_version, kind, uid) = owner;
         let owner =
             json!({"apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": true});
         let mut pod = json!({
             "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "ownerReferences": [owner]},
-            "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "nginx:1"}]},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "nginx:1"}]},
             "status": {"phase": "Running"},
         });
         if !subset.is_empty() {
@@ -186,4 +193,23 @@ async fn a_look_reads_a_limited_number_of_pods_and_leaves_the_others_alone() {
         assert_eq!((site.about_pods("GET"), site.about_pods("PATCH")), (read, read));
     }
     assert_eq!(site.totals(), totals(&[("a", 1, 0), ("b", pods as i64 - 1, -1)]));
+}
+
+#[tokio::test]
+async fn a_pod_is_left_alone_until_its_node_is_known() {
+    let site = Site::open("apps.kruise.io/v1beta1", "CloneSet");
+    site.server.put(
+        SET,
+        json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": 1}}),
+    );
+    site.pod_on("late", "web-0", ("apps.kruise.io/v1beta1", "CloneSet", "set"), "");
+    let site = site.listed();
+    let annotations =
+        || site.server.get(&format!("{PODS_OF_SHOP}/web-0")).unwrap()["metadata"]["annotations"].clone();
+    assert_eq!((site.reconcile().await.unwrap(), annotations()), (Next::After(UNWATCHED), Value::Null));
+    assert_eq!(site.about_pods("GET"), 0);
+    site.node("late");
+    assert_eq!(site.reconcile().await.unwrap(), Next::Done);
+    assert!(annotations()["apps.kruise.io/matched-workloadspread"].is_string());
+    assert_eq!(site.totals(), totals(&[("a", 1, 0), ("b", 0, -1)]));
 }

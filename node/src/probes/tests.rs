@@ -121,14 +121,14 @@ fn pod(name: &str, probes: &[(&str, Value)]) -> Value {
 }
 
 fn exec(command: [&str; 2]) -> Value {
-    json!({"exec": {"command": command}})
+    json!({"exec": {"command": command}, "timeoutSeconds": 60})
 }
 
 #[tokio::test]
 async fn a_command_that_fails_three_times_is_a_failure_and_says_why() {
     let mut probe = exec(["fail", "busy"]);
     probe["failureThreshold"] = json!(3);
-    probe["periodSeconds"] = json!(4);
+    probe["periodSeconds"] = json!(8);
     let site = Site::open(&json!([pod("web", &[("a#b", probe)])])).await;
     site.runs("web", 0);
     site.tells(&[("Unknown", "")]).await;
@@ -166,7 +166,7 @@ async fn two_probes_of_one_container_keep_their_results_and_nothing_more_is_writ
 #[tokio::test]
 async fn a_container_that_starts_again_is_unknown_until_its_first_result() {
     let mut probe = exec(["say", "yes"]);
-    probe["initialDelaySeconds"] = json!(6);
+    probe["initialDelaySeconds"] = json!(15);
     let site = Site::open(&json!([pod("web", &[("a#b", probe.clone())])])).await;
     site.runs("web", 0);
     let first = site.tells(&[("Succeeded", "yes")]).await;
@@ -205,12 +205,13 @@ async fn requests_and_connections_go_to_the_address_of_the_pod() {
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = deaf.local_addr().unwrap().port();
-    let http = |path: &str| json!({"httpGet": {"path": path, "port": open, "scheme": "HTTP"}});
+    let http =
+        |path: &str| json!({"httpGet": {"path": path, "port": open, "scheme": "HTTP"}, "timeoutSeconds": 60});
     let probes = [
         ("a#1", http("/well")),
         ("a#2", http("/ill")),
-        ("a#3", json!({"tcpSocket": {"port": open}})),
-        ("a#4", json!({"tcpSocket": {"port": closed}})),
+        ("a#3", json!({"tcpSocket": {"port": open}, "timeoutSeconds": 60})),
+        ("a#4", json!({"tcpSocket": {"port": closed}, "timeoutSeconds": 60})),
     ];
     let mut without = pod("web", &probes[2..3]);
     without["IP"] = json!("");

@@ -20,7 +20,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Whether calls are missing: none came for the whole window, and a Pod was created well after the
+    /// Whether calls seem to be missing: none came for the whole window, and a Pod was created well after the
     /// last one. Half the window lies between them, since replicas tell each other of their calls late, and
     /// clocks differ. Silence lasts until a call comes, however long ago the Pod was created.
     pub fn is_silent(&self) -> bool {
@@ -28,6 +28,11 @@ impl Observation {
         self.now.duration_since(heard) >= self.window
             && self.newest_pod.is_some_and(|pod| pod.duration_since(heard) >= self.window / 2)
     }
+}
+
+/// Whether calls are missing that have seemed to be for this long: other replicas tell of theirs late.
+pub fn is_proven(suspected: SignedDuration, window: SignedDuration) -> bool {
+    suspected >= window / 2
 }
 
 #[cfg(test)]
@@ -61,6 +66,14 @@ mod tests {
     fn calls_may_be_late_but_not_absent() {
         assert!(!silent(9, None, Some(6)));
         assert!(!silent(20, Some(15), Some(16)), "another replica tells of its calls later");
+    }
+
+    #[test]
+    fn a_suspicion_is_proven_once_the_others_would_have_told() {
+        let window = SignedDuration::from_mins(10);
+        // They look each tenth of a window, and tell each fourth.
+        assert!(!is_proven(window / 10 + window / 4, window));
+        assert!(is_proven(window / 2, window));
     }
 
     #[test]

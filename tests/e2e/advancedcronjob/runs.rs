@@ -117,18 +117,18 @@ async fn finished_children_go_by_the_limits_of_their_end() {
         let cron_job =
             CronJob::create(&shop, manifest(&shop.namespace, "", &json!({})).with("/spec", spec)).await;
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
-        let mut newest = Vec::new();
-        for (name, succeeded) in [("a", true), ("b", true), ("c", true), ("d", false), ("e", false)] {
+        // Without Nodes a list of images may succeed by itself before it is ended: at first, when that takes the place of
+        // no other one.
+        for (name, succeeded) in [("d", false), ("e", false), ("a", true), ("b", true), ("c", true)] {
             let age = i64::from(b'e' - name.as_bytes()[0]) * 60;
             let child = cron_job.add_child(now - seconds(age + 60), name, "v1alpha1").await;
             cron_job.end(&child, succeeded).await;
-            newest.extend(["c", "e"].contains(&name).then(|| name.to_owned()));
         }
         wait_for("the older children to go", async || {
             let children = cron_job.children().await;
             let names: Vec<&str> =
                 children.iter().filter_map(|child| child["metadata"]["name"].as_str()).collect();
-            if names == newest { Ok(()) } else { Err(format!("{names:?}")) }
+            if names == ["c", "e"] { Ok(()) } else { Err(format!("{names:?}")) }
         })
         .await;
         cron_job.told("SuccessfulDelete").await;

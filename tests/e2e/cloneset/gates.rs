@@ -12,7 +12,7 @@ use super::{
     is_available, is_ready, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
 };
 use crate::product::{self, Product};
-use crate::support::{Site, Stored, annotation, in_use, named};
+use crate::support::{Site, Stored, annotation, in_use, named, wait_quota};
 
 const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
     InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false,\
@@ -124,6 +124,10 @@ async fn new_claim_templates_need_new_pods() {
 #[tokio::test]
 async fn what_belongs_to_a_deleted_set_goes_with_it() {
     let server = site().await;
+    let orphaned = Fleet::launch_on(server, "cloneset-orphaned", |set| set.replicas(2)).await;
+    let before = orphaned.pods().await;
+    // The garbage collector lets go only Pods that its watch has told it of, and collects the rest. It knows of those
+    // above once it has collected these.
     let fleet = Fleet::launch_on(server, "cloneset-deleted", |set| with_claim(set.replicas(2))).await;
     fleet.set.delete_with(&json!({"propagationPolicy": "Background"})).await;
     fleet.set.gone().await;
@@ -143,8 +147,6 @@ async fn what_belongs_to_a_deleted_set_goes_with_it() {
     })
     .await;
 
-    let orphaned = Fleet::launch_on(server, "cloneset-orphaned", |set| set.replicas(2)).await;
-    let before = orphaned.pods().await;
     orphaned.set.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
     orphaned.set.gone().await;
     // Others are made where the set is seen to go later than its Pods become free: they are collected.
@@ -165,13 +167,10 @@ async fn a_quota_stops_creation_soon() {
     let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
     let nodes = kit::FakeNodes::start(shop.client.clone(), options).await;
     let quota =
-        object("v1", "ResourceQuota", "pods").in_namespace(&shop.namespace).with("/spec/hard/pods", "6");
+        object("v1", "ResourceQuota", "pods").in_namespace(&shop.namespace).with("/spec/hard/pods", "0");
     let quota = Stored::create(&shop.client, quota).await;
-    wait_for("the quota to hold", async || {
-        let now = quota.get().await.1;
-        if now["status"]["hard"]["pods"] == "6" { Ok(()) } else { Err(now) }
-    })
-    .await;
+    // Admission knows it by a watch of its own. Where it hears of a larger one later, it refuses for longer.
+    wait_quota(&shop).await;
     let set = Stored::create(&shop.client, super::clone_set(&shop, "v1beta1").replicas(100)).await;
     let fleet = Fleet { shop, set, nodes };
     let message = fleet.event("FailedCreate").await;
@@ -183,6 +182,7 @@ async fn a_quota_stops_creation_soon() {
     let events = fleet.list("apis/events.k8s.io/v1", "events").await;
     let failures = events.iter().filter(|event| event["reason"] == "FailedCreate").count();
     assert!(failures < 50, "{failures} tries");
+    quota.patch(&json!({"spec": {"hard": {"pods": "6"}}})).await;
     fleet.status("as many as allowed", json!({"replicas": 6, "availableReplicas": 6})).await;
     fleet.scale(6).await;
     fleet.complete().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kit::builders::Object;
-use kit::fake_nodes;
+use kit::{fake_nodes, wait_for};
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, asked, clone_set, image, in_place, is_available, name};
@@ -58,6 +58,17 @@ async fn placed(
             call(&fleet.shop.client, "POST", &format!("{}/binding", fleet.pod(&pod).path), &binding).await;
         assert_eq!(code, 201, "{answer:#}");
         of.insert(pod, *place);
+    }
+    // The controllers know all Nodes once each has its NodeImage.
+    for node in fleet.nodes.names() {
+        let path = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{node}");
+        wait_for("the Node to be known", async || {
+            match call(&fleet.shop.client, "GET", &path, &Value::Null).await {
+                (200, _) => Ok(()),
+                answer => Err(answer),
+            }
+        })
+        .await;
     }
     fleet.complete().await;
     (fleet, of)

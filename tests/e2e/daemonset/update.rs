@@ -60,7 +60,8 @@ async fn a_selector_takes_the_nodes_that_it_matches() {
     fleet.roll(NEW).await;
     running(&fleet, NEW, &[1]).await;
     stored_node(&fleet, 1).patch(&json!({"metadata": {"labels": {"example.com/canary": null}}})).await;
-    for index in [0, 2, 3] {
+    // The highest first: it is its turn however many of them the controller knows with the new selector.
+    for index in [3, 2, 0] {
         stored_node(&fleet, index).label("example.com/second", "yes").await;
     }
     let second = json!({"selector": {"matchLabels": {"example.com/canary": null, "example.com/second": "yes"}}, "partition": 2});

@@ -35,7 +35,7 @@ async fn a_job_is_carried_out_by_the_agent_of_the_node() {
     let node = town.node_image("silent").await.get().await.1;
     let status = &node["status"]["imageStatuses"][image(&town)]["tags"][0];
     assert_eq!((&status["phase"], &status["progress"]), (&json!("Succeeded"), &json!(100)), "{status:#}");
-    let metrics = get(port, "/metrics").await.unwrap().1;
+    let metrics = wait_for("the metrics", async || get(port, "/metrics").await).await.1;
     for line in [
         "kruise_daemon_image_pull_total{result=\"succeeded\"} 1",
         "kruise_daemon_image_pulls_running 0",

@@ -2,6 +2,7 @@
 
 use super::secrets::{copies, secret};
 use super::*;
+use crate::registration::Replica;
 
 #[tokio::test]
 async fn a_job_of_either_version_gets_its_defaults_and_its_finalizer() {
@@ -240,7 +241,7 @@ async fn what_the_reference_has_handed_out_is_not_pulled_again() {
 async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
     let server = ApiServer::start(kit::Options::default()).await;
     product::install(&server).await;
-    let program = serve(&server).await;
+    let program = Replica::ready(&server, options()).await;
     in_use(&server).await;
     let names = ["1", "2", "3", "4"];
     let town = Town::open_on(&server, "restarted", &names).await;
@@ -253,9 +254,9 @@ async fn a_restart_in_the_middle_of_a_job_hands_nothing_out_twice() {
     };
     succeed("1").await;
     shows(&job, &json!({"active": 2, "succeeded": 1})).await;
-    assert!(program.stop().await.success());
+    program.stop().await;
     succeed("2").await;
-    let _program = Product::join(&server, options()).await;
+    let _program = Replica::ready(&server, options()).await;
     shows(&job, &json!({"active": 2, "succeeded": 2})).await;
     succeed("3").await;
     succeed("4").await;

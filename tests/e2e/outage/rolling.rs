@@ -110,6 +110,7 @@ async fn surge(server: &ApiServer) -> Vec<Replica> {
         let mut product = Product::start(server, options).await;
         let endpoint = service::join(server, &product).await;
         product.wait_ready().await;
+        endpoint.ready().await;
         (product, endpoint)
     }))
     .await

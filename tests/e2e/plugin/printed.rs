@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::rollouts::in_time;
 use super::{Desk, clone_set};
 use crate::support::Stored;
 use crate::support::fleet::{NEW, OLD};
@@ -77,8 +78,8 @@ async fn a_terminal_shows_which_pods_take_long() {
     assert!(printed.contains("\u{1b}[J") && printed.contains("A\r"), "{printed}");
     for plain in ["NO_COLOR=1", "TERM=dumb"] {
         let drawn = "script -qec 'kubectl kruise rollout status clone/web --timeout 10s' /dev/null";
-        let output = desk.fails(&format!("{plain} {drawn}")).await;
-        assert!(output.stdout.contains("Waiting for ") && !output.stdout.contains('\u{1b}'), "{plain}");
+        let output = in_time(&desk.terminal, &format!("{plain} {drawn}"), "Waiting for ").await;
+        assert!(!output.status.success() && !output.stdout.contains('\u{1b}'), "{plain}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
 
 /// What a command with a short time limit comes to that has told this before the time was over.
-async fn in_time(terminal: &Terminal, command: &str, told: &str) -> Output {
+pub async fn in_time(terminal: &Terminal, command: &str, told: &str) -> Output {
     wait_for(command, async || {
         let output = terminal.shell(command).await;
         if output.stdout.contains(told) { Ok(output) } else { Err(output) }

@@ -52,7 +52,8 @@ async fn evict_all(
             let mut count = 0;
             while trouble == Trouble::Conflicts && !ends.load(Ordering::Relaxed) {
                 count += 1;
-                budget.patch(&json!({"metadata": {"annotations": {"count": count.to_string()}}})).await;
+                // Whether one of them fails does not matter.
+                budget.try_patch(&json!({"metadata": {"annotations": {"count": count.to_string()}}})).await;
             }
         }
     });

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ALWAYS, LABEL, definitions, denied, front, ingress, service};
 use crate::product::{self, Product};
-use crate::support::{Stored, call, gated, in_use};
+use crate::support::{Stored, call, gated, in_use, reached};
 
 /// Scenario 8.
 #[tokio::test]
@@ -60,6 +60,8 @@ async fn protection_goes_by_its_own_gate_alone() {
     .await;
     for object in [front(&name), service("front").in_namespace(&name), ingress("front").in_namespace(&name)] {
         let stored = Stored::create(&client, object.label(LABEL, "Always")).await;
+        // The API server learns later which entries went.
+        reached(&stored).await;
         stored.deleted().await;
     }
     definitions::define(&client, "Namespaced", "Always").await.deleted().await;

@@ -96,6 +96,12 @@ async fn objects_of_openkruise_are_taken_over() {
         assert_eq!(code, 201, "{before:#}");
         let set =
             Stored::create(&shop.client, in_place(super::stateful_set(&shop, version)).replicas(1)).await;
+        // A Pod of a revision that the controller does not know yet would be recreated.
+        kit::wait_for("the revision to be known", async || {
+            let status = set.get().await.1["status"].clone();
+            if status["updateRevision"] == *revision_name { Ok(()) } else { Err(status) }
+        })
+        .await;
         let path = format!("/api/v1/namespaces/{}/pods/web-0", shop.namespace);
         let stored = Stored::existing(&shop.client, path, Value::Null);
         stored.patch(&json!({"metadata": {"ownerReferences": owner(&uid(&set.object))}})).await;

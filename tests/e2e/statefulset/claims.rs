@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{
     asked, claim_templates, gated, in_place, launch, named, never_ready, open, parallel, with_claim,
 };
-use crate::support::Stored;
 use crate::support::fleet::{Fleet, NEW, condition, image, name, uid, uids, with_image};
+use crate::support::{Stored, call, message};
 
 fn retaining(set: Object, when_deleted: &str, when_scaled: &str) -> Object {
     let policy = json!({"whenDeleted": when_deleted, "whenScaled": when_scaled});
@@ -182,6 +182,16 @@ async fn growing(prefix: &str, expansion: bool) -> (Fleet, String) {
         // Claims grow only once they have a volume.
         provision(&fleet, &format!("www-web-{ordinal}"), &class).await;
     }
+    let larger = json!({"spec": {"volumeClaimTemplates": claim_templates("2Gi", &class)}});
+    let path = format!("{}?dryRun=All", fleet.set.path);
+    wait_for("admission to know the StorageClass", async || {
+        match call(&fleet.shop.client, "PATCH", &path, &larger).await {
+            (200, _) => Ok(()),
+            answer @ (422, _) if message(&answer).contains("volume expansion") => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
     (fleet, class)
 }
 

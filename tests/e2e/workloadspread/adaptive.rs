@@ -19,7 +19,7 @@ fn schedulable(status: &Value, position: usize) -> (&Value, &Value) {
 async fn scenario_28_pods_that_find_no_node_are_replaced_in_the_next_subset() {
     let field = Field::open("ws-adaptive").await;
     let set = field.create(field.web(CLONESET).replicas(0)).await;
-    let strategy = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 8}});
+    let strategy = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 20}});
     let spread = field.divide(unreachable(&field, strategy)).await;
     let status = spread.get().await.1["status"].clone();
     assert_eq!(schedulable(&status, 0), (&json!("True"), &json!("Sufficient")));

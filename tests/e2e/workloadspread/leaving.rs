@@ -2,6 +2,8 @@
 
 use super::*;
 use kit::wait_within;
+
+use crate::support::wait_quota;
 use std::time::Duration;
 
 /// A CloneSet over a full subset `a` of three Pods, and the Pods.
@@ -96,14 +98,7 @@ async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"hard": {"pods": "0"}}));
     field.create(quota).await;
-    let foreign = field.shop.pod("foreign").build();
-    wait_for("the quota to be in force", async || {
-        match create(&field.shop.client, foreign.clone(), "?dryRun=All").await {
-            (403, _) => Ok(()),
-            answer => Err(answer),
-        }
-    })
-    .await;
+    wait_quota(&field.shop).await;
     let refused = create(&field.shop.client, field.pod_of(&set.object, "refused"), "").await;
     assert_eq!(refused.0, 403, "{:#}", refused.1);
     let status = spread.get().await.1["status"].clone();

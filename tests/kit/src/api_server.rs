@@ -1,5 +1,6 @@
 //! etcd and kube-apiserver, alone or with the controller manager and the scheduler.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -292,6 +293,37 @@ impl ApiServer {
             if output.status.success() { Ok(()) } else { Err(output.stderr) }
         })
         .await;
+        // The API server serves them a moment later.
+        let client = self.client();
+        let get = async |path: &str| {
+            let request = http::Request::get(path).body(Vec::new()).expect("a path");
+            client.request::<serde_json::Value>(request).await.map_err(|error| error.to_string())
+        };
+        let definitions = get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await;
+        let mut expected: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        for definition in definitions.expect("the CRDs")["items"].as_array().into_iter().flatten() {
+            let spec = &definition["spec"];
+            for version in spec["versions"].as_array().into_iter().flatten() {
+                if version["served"] == true {
+                    let steps =
+                        [&spec["group"], &version["name"]].map(|step| step.as_str().unwrap_or_default());
+                    expected.entry(steps.join("/")).or_default().push(spec["names"]["plural"].clone());
+                }
+            }
+        }
+        for (version, plurals) in expected {
+            wait_for("the kinds to be served", async || {
+                let served = get(&format!("/apis/{version}")).await?;
+                let resources = served["resources"].as_array().into_iter().flatten();
+                let names: Vec<_> = resources.map(|resource| &resource["name"]).collect();
+                if plurals.iter().all(|plural| names.contains(&plural)) {
+                    Ok(())
+                } else {
+                    Err(served.to_string())
+                }
+            })
+            .await;
+        }
     }
 
     /// Runs the real helm as an administrator.
