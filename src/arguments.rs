@@ -86,7 +86,7 @@ pub(crate) struct ServeArguments {
     /// Namespaces whose objects are never sent to the webhooks, besides kube-system and our own
     #[arg(long, value_delimiter = ',')]
     pub webhook_excluded_namespaces: Vec<String>,
-    /// Warn when no review of a Pod came for this long although Pods were created
+    /// Warn when no review of a Pod came for this long, and half as long again, although Pods were created
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub webhook_silence: Duration,
     /// Log lines as `text` or `json`

@@ -35,8 +35,8 @@ use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
 const NAMESPACE_PATIENCE: Duration = Duration::from_millis(300);
 /// Longest time for the lists behind a `Cascading` namespace.
 const LIST_PATIENCE: Duration = Duration::from_secs(8);
-/// Longest time for a Pod that is deleted, or that a CloneSet names for deletion.
-const POD_PATIENCE: Duration = Duration::from_secs(4);
+/// Longest time for a Pod that is evicted, or that a CloneSet names for deletion.
+const POD_PATIENCE: Duration = Duration::from_secs(2);
 /// Objects per page of a list.
 const PAGE: usize = 500;
 

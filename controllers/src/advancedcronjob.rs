@@ -263,3 +263,6 @@ impl Controller {
 fn reference(cron_job: &AdvancedCronJob) -> ObjectReference {
     about_in(cron_job.namespace(), API_VERSION, KIND, cron_job.name(), cron_job.uid())
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use controllers::metrics::Metrics as ControllerMetrics;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use planner::server::registration::{Configuration, ConfigurationKind};
-use planner::server::silence::{Observation, is_proven};
+use planner::server::silence::{Observation, Suspicion};
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tracing::{debug, info, warn};
@@ -49,8 +49,7 @@ struct Heard {
     last_review: Option<Timestamp>,
     /// The last review that others were told of, and when they were.
     told: Option<(Timestamp, Timestamp)>,
-    /// Since when calls seem to be missing.
-    suspected: Option<Timestamp>,
+    suspicion: Option<Suspicion>,
     silent: bool,
 }
 
@@ -80,7 +79,7 @@ impl Listener {
         tokio::spawn(async move {
             let since = Timestamp::now();
             let mut heard =
-                Heard { reviews: 0, since, last_review: None, told: None, suspected: None, silent: false };
+                Heard { reviews: 0, since, last_review: None, told: None, suspicion: None, silent: false };
             loop {
                 tokio::time::sleep(window / 10).await;
                 self.listen(&mut heard, window, &lease, &installation).await;
@@ -97,19 +96,19 @@ impl Listener {
             (heard.reviews, heard.last_review) = (reviews, Some(now));
         }
         if !self.controllers.leads() {
-            (heard.since, heard.suspected, heard.silent) = (now, None, false);
+            (heard.since, heard.suspicion, heard.silent) = (now, None, false);
             return self.tell(heard, now, window, lease).await;
         }
         let window = SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX);
-        let is_silent = |heard: &Heard, newest_pod| {
+        let observe = |heard: &Heard, newest_pod| {
             let (since, last_review) = (heard.since, heard.last_review);
-            Observation { now, since, last_review, newest_pod, window }.is_silent()
+            Observation { now, since, last_review, newest_pod, window }
         };
         let elsewhere = |namespace: &str| namespace != "kube-system" && namespace != installation;
         let created = &self.controllers.created_pods;
-        let mut silent = is_silent(heard, created.newest(elsewhere));
+        let mut observation = observe(heard, created.newest(elsewhere));
         let mut uid = String::new();
-        if silent {
+        if observation.seems_silent() {
             // So far nobody but us was asked.
             let (others, configuration) = tokio::join!(self.others(lease), self.configuration());
             // Where the API server can't be asked nothing new is known.
@@ -121,12 +120,11 @@ impl Listener {
                 let labels = world.namespace(namespace).and_then(|namespace| namespace.labels());
                 scope.as_ref().zip(labels).is_some_and(|(scope, labels)| scope.matches(labels))
             };
-            silent =
-                is_silent(heard, created.newest(|namespace| elsewhere(namespace) && reviewed(namespace)));
+            observation = observe(heard, created.newest(|name| elsewhere(name) && reviewed(name)));
             uid = configuration.as_ref().map_or("", Configuration::uid).to_owned();
         }
-        heard.suspected = silent.then(|| heard.suspected.unwrap_or(now));
-        let silent = heard.suspected.is_some_and(|since| is_proven(now.duration_since(since), window));
+        heard.suspicion = observation.suspicion(heard.suspicion);
+        let silent = observation.is_silent(heard.suspicion);
         if silent && !heard.silent {
             self.warn(&uid, window).await;
         }

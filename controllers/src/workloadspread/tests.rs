@@ -202,14 +202,19 @@ async fn a_pod_is_left_alone_until_its_node_is_known() {
         SET,
         json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": 1}}),
     );
-    site.pod_on("late", "web-0", ("apps.kruise.io/v1beta1", "CloneSet", "set"), "");
+    let owner = ("apps.kruise.io/v1beta1", "CloneSet", "set");
+    site.pod_on("late", "web-0", owner, "");
+    site.pod("web-1", owner, "");
     let site = site.listed();
-    let annotations =
-        || site.server.get(&format!("{PODS_OF_SHOP}/web-0")).unwrap()["metadata"]["annotations"].clone();
-    assert_eq!((site.reconcile().await.unwrap(), annotations()), (Next::After(UNWATCHED), Value::Null));
-    assert_eq!(site.about_pods("GET"), 0);
+    let annotations = |name: &str| {
+        site.server.get(&format!("{PODS_OF_SHOP}/{name}")).unwrap()["metadata"]["annotations"].clone()
+    };
+    let mark = "apps.kruise.io/matched-workloadspread";
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(UNWATCHED));
+    assert_eq!((annotations("web-0"), site.about_pods("GET")), (Value::Null, 1));
+    assert!(annotations("web-1")[mark].is_string());
     site.node("late");
     assert_eq!(site.reconcile().await.unwrap(), Next::Done);
-    assert!(annotations()["apps.kruise.io/matched-workloadspread"].is_string());
-    assert_eq!(site.totals(), totals(&[("a", 1, 0), ("b", 0, -1)]));
+    assert!(annotations("web-0")[mark].is_string());
+    assert_eq!(site.totals(), totals(&[("a", 1, 0), ("b", 1, -1)]));
 }

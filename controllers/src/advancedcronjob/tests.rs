@@ -1,0 +1,90 @@
+use std::sync::OnceLock;
+
+use kit::double::{Objects, conflict};
+use planner::server::world::World;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fake;
+
+const CRON_JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/advancedcronjobs/web";
+const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
+
+/// A Job of the AdvancedCronJob `web` that began two minutes ago, finished or not.
+fn job(is_finished: bool) -> Value {
+    let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "AdvancedCronJob", "name": "web", "uid": "web",
+        "controller": true});
+    let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "shop", "name": "first",
+        "uid": "first", "creationTimestamp": ago(120), "ownerReferences": [owner]}});
+    if is_finished {
+        job["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    }
+    job
+}
+
+fn ago(seconds: i64) -> Value {
+    let now = Timestamp::from_second(Timestamp::now().as_second() - seconds).unwrap();
+    json!(now.to_string())
+}
+
+/// Reconciles an AdvancedCronJob whose first child finishes while its second one is created. Gives the Events that tell of
+/// the first. With `is_refused` the status after that meets a conflict.
+async fn told_of_the_first(is_refused: bool) -> Vec<String> {
+    let server = Objects::default();
+    let controller: Arc<OnceLock<Controller>> = Arc::default();
+    let (answering, seeing) = (server.clone(), controller.clone());
+    let (client, _) = fake::api_server(move |request| {
+        if request.method == "POST" {
+            let finished = answering.put(&format!("{JOBS}/first"), job(true));
+            let children = seeing.get().unwrap().children_of(ChildKind::Job);
+            children.take_in(&finished.to_string()).unwrap();
+        } else if is_refused && answering.under(JOBS).len() > 1 {
+            return conflict("Conflict");
+        }
+        answering.answer(&request)
+    });
+    let (teller, mut told) = teller::teller("Reconcile");
+    let made = Controller {
+        context: Context::fixed(client, World::new("kruise-system")),
+        cron_jobs: Store::default(),
+        children: ChildKind::ALL.map(Children::new),
+        told: crate::workload::told::Told::default(),
+        started: Mutex::default(),
+        teller,
+    };
+    assert!(controller.set(made).is_ok());
+    let controller = controller.get().unwrap();
+    let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "nginx:1"}]}}}});
+    let cron_job = server.put(
+        CRON_JOB,
+        json!({"metadata": {"namespace": "shop", "name": "web", "uid": "web", "creationTimestamp": ago(180)},
+            "spec": {"schedule": "@every 1m", "template": {"jobTemplate": template}},
+            "status": {"type": "Job", "lastScheduleTime": ago(120),
+                "active": [{"apiVersion": "batch/v1", "kind": "Job", "namespace": "shop", "name": "first", "uid": "first"}]}}),
+    );
+    controller.cron_jobs.apply(serde_json::from_value(cron_job).unwrap());
+    let children = controller.children_of(ChildKind::Job);
+    children.stored.list_begins();
+    children.take_in(&server.put(&format!("{JOBS}/first"), job(false)).to_string()).unwrap();
+    children.stored.list_ends();
+    controller.reconcile(&("shop".to_owned(), "web".to_owned())).await.unwrap();
+    assert_eq!(server.under(JOBS).len(), 2, "another child is created");
+    let mut events = Vec::new();
+    while let Ok(told) = told.try_recv() {
+        if told.event.reason == "SawCompletedJob" {
+            events.push(told.event.message);
+        }
+    }
+    events
+}
+
+#[tokio::test]
+async fn a_child_that_finishes_while_another_is_created_is_told_of_once() {
+    assert_eq!(told_of_the_first(false).await, ["Saw completed job: first, condition: Complete"]);
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_a_child_before_its_end_is_written() {
+    assert_eq!(told_of_the_first(true).await, [""; 0]);
+}
