@@ -160,12 +160,10 @@ impl Reader {
     async fn apply(&self, manifest: &str) -> Output {
         wait_for("the manifest to be judged", async || {
             let output = self.terminal.shell_with_input("kubectl apply --filename=-", manifest).await;
-            let is_unread = ["try again", "no answer from the API server"].iter();
-            if is_unread.clone().any(|words| output.stderr.contains(words)) {
-                Err(output)
-            } else {
-                Ok(output)
-            }
+            let is_unread = ["try again", "no answer from the API server"]
+                .iter()
+                .any(|words| output.stderr.contains(words));
+            if is_unread { Err(output) } else { Ok(output) }
         })
         .await
     }

@@ -101,15 +101,12 @@ pub async fn in_conflict(client: &Client, rival: impl Into<Value>) {
     .await;
 }
 
-/// Waits until the API server refuses another Pod in the namespace of a shop because of its quota, whose status it knows
-/// later than its spec.
-pub async fn wait_quota(shop: &Shop) {
-    let probe = shop.pod("probe").build();
-    wait_for("the quota to be in force", async || {
-        match create(&shop.client, probe.clone(), "?dryRun=All").await {
-            answer @ (403, _) if message(&answer).contains("exceeded quota") => Ok(()),
-            answer => Err(answer),
-        }
+/// Waits until the API server refuses an object because of a quota, whose status it knows later than its spec.
+pub async fn wait_quota(client: &Client, probe: impl Into<Value>) {
+    let probe = probe.into();
+    wait_for("the quota to be in force", async || match create(client, probe.clone(), "?dryRun=All").await {
+        answer @ (403, _) if message(&answer).contains("exceeded quota") => Ok(()),
+        answer => Err(answer),
     })
     .await;
 }
@@ -194,9 +191,9 @@ impl Stored {
         .await;
     }
 
-    /// Asks for a change by merge patch.
+    /// Asks for a change by merge patch. Asks again where the program could not read in time what the change names.
     pub async fn try_patch(&self, patch: &Value) -> (u16, Value) {
-        call(&self.client, "PATCH", &self.path, patch).await
+        judged(&self.client, "PATCH", &self.path, patch).await
     }
 
     /// Asks for a change of a part of it, such as `resize`.
@@ -204,9 +201,9 @@ impl Stored {
         call(&self.client, "PATCH", &format!("{}/{part}", self.path), patch).await
     }
 
-    /// Changes it by merge patch. Asks again where the program could not read in time what the change names.
+    /// Changes it by merge patch.
     pub async fn patch(&self, patch: &Value) -> Value {
-        let (code, object) = judged(&self.client, "PATCH", &self.path, patch).await;
+        let (code, object) = self.try_patch(patch).await;
         assert_eq!(code, 200, "{object:#}");
         object
     }

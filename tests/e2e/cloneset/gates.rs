@@ -170,7 +170,7 @@ async fn a_quota_stops_creation_soon() {
         object("v1", "ResourceQuota", "pods").in_namespace(&shop.namespace).with("/spec/hard/pods", "0");
     let quota = Stored::create(&shop.client, quota).await;
     // Admission knows it by a watch of its own. Where it hears of a larger one later, it refuses for longer.
-    wait_quota(&shop).await;
+    wait_quota(&shop.client, shop.pod("probe")).await;
     let set = Stored::create(&shop.client, super::clone_set(&shop, "v1beta1").replicas(100)).await;
     let fleet = Fleet { shop, set, nodes };
     let message = fleet.event("FailedCreate").await;

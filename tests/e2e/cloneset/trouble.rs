@@ -6,7 +6,7 @@ use kit::{fake_nodes, wait_for};
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, SPECIFIED_DELETE, condition, image, in_place, is_available, name, time, with_claim};
-use crate::support::{Shop, Stored, create, message};
+use crate::support::{Shop, Stored, create, message, wait_quota};
 
 /// Sets a quota of Pods, as the controller manager does: none runs here.
 async fn allow(quota: &Stored, pods: &str) {
@@ -34,13 +34,7 @@ async fn an_exceeded_quota_is_tried_less_and_less_often_and_holds_no_update() {
         .with("/spec/hard/pods", "1");
     let quota = Stored::create(&fleet.shop.client, quota).await;
     allow(&quota, "1").await;
-    wait_for("the quota to hold", async || {
-        match create(&fleet.shop.client, fleet.shop.pod("trial"), "?dryRun=All").await {
-            (403, _) => Ok(()),
-            (_, answer) => Err(answer),
-        }
-    })
-    .await;
+    wait_quota(&fleet.shop.client, fleet.shop.pod("trial")).await;
 
     fleet.scale(3).await;
     let times = wait_for("nine tries", async || {

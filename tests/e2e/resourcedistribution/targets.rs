@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::support::wait_quota;
 
 /// Held by the test that distributes to all namespaces and by the one that makes hundreds of them.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -165,12 +166,7 @@ async fn one_namespace_of_two_hundred_that_fails_stops_no_other() {
     let quota = object("v1", "ResourceQuota", "none").in_namespace(&full);
     let quota = quota.with("/spec", json!({"hard": {"count/configmaps": "0"}}));
     let quota = Stored::create(&town.client, quota).await;
-    let trial = config_map("trial", "a", "1").in_namespace(&full).build();
-    wait_for("the quota to hold", async || match create(&town.client, trial.clone(), "?dryRun=All").await {
-        answer @ (403, _) if message(&answer).contains("exceeded quota") => Ok(()),
-        answer => Err(answer),
-    })
-    .await;
+    wait_quota(&town.client, config_map("trial", "a", "1").in_namespace(&full)).await;
     let begun = Instant::now();
     let distribution = town.distribute(town.config_map(), selected(&town)).await;
     let status = counted(&distribution, 200, 199, 1).await;

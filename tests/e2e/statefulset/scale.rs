@@ -161,7 +161,7 @@ async fn a_quota_that_forbids_pods_is_told() {
         quota.patch_status(&json!({"hard": {"pods": pods}, "used": {"pods": "0"}})).await;
     };
     allow("0").await;
-    crate::support::wait_quota(&fleet.shop).await;
+    crate::support::wait_quota(&fleet.shop.client, fleet.shop.pod("probe")).await;
     fleet.scale(1).await;
     let told = |set: &Value| condition(set, "FailedCreatePod").clone();
     // Before the API server knows the status of the quota it refuses in other words.

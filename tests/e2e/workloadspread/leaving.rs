@@ -98,7 +98,7 @@ async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
         .in_namespace(&field.shop.namespace)
         .with("/spec", json!({"hard": {"pods": "0"}}));
     field.create(quota).await;
-    wait_quota(&field.shop).await;
+    wait_quota(&field.shop.client, field.shop.pod("foreign")).await;
     let refused = create(&field.shop.client, field.pod_of(&set.object, "refused"), "").await;
     assert_eq!(refused.0, 403, "{:#}", refused.1);
     let status = spread.get().await.1["status"].clone();
