@@ -71,6 +71,9 @@ pub(crate) struct ServeArguments {
     /// As whom the program of the exit hook is copied into a Pod; 0 leaves it to the cluster
     #[arg(long, default_value = "65534")]
     pub exit_hook_run_as_user: u32,
+    /// How long the exit hook of a container waits to hear from the agent of the node, in whole seconds
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub exit_hook_window: Duration,
     /// After the stop signal: how long to go on accepting while unready
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub drain_duration: Duration,
@@ -86,6 +89,9 @@ pub(crate) struct ServeArguments {
     /// Namespaces whose objects are never sent to the webhooks, besides kube-system and our own
     #[arg(long, value_delimiter = ',')]
     pub webhook_excluded_namespaces: Vec<String>,
+    /// Answer webhook paths to whoever calls them, as registrations need that this server doesn't write
+    #[arg(long)]
+    pub legacy_paths: bool,
     /// Warn when no review of a Pod came for this long, and half as long again, although Pods were created
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub webhook_silence: Duration,

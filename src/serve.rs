@@ -173,7 +173,7 @@ fn serve_webhooks(
 ) -> anyhow::Result<Server> {
     let listener = bind(settings.webhook_port)
         .with_context(|| format!("port {} can't be used", settings.webhook_port))?;
-    let mut router = router(state, Limits::default());
+    let mut router = router(state, Limits::default()).with_callers(certificates.callers.clone());
     if settings.gates.enabled(Feature::KruiseDaemon) {
         let namespace = settings.controllers.config_namespace.clone();
         router = router.with_pull_secrets(PullSecrets::new(client, &settings.install_namespace, namespace));

@@ -128,6 +128,10 @@ pub const CLONESET_CLAIMS_HASH: &str = "kruise.io/cloneset-volumeclaimtemplate-h
 /// know, so that their absence there means something. OpenKruise never writes it.
 pub const WHOLE_TEMPLATE: &str = "kutter.io/whole-template";
 
+/// On a ControllerRevision of a CloneSet or StatefulSet: the claim templates that belong to it, a JSON list
+/// (docs/behaviour/revisions.md#claim-templates). OpenKruise never writes it.
+pub const CLAIM_TEMPLATES: &str = "kutter.io/volume-claim-templates";
+
 /// On a Pod: JSON map from SidecarSet to what its sidecars ran before they were updated in place.
 pub const SIDECARSET_IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 
@@ -149,6 +153,10 @@ pub const MATCHED_WORKLOADSPREAD: &str = "apps.kruise.io/matched-workloadspread"
 /// On a WorkloadSpread: `true` keeps labels and annotations of a subset's patch from Pods that were there before.
 pub const IGNORE_PATCH_EXISTING_PODS_METADATA: &str =
     "workloadspread.kruise.io/ignore-patch-existing-pods-metadata";
+
+/// On a WorkloadSpread: `true` refuses Pods of its workload that no subset takes, so that none runs without the patch of
+/// one. OpenKruise lets them through.
+pub const REQUIRE_SUBSET: &str = "kutter.io/require-subset";
 
 /// On a Pod: how much its deletion costs, compared with other Pods of its workload. Kubernetes' own.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

@@ -38,6 +38,9 @@ pub const DEFAULT_NAMESPACE: &str = "kruise-system";
 /// The `uid` of the reviews that a replica sends to itself to see whether it answers. They are not counted: the
 /// counts tell whether the API server calls.
 pub const SELF_CHECK_UID: &str = "self-check";
+/// The longest `uid` of a review, which is sent back: API servers send UUIDs of 36 characters
+/// (docs/behaviour/server.md#http-of-reviews).
+pub const LONGEST_UID: usize = 128;
 /// ConfigMap in the install namespace with the allow-lists of
 /// docs/behaviour/api-and-registration.md#the-configmap-kruise-configuration.
 pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";

@@ -65,6 +65,7 @@ impl Product {
             .arg(format!("--metrics-addr=:{metrics}"))
             .arg("--feature-gates=ResourcesDeletionProtection=true")
             .arg("--drain-duration=0s")
+            .arg("--legacy-paths")
             .arg("--protection-log-path")
             .arg(protection_log)
             .envs(benches::ENVIRONMENT)

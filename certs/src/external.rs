@@ -10,6 +10,7 @@ use cluster::events::Severity;
 use jiff::SignedDuration;
 use tracing::{info, warn};
 
+use crate::memory::Edition;
 use crate::publisher::{Configurations, PassError, PassOutcome, Publisher, Round};
 use crate::settings::Mode;
 use crate::store::{Content, StoreError};
@@ -32,16 +33,20 @@ impl Publisher {
             Err(error @ StoreError::Incomplete { .. }) => return Ok(PassOutcome::Waiting(error.to_string())),
             Err(error) => return Err(error.into()),
         };
-        let bundle = STANDARD.encode(&material.authorities);
+        let edition = Edition { bundle: STANDARD.encode(&material.authorities), segment: None };
+        self.tell_callers(configurations, &[]);
         let round = Round {
             existing: versions.keys().cloned().collect(),
-            bundle: &bundle,
+            edition: &edition,
             answering: &BTreeSet::new(),
             owner: None,
             leaving: false,
         };
-        let mut mismatches: Vec<String> =
-            self.objects.definitions().filter_map(|definition| definition.mismatch(&bundle)).collect();
+        let mut mismatches: Vec<String> = self
+            .objects
+            .definitions()
+            .filter_map(|definition| definition.mismatch(&edition.bundle))
+            .collect();
         let mut additions = Vec::new();
         for (kind, configuration) in configurations {
             let Some(configuration) = configuration else {
@@ -53,7 +58,7 @@ impl Publisher {
             additions.extend(configuration.plan_external(*kind, &wanted).map(|patch| (*kind, patch)));
         }
         if mismatches.is_empty() {
-            let since = self.memory.published_since(&bundle, (self.clock)());
+            let since = self.memory.published_since(&edition, (self.clock)());
             self.serve(&material, Some(since))?;
             self.bundle.store(Arc::new(material.authorities));
             self.report_published(true);
@@ -63,11 +68,11 @@ impl Publisher {
         self.serve(&material, None)?;
         self.status.send_modify(|status| (status.published, status.registered) = (false, false));
         for (kind, patch) in additions {
-            if self.memory.pause(kind.name(), &bundle).is_none()
+            if self.memory.pause(kind.name(), &edition).is_none()
                 && self.objects.patch_configuration(kind, &patch).await?
             {
                 info!(configuration = kind.name(), "missing entries are added without a caBundle");
-                self.memory.remember(kind.name(), &bundle);
+                self.memory.remember(kind.name(), &edition);
             }
         }
         Ok(PassOutcome::Waiting(mismatches.join("; ")))

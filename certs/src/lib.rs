@@ -42,6 +42,7 @@ use arc_swap::ArcSwap;
 use cluster::events::Recorder;
 use jiff::Timestamp;
 use kube::Client;
+use planner::server::callers::Callers;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -82,6 +83,8 @@ pub struct Certificates {
     pub resolver: Arc<CertificateResolver>,
     /// For readiness.
     pub status: watch::Receiver<Status>,
+    /// For the webhook paths: whom they answer.
+    pub callers: watch::Receiver<Callers>,
     /// For readiness: does this process answer over TLS?
     pub self_check: SelfCheck,
     /// The publisher; abort it at shutdown.
@@ -112,7 +115,9 @@ pub fn start_with(
     let bundle = Arc::new(ArcSwap::default());
     let reason = "their objects were not read yet".to_owned();
     let (sender, status) = watch::channel(Status { reason, ..Status::default() });
-    let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle) };
+    let everybody = settings.answers_everybody();
+    let (tell, callers) = watch::channel(if everybody { Callers::everybody() } else { Callers::default() });
+    let self_check = SelfCheck { port: settings.port, bundle: Arc::clone(&bundle), callers: callers.clone() };
     let watches = Watches::start(&client, &settings);
     let publisher = Publisher {
         store: Store::new(client.clone(), &settings),
@@ -121,11 +126,12 @@ pub fn start_with(
         resolver: Arc::clone(&resolver),
         bundle,
         status: sender,
+        callers: tell,
         recorder,
         metrics,
         probe,
         clock,
         memory: PublisherMemory::default(),
     };
-    Certificates { resolver, status, self_check, task: tokio::spawn(publisher.run(watches)) }
+    Certificates { resolver, status, callers, self_check, task: tokio::spawn(publisher.run(watches)) }
 }

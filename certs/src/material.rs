@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
+use planner::server::callers::Segment;
 use planner::server::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -41,6 +42,9 @@ pub enum MaterialError {
     /// The bundle is empty where an authority is needed.
     #[error("there is no authority to sign with")]
     NoAuthority,
+    /// The system gives no random bits.
+    #[error("there are no random bits")]
+    Random,
     /// No serving certificate, or its text is broken.
     #[error("the serving certificate or its key is not readable")]
     Unreadable,
@@ -60,6 +64,8 @@ pub struct Material {
     pub certificate: String,
     /// Its key.
     pub key: String,
+    /// What stands in front of the paths that are registered, the one to publish first.
+    pub segments: String,
 }
 
 impl fmt::Debug for Material {
@@ -110,6 +116,13 @@ impl Material {
         }
         CertifiedKey::from_der(chain, key, &provider()).map(Arc::new).map_err(MaterialError::Unusable)
     }
+}
+
+/// A segment that nobody can guess.
+pub(crate) fn fresh_segment() -> Result<Segment, MaterialError> {
+    let mut random = [0; 16];
+    provider().secure_random.fill(&mut random).map_err(|_| MaterialError::Random)?;
+    Ok(Segment::new(u128::from_be_bytes(random)))
 }
 
 /// Carries out `step` on what is stored or, for a restore, remembered. `known` holds the certificates

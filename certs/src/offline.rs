@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use planner::server::callers::Callers;
 use planner::server::rotation::{self, Observation, Step};
 use thiserror::Error;
+use tokio::sync::watch;
 
 use crate::material::{self, Material, MaterialError};
 use crate::settings::CertificateSettings;
@@ -38,7 +40,8 @@ pub async fn offline(
     let resolver = Arc::new(CertificateResolver::default());
     resolver.swap(material.certified_key()?);
     let bundle = Arc::new(ArcSwap::from_pointee(material.authorities));
-    Ok((resolver, SelfCheck { port: settings.port, bundle }))
+    let callers = watch::channel(Callers::everybody()).1;
+    Ok((resolver, SelfCheck { port: settings.port, bundle, callers }))
 }
 
 /// The certificate of a server without an API server: read from the files, or made and written there.

@@ -14,8 +14,10 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use planner::server::callers::{self, Callers};
 use planner::server::registration::Endpoint;
 use serde::Deserialize;
+use tokio::sync::watch;
 
 use crate::connection::{Address, CallError, Peer};
 
@@ -117,6 +119,7 @@ fn ready_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) 
 pub struct SelfCheck {
     pub(crate) port: u16,
     pub(crate) bundle: Arc<ArcSwap<String>>,
+    pub(crate) callers: watch::Receiver<Callers>,
 }
 
 #[derive(Deserialize)]
@@ -142,14 +145,16 @@ impl SelfCheck {
             // Any status counts: what is asked is whether TLS and the server stand.
             peer.call(&address, "/healthz", None).await?;
             let Some(path) = review else { return Ok(()) };
-            self::review(&peer, &address, path).await
+            let path = self.callers.borrow().way_to(path);
+            self::review(&peer, &address, &path).await
         };
         tokio::time::timeout(CHECK_LIMIT, check).await.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))
     }
 }
 
 fn unexpected(path: &str, detail: String) -> CallError {
-    CallError::Unexpected { path: path.to_owned(), detail }
+    // Nobody is told of the segment.
+    CallError::Unexpected { path: callers::split(path).1.to_owned(), detail }
 }
 
 fn empty_review() -> String {

@@ -11,7 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use cluster::events::{Recorder, Severity};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use planner::server::registration::{Configuration, ConfigurationKind, Owner, Plan, Waiting, Wanted};
+use planner::server::callers::{self, Call, Callers, Segment};
+use planner::server::registration::{
+    Configuration, ConfigurationKind, Definition, Owner, Plan, Waiting, Wanted,
+};
 use planner::server::rotation::{self, Authority, Observation, Step};
 use planner::text::backoff::doubled;
 use planner::text::moment::Moment;
@@ -21,7 +24,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::material::{self, Material, MaterialError};
-use crate::memory::PublisherMemory;
+use crate::memory::{Edition, PublisherMemory};
 use crate::metrics::CertificateMetrics;
 use crate::objects::{self, ObjectError, Objects};
 use crate::probe::Probe;
@@ -69,7 +72,7 @@ pub(crate) enum PassOutcome {
 /// What everything is published with in one round.
 pub(crate) struct Round<'a> {
     pub(crate) existing: BTreeSet<String>,
-    pub(crate) bundle: &'a str,
+    pub(crate) edition: &'a Edition,
     /// The paths that are answered everywhere.
     pub(crate) answering: &'a BTreeSet<String>,
     pub(crate) owner: Option<&'a Owner>,
@@ -98,6 +101,7 @@ pub(crate) struct Publisher {
     pub(crate) resolver: Arc<CertificateResolver>,
     pub(crate) bundle: Arc<ArcSwap<String>>,
     pub(crate) status: watch::Sender<Status>,
+    pub(crate) callers: watch::Sender<Callers>,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: CertificateMetrics,
     pub(crate) probe: Probe,
@@ -172,6 +176,7 @@ impl Publisher {
     async fn load(&mut self) -> Result<(), PassError> {
         if let Some(material) = self.read().await?.material {
             self.serve(&material, None)?;
+            self.answer(&Segment::parse_all(&material.segments));
         }
         Ok(())
     }
@@ -190,7 +195,7 @@ impl Publisher {
 
     async fn pass(&mut self, versions: &BTreeMap<String, String>) -> Result<PassOutcome, PassError> {
         self.memory.due = None;
-        let mut answering = BTreeSet::new();
+        let (mut answering, mut answered) = (BTreeSet::new(), None);
         let namespace = self.objects.namespace(&self.settings.registration.namespace).await;
         let namespace = namespace.unwrap_or_else(|error| {
             debug!(%error, "the configurations are published without an owner");
@@ -208,10 +213,17 @@ impl Publisher {
             let content = self.read().await?;
             let Some(material) = self.advance(&content, &configurations, None).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
-            let bundle = STANDARD.encode(&text);
+            let segments = Segment::parse_all(&material.segments);
+            let live = self.calls(&configurations).into_iter().map(|(segment, _)| segment).collect();
+            let wanted = callers::wanted(&segments, &live, self.settings.mode == Mode::Secret);
+            // Not every replica may know it.
+            let changes = answered != wanted && live.iter().any(|live| *live != wanted);
+            self.tell_callers(&configurations, &segments);
+            let segment = wanted.filter(|_| !changes);
+            let edition = Edition { bundle: STANDARD.encode(&text), segment };
             let round = Round {
                 existing: versions.keys().cloned().collect(),
-                bundle: &bundle,
+                edition: &edition,
                 answering: &answering,
                 owner: owner.as_ref(),
                 leaving,
@@ -225,21 +237,21 @@ impl Publisher {
                 continue;
             }
             if failure.is_none() && paused.is_none() {
-                let since = self.memory.published_since(&bundle, (self.clock)());
+                let since = self.memory.published_since(&edition, (self.clock)());
                 if self.advance(&content, &configurations, Some(since)).await?.is_none() {
                     continue;
                 }
                 self.bundle.store(Arc::new(text.clone()));
                 self.serve(&material, Some(since))?;
-                self.report_published(waiting.is_empty());
+                self.report_published(waiting.is_empty() && !changes);
             }
             // What can't be written must not keep the entries away.
             let outcome = match paused {
                 Some((pause, reason)) => Err(PassOutcome::Paused(pause, reason)),
-                None => self.probe_paths(waiting, text).await,
+                None => self.probe_paths(waiting, wanted, changes, text).await,
             };
             match (outcome, failure) {
-                (Ok(paths), _) => answering = paths,
+                (Ok(paths), _) => (answering, answered) = (paths, wanted),
                 (Err(_), Some(failure)) => return Err(failure),
                 (Err(outcome), None) => return Ok(outcome),
             }
@@ -247,23 +259,29 @@ impl Publisher {
         Err(PassError::Contended)
     }
 
-    /// The paths of the entries that may be added now, or why there is none.
+    /// The paths of the entries that may be added now, or why there is none. Everything is called behind
+    /// `segment`, which `changes`.
     async fn probe_paths(
         &self,
         waiting: Vec<Waiting>,
+        segment: Option<Segment>,
+        changes: bool,
         bundle: String,
     ) -> Result<BTreeSet<String>, PassOutcome> {
-        if waiting.is_empty() {
+        if waiting.is_empty() && !changes {
             return Err(PassOutcome::Settled);
         }
         let (names, paths): (Vec<String>, BTreeSet<String>) =
             waiting.into_iter().map(|entry| (entry.name, entry.path)).unzip();
         let names = names.join(", ");
         let pause = self.memory.added.and_then(|added| ADDITION_PAUSE.checked_sub(added.elapsed()));
-        if let Some(pause) = pause {
+        if let Some(pause) = pause.filter(|_| !paths.is_empty()) {
             return Err(PassOutcome::Paused(pause, format!("removed again by somebody: {names}")));
         }
-        match (self.probe)(bundle, paths.clone()).await {
+        // Of what changes alone any path tells.
+        let asked = paths.iter().chain(self.settings.served.first().filter(|_| paths.is_empty()));
+        let called = asked.map(|path| segment.map_or_else(|| path.clone(), |segment| segment.before(path)));
+        match (self.probe)(bundle, called.collect()).await {
             Ok(()) => Ok(paths),
             Err(error) => {
                 let reason = format!("the webhook server does not answer yet: {error} ({names})");
@@ -310,7 +328,13 @@ impl Publisher {
         }
         let base = match (&step, &content.material, &self.memory.material) {
             (Step::Keep | Step::AwaitPublication | Step::AwaitUptake { .. }, Some(material), _) => {
-                return Ok(Some(material.clone()));
+                let segments = self.segments(material, false, published)?;
+                if segments == material.segments {
+                    return Ok(Some(material.clone()));
+                }
+                info!("the segments in front of paths change");
+                self.store.write(content, &Material { segments, ..material.clone() }).await?;
+                return Ok(None);
             }
             (Step::Restore { .. }, _, Some(memory)) => memory.clone(),
             (_, material, _) => material.clone().unwrap_or_default(),
@@ -321,12 +345,60 @@ impl Publisher {
         }
         info!(step = step_name(&step), "certificates change");
         let restored = matches!(step, Step::Restore { .. });
+        let rotates = matches!(step, Step::Create { .. } | Step::SignLeaf);
+        let segments = self.segments(&base, rotates, published)?;
         let making = move || material::carry_out(&step, &base, &known, &dns_name, now);
-        let material = tokio::task::spawn_blocking(making).await??;
+        let material = Material { segments, ..tokio::task::spawn_blocking(making).await?? };
         if self.store.write(content, &material).await? && restored {
             self.announce_restored().await;
         }
         Ok(None)
+    }
+
+    /// The segments to store beside this material.
+    fn segments(
+        &mut self,
+        material: &Material,
+        rotates: bool,
+        published: Option<Timestamp>,
+    ) -> Result<String, MaterialError> {
+        let (now, uptake) = ((self.clock)(), self.settings.timing.uptake);
+        let stored = Segment::parse_all(&material.segments);
+        let fresh = material::fresh_segment()?;
+        let first =
+            |edition: &Edition| edition.segment.is_some() && edition.segment.as_ref() == stored.first();
+        let published = published.filter(|_| self.memory.published.as_ref().is_some_and(first));
+        let kept = callers::kept(&stored, fresh, rotates, published, uptake, now);
+        if let (Some(since), [_, _, ..]) = (published, kept.as_slice()) {
+            self.wait_until(since.checked_add(uptake).unwrap_or(Timestamp::MAX));
+        }
+        Ok(if kept == stored { material.segments.clone() } else { Segment::store(&kept) })
+    }
+
+    /// How everything is registered.
+    fn calls(&self, configurations: &Configurations) -> Vec<Call> {
+        let configurations = configurations.iter().filter_map(|(_, configuration)| configuration.as_ref());
+        let definitions = self.objects.definitions().filter_map(Definition::call);
+        configurations.flat_map(Configuration::calls).chain(definitions).collect()
+    }
+
+    /// Lets those call who may by what is registered, and by the `segments` of our own store.
+    pub(crate) fn tell_callers(&mut self, configurations: &Configurations, segments: &[Segment]) {
+        let live = self.calls(configurations);
+        let again = self.memory.calls.see(live, self.settings.timing.uptake, (self.clock)());
+        if let Some(again) = again {
+            self.wait_until(again);
+        }
+        self.answer(segments);
+    }
+
+    fn answer(&self, segments: &[Segment]) {
+        let wanted = self.memory.calls.callers(segments, self.settings.answers_everybody());
+        self.callers.send_if_modified(|callers| {
+            let differs = *callers != wanted;
+            *callers = wanted;
+            differs
+        });
     }
 
     async fn announce_restored(&self) {
@@ -381,7 +453,7 @@ impl Publisher {
                 publication.failure.get_or_insert(error);
             }
         }
-        self.publish_definitions(round.bundle, &mut publication).await;
+        self.publish_definitions(round.edition, &mut publication).await;
         publication
     }
 
@@ -408,15 +480,15 @@ impl Publisher {
         }
         // Additions have a pause of their own.
         let repairs = round.answering.is_empty();
-        if let Some(pause) = self.memory.pause(kind.name(), round.bundle).filter(|_| repairs) {
+        if let Some(pause) = self.memory.pause(kind.name(), round.edition).filter(|_| repairs) {
             publication.paused = Some((pause, format!("{} is changed again by somebody", kind.name())));
             return Ok(());
         }
         match self.objects.patch_configuration(kind, &plan.patch).await {
             Ok(true) => {
-                self.announce(kind, configuration, &plan, round.bundle).await;
+                self.announce(kind, configuration, &plan, &round.edition.bundle).await;
                 if repairs {
-                    self.memory.remember(kind.name(), round.bundle);
+                    self.memory.remember(kind.name(), round.edition);
                 } else {
                     self.memory.added = Some(Instant::now());
                 }
@@ -437,20 +509,21 @@ impl Publisher {
             gates: &self.settings.gates,
             served: &self.settings.served,
             definitions: &round.existing,
-            bundle: round.bundle,
+            bundle: &round.edition.bundle,
+            segment: round.edition.segment,
             answering: round.answering,
             owner: round.owner,
         }
     }
 
-    async fn publish_definitions(&mut self, bundle: &str, publication: &mut Publication) {
+    async fn publish_definitions(&mut self, edition: &Edition, publication: &mut Publication) {
         let endpoint = &self.settings.registration.endpoint;
         let planned: Vec<_> = self
             .objects
             .definitions()
             .filter_map(|definition| {
-                let patch = definition.plan(endpoint, bundle)?;
-                let foreign = self.is_foreign(definition.bundle(), bundle);
+                let patch = definition.plan(endpoint, edition.segment, &edition.bundle)?;
+                let foreign = self.is_foreign(definition.bundle(), &edition.bundle);
                 Some((
                     definition.name().to_owned(),
                     foreign.then(|| objects::definition_reference(definition)),
@@ -459,14 +532,14 @@ impl Publisher {
             })
             .collect();
         for (name, foreign, patch) in planned {
-            if let Some(pause) = self.memory.pause(&name, bundle) {
+            if let Some(pause) = self.memory.pause(&name, edition) {
                 publication.paused = Some((pause, format!("{name} is changed again by somebody")));
                 continue;
             }
             let written = self.objects.patch_definition(&name, &patch).await;
             self.objects.forget(&name);
             match written {
-                Ok(true) => self.memory.remember(&name, bundle),
+                Ok(true) => self.memory.remember(&name, edition),
                 Ok(false) => {
                     publication.contended = true;
                     continue;
@@ -506,11 +579,12 @@ impl Publisher {
     /// A bundle that is neither wanted, nor the one before it, nor an earlier form of it.
     fn is_foreign(&self, live: Option<&str>, wanted: &str) -> bool {
         let live = live.unwrap_or_default();
+        let before = |live| self.memory.published.as_ref().is_some_and(|edition| edition.bundle == live);
         let earlier = || {
             let (live, wanted) = (material::own_authorities(live), material::own_authorities(wanted));
             !live.is_empty() && live.iter().all(|certificate| wanted.contains(certificate))
         };
-        !live.is_empty() && live != wanted && self.memory.published.as_deref() != Some(live) && !earlier()
+        !live.is_empty() && live != wanted && !before(live) && !earlier()
     }
 
     /// Hands the material's certificate to new handshakes, as soon as nobody loses by it.

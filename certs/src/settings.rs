@@ -40,6 +40,8 @@ pub struct CertificateSettings {
     pub gates: FeatureGates,
     /// The paths that this server answers.
     pub served: BTreeSet<String>,
+    /// Plain paths are answered to whoever calls them: registrations that this server doesn't write need that.
+    pub legacy_paths: bool,
     /// Name of our own Pod in the install namespace, for Events; `None` outside of a cluster.
     pub pod: Option<String>,
     /// Everything is compared again after this time even if nothing happened.
@@ -96,10 +98,16 @@ impl CertificateSettings {
             registration: registration::Settings::new(namespace, endpoint),
             gates,
             served,
+            legacy_paths: false,
             pod: get("POD_NAME"),
             // Nothing tells of a change to a file.
             resync: Duration::from_secs(if mode == Mode::Files { 60 } else { 600 }),
         })
+    }
+
+    /// Whether plain paths are answered to everybody.
+    pub(crate) fn answers_everybody(&self) -> bool {
+        self.legacy_paths || self.mode == Mode::External
     }
 
     /// The name that the serving certificate must carry.

@@ -17,6 +17,9 @@ use tracing::debug;
 use crate::material::Material;
 use crate::settings::{CertificateSettings, Mode};
 
+/// Where the segments in front of paths lie.
+const SEGMENTS: &str = "path-segments";
+
 /// Why the store can't be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
@@ -142,7 +145,7 @@ async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError
 }
 
 /// Names and contents in the Secret and in the files (docs/behaviour/server.md#modes-of-certificates).
-fn fields(material: &Material) -> [(&'static str, &str); 6] {
+fn fields(material: &Material) -> [(&'static str, &str); 7] {
     [
         ("ca-key.pem", &material.authority_key),
         ("ca-cert.pem", &material.authorities),
@@ -150,6 +153,7 @@ fn fields(material: &Material) -> [(&'static str, &str); 6] {
         ("tls.key", &material.key),
         ("cert.pem", &material.certificate),
         ("tls.crt", &material.certificate),
+        (SEGMENTS, &material.segments),
     ]
 }
 
@@ -158,13 +162,15 @@ fn text(secret: &Secret, key: &str) -> String {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
 }
 
-/// Our keys of a Secret. `tls.crt` and `tls.key` are copies, which older releases did not write.
+/// Our keys of a Secret. `tls.crt` and `tls.key` are copies, which older releases did not write, as they did
+/// not write [`SEGMENTS`].
 fn own(secret: &Secret) -> Option<Material> {
     let material = Material {
         authorities: text(secret, "ca-cert.pem"),
         authority_key: text(secret, "ca-key.pem"),
         certificate: text(secret, "cert.pem"),
         key: text(secret, "key.pem"),
+        segments: text(secret, SEGMENTS),
     };
     (material != Material::default()).then_some(material)
 }
@@ -181,6 +187,7 @@ fn external(secret: &Secret) -> Result<Material, Vec<&'static str>> {
         authority_key: String::new(),
         certificate: text(secret, "tls.crt"),
         key: text(secret, "tls.key"),
+        segments: String::new(),
     })
 }
 
@@ -213,13 +220,16 @@ mod tests {
             authority_key: "ca key".to_owned(),
             certificate: "leaf".to_owned(),
             key: "leaf key".to_owned(),
+            segments: "segments".to_owned(),
         }
     }
 
     #[test]
-    fn a_new_secret_has_exactly_the_six_keys() {
+    fn a_new_secret_has_exactly_the_seven_keys() {
         let keys: Vec<String> = secret("name", &material()).data.unwrap().into_keys().collect();
-        assert_eq!(keys, ["ca-cert.pem", "ca-key.pem", "cert.pem", "key.pem", "tls.crt", "tls.key"]);
+        let expected =
+            ["ca-cert.pem", "ca-key.pem", "cert.pem", "key.pem", "path-segments", "tls.crt", "tls.key"];
+        assert_eq!(keys, expected);
     }
 
     #[test]
@@ -237,5 +247,7 @@ mod tests {
         let mut secret = secret("name", &material());
         secret.data.as_mut().unwrap().retain(|key, _| !key.starts_with("tls."));
         assert_eq!(own(&secret), Some(material()));
+        secret.data.as_mut().unwrap().remove(SEGMENTS);
+        assert_eq!(own(&secret), Some(Material { segments: String::new(), ..material() }));
     }
 }

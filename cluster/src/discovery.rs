@@ -9,17 +9,20 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::error::DiscoveryError;
+use planner::text::short::shortened;
 use planner::workload::found::Served;
 use tokio::time::Instant;
 
 use crate::ApiError;
-use crate::resource::{Path, Resource};
+use crate::resource::{self, LONGEST_NAME, Path, Resource};
 use crate::write;
 
 /// How long an answer is believed.
 const MEMORY: Duration = Duration::from_secs(300);
 /// How long it is believed that a kind is not served: it may be installed at any time.
 const ABSENCE: Duration = Duration::from_secs(30);
+/// So many kinds are remembered, and those that are not served among them: objects may name what they like.
+const REMEMBERED: usize = 1000;
 
 /// What is known of kinds.
 #[derive(Debug, Default)]
@@ -34,6 +37,7 @@ impl Discovery {
     /// # Errors
     /// The API server does not serve it, did not answer, or refuses.
     pub async fn served(&self, client: &Client, api_version: &str, kind: &str) -> Result<Served, ApiError> {
+        let [api_version, kind] = [api_version, kind].map(|name| shortened(name, LONGEST_NAME + 1));
         let key = (api_version.to_owned(), kind.to_owned());
         let age = |served: &Option<Served>| if served.is_some() { MEMORY } else { ABSENCE };
         // Held for single operations only, never over an await.
@@ -45,7 +49,9 @@ impl Discovery {
                 let served = find(client, api_version, kind).await?;
                 let mut all = known();
                 all.retain(|_, (since, served)| since.elapsed() < age(served));
-                all.insert(key, (Instant::now(), served.clone()));
+                if all.len() < REMEMBERED {
+                    all.insert(key, (Instant::now(), served.clone()));
+                }
                 served
             }
         };
@@ -99,7 +105,7 @@ async fn find(client: &Client, api_version: &str, kind: &str) -> Result<Option<S
         return Ok(Some(served));
     }
     let Some((group, _)) = api_version.split_once('/') else { return Ok(None) };
-    let group = write::get(client, &format!("/apis/{group}")).await?;
+    let group = write::get(client, &resource::group(group)).await?;
     let versions = group.and_then(|group| Served::versions(&group).ok()).unwrap_or_default();
     for version in versions.iter().filter(|version| *version != api_version) {
         if let Some(served) = find_in(client, version, kind).await? {
@@ -110,8 +116,7 @@ async fn find(client: &Client, api_version: &str, kind: &str) -> Result<Option<S
 }
 
 async fn find_in(client: &Client, api_version: &str, kind: &str) -> Result<Option<Served>, ApiError> {
-    let prefix = if api_version.contains('/') { "apis" } else { "api" };
-    let list = write::get(client, &format!("/{prefix}/{api_version}")).await?;
+    let list = write::get(client, &resource::version(api_version)).await?;
     Ok(list.and_then(|list| Served::find(&list, api_version, kind).ok().flatten()))
 }
 
@@ -163,6 +168,40 @@ mod tests {
             assert_eq!(discovery.get(&client, "shop", other).await.unwrap(), None);
             assert_eq!(requests.lock().unwrap().len(), 1, "how a kind is served is remembered");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_of_others_lead_nowhere_else_and_fill_no_memory() {
+        let (client, requests) = cluster();
+        let discovery = Discovery::default();
+        let web = |name| ("example.com/v2", "Rollout", name);
+        discovery.get(&client, "shop", web("web")).await.unwrap();
+        requests.lock().unwrap().clear();
+        for name in ["../plans/x", "web/scale", "..", ""] {
+            assert_eq!(discovery.get(&client, "shop", web(name)).await.unwrap(), None, "{name}");
+        }
+        for api_version in ["../api/v1/secrets", "..", "", "/v1", "example.com/", "example.com/v2/namespaces"]
+        {
+            // Of a group with a name its other versions are looked for.
+            let asked = usize::from(api_version.starts_with("example"));
+            let error = discovery.get(&client, "shop", (api_version, "Gone", "web")).await.unwrap_err();
+            assert_eq!(error.reason(), ErrorReason::Refused, "{api_version}");
+            let mut requests = requests.lock().unwrap();
+            assert!(requests.len() <= 3 * asked, "{requests:?}");
+            assert!(
+                requests.iter().all(|request| request.starts_with("GET /apis/example.com")),
+                "{requests:?}"
+            );
+            requests.clear();
+        }
+        let long = "a".repeat(50_000);
+        for number in 0..2 * REMEMBERED {
+            let kind = format!("{number}{long}");
+            let error = discovery.served(&client, "example.com/v1", &kind).await.unwrap_err();
+            assert!(error.to_string().len() < 1000);
+        }
+        let known = discovery.0.lock().unwrap();
+        assert!(known.len() <= REMEMBERED && known.keys().all(|(_, kind)| kind.len() <= LONGEST_NAME + 1));
     }
 
     #[tokio::test(start_paused = true)]

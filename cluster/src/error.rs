@@ -13,6 +13,7 @@
 
 use std::fmt;
 
+use kube::core::Status;
 use thiserror::Error;
 
 /// The cause that the API server names where a namespace is being deleted.
@@ -65,6 +66,12 @@ pub enum Retry {
 impl ApiError {
     pub(crate) fn new(request: impl Into<Box<str>>, source: kube::Error) -> Self {
         Self { reason: ErrorReason::of(&source), request: request.into(), source: Box::new(source) }
+    }
+
+    /// The answer to a request for what can be no name. It is that to a name which nothing has.
+    pub(crate) fn no_such_name(method: &http::Method) -> Self {
+        let status = Status::failure("nothing can have such a name", "NotFound").with_code(404);
+        Self::new(method.as_str(), kube::Error::Api(status.boxed()))
     }
 
     /// What is wrong.
@@ -145,7 +152,7 @@ impl fmt::Display for ErrorReason {
     }
 }
 
-fn names_terminating_namespace(status: &kube::core::Status) -> bool {
+fn names_terminating_namespace(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == NAMESPACE_TERMINATING)
 }

@@ -11,14 +11,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-use crate::error::{ApiError, Retry};
+use crate::error::{ErrorReason, Retry};
+use crate::resource::{EVENTS, LONGEST_NAME};
+use crate::write::{self, PatchKind};
 use series::{AllSeries, Count, Step, Subject};
 
 mod series;
@@ -129,6 +130,11 @@ impl Recorder {
         reason: &str,
         mut note: String,
     ) {
+        let is_long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > LONGEST_NAME);
+        if [&object.namespace, &object.name, &object.uid].into_iter().any(is_long) {
+            // There is no such object of which anybody could be told.
+            return;
+        }
         note.truncate(note.floor_char_boundary(NOTE));
         let uid = object.uid.clone().unwrap_or_default();
         let subject: Subject = (uid, action.to_owned(), reason.to_owned());
@@ -172,8 +178,12 @@ impl Recorder {
 
 impl Writer {
     async fn create(&self, subject: &Subject, namespace: &str, event: &Event, name: &str) {
-        if let Err(error) = self.api(namespace).create(&PostParams::default(), event).await {
-            let (reason, error) = (&subject.2, ApiError::from(error));
+        let written = match serde_json::to_string(event) {
+            Ok(body) => write::create(&self.client, &EVENTS.namespaced(namespace), body).await,
+            Err(error) => Err(kube::Error::SerdeError(error).into()),
+        };
+        if let Err(error) = written {
+            let reason = &subject.2;
             // Nobody reads Events of a namespace that is being deleted.
             if error.retry() != Retry::Never {
                 warn!(reason, %error, "an Event was not written");
@@ -186,19 +196,15 @@ impl Writer {
     async fn count_up(&self, count: &Count) {
         let Count { subject, namespace, name, count, observed } = count;
         let series = json!({"series": {"count": count, "lastObservedTime": MicroTime(*observed)}});
-        let patch = Patch::Merge(series);
-        if let Err(error) = self.api(namespace).patch(name, &PatchParams::default(), &patch).await {
+        let path = EVENTS.namespaced(namespace).name(name);
+        if let Err(error) = write::patch(&self.client, &path, PatchKind::Merge, series.to_string()).await {
             let reason = &subject.2;
-            warn!(reason, error = crate::client::message(&error), "an Event was not counted up");
+            warn!(reason, %error, "an Event was not counted up");
             // API servers keep Events for a limited time: a new one takes its place.
-            if matches!(&error, kube::Error::Api(status) if status.code == 404) {
+            if error.reason() == ErrorReason::NotFound {
                 self.series().forget(subject, name);
             }
         }
-    }
-
-    fn api(&self, namespace: &str) -> Api<Event> {
-        Api::namespaced(self.client.clone(), namespace)
     }
 
     // Held for single operations only, never over an await.

@@ -33,18 +33,20 @@ pub enum CacheState {
 pub struct Index {
     world: ArcSwap<World>,
     caches: watch::Sender<BTreeMap<Watched, CacheState>>,
+    published: watch::Sender<()>,
 }
 
 impl Index {
     /// An index of a world that no watch will change: objects from files or from tests.
     pub fn fixed(world: World) -> Self {
-        Self { world: ArcSwap::from_pointee(world), caches: watch::Sender::new(BTreeMap::new()) }
+        Self::awaiting(world, [])
     }
 
     /// An empty index that waits for the caches of `kinds`.
     pub fn awaiting(world: World, kinds: impl IntoIterator<Item = Watched>) -> Self {
         let caches = kinds.into_iter().map(|kind| (kind, CacheState::Pending)).collect();
-        Self { world: ArcSwap::from_pointee(world), caches: watch::Sender::new(caches) }
+        let (caches, published) = (watch::Sender::new(caches), watch::Sender::new(()));
+        Self { world: ArcSwap::from_pointee(world), caches, published }
     }
 
     /// The kinds whose caches it waits for.
@@ -60,6 +62,12 @@ impl Index {
     /// Makes `world` what readers see from now on.
     pub fn publish(&self, world: World) {
         self.world.store(Arc::new(world));
+        self.published.send_replace(());
+    }
+
+    /// Tells of each world that is published from now on.
+    pub fn published(&self) -> watch::Receiver<()> {
+        self.published.subscribe()
     }
 
     /// Records how far the cache of `kind` is.

@@ -220,7 +220,7 @@ impl Live {
     async fn count(
         &self,
         path: &Path,
-        accept: &str,
+        accept: &'static str,
         counts: impl Fn(&Item) -> bool,
         patience: Duration,
     ) -> Result<usize, LookupError> {
@@ -245,12 +245,10 @@ impl Live {
         }
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, LookupError> {
-        let request = http::Request::get(path)
-            .header(http::header::ACCEPT, accept)
-            .body(Vec::new())
-            .map_err(|error| LookupError(error.to_string()))?;
-        self.client.request(request).await.map_err(|error| LookupError(crate::client::message(&error)))
+    async fn get<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, LookupError> {
+        let text = crate::write::get_as(&self.client, path, accept).await;
+        let text = text.map_err(|error| LookupError(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| LookupError(error.to_string()))
     }
 }
 

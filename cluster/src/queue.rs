@@ -537,7 +537,7 @@ mod tests {
         let requests = requests.lock().unwrap();
         let events: Vec<_> = requests.iter().filter(|request| request.starts_with("POST ")).collect();
         assert_eq!(events.len(), 1, "further ones are counted up: {events:#?}");
-        for part in ["/events?", "thing-3", "ReconcilePanicked", "Warning", "poisoned"] {
+        for part in ["/events ", "thing-3", "ReconcilePanicked", "Warning", "poisoned"] {
             assert!(events[0].contains(part), "{part} in {}", events[0]);
         }
     }

@@ -5,8 +5,11 @@
 //! let path = PODS.namespaced("shop").name("web-0").subresource("status");
 //! assert_eq!(&*path, "/api/v1/namespaces/shop/pods/web-0/status");
 //! ```
+//!
+//! Objects may name others as they like, such as `../secrets/x`. A path keeps each name in a segment of its own, and
+//! what can be no name is asked for by nobody (docs/behaviour/server.md#names-in-paths).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
 use kube::core::{ApiResource, GroupVersionKind};
@@ -51,6 +54,11 @@ pub const BUDGETS: Resource<'_> = {
     use api::kinds::podunavailablebudget::{API_VERSION, KIND, PLURAL};
     Resource::new(API_VERSION, PLURAL, KIND)
 };
+/// WorkloadSpreads.
+pub const SPREADS: Resource<'_> = {
+    use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
+    Resource::new(API_VERSION, PLURAL, KIND)
+};
 /// NodeImages.
 pub const NODE_IMAGES: Resource<'_> = {
     use api::kinds::nodeimage::{API_VERSION, KIND, PLURAL};
@@ -63,6 +71,9 @@ pub const TOKEN_REVIEWS: Resource<'_> =
     Resource::new("authentication.k8s.io/v1", "tokenreviews", "TokenReview");
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
+
+/// The longest name of an object.
+pub(crate) const LONGEST_NAME: usize = 253;
 
 /// The webhook configurations of this kind.
 pub fn webhook_configurations(kind: ConfigurationKind) -> Resource<'static> {
@@ -85,7 +96,7 @@ impl<'a> Resource<'a> {
 
     /// All objects of a cluster-scoped kind, or those of all namespaces.
     pub fn all(self) -> Path {
-        Path(format!("{}/{}", self.root(), self.plural))
+        self.root().name(self.plural)
     }
 
     /// The objects of a namespace. An empty name stands for a cluster-scoped kind.
@@ -93,7 +104,7 @@ impl<'a> Resource<'a> {
         if namespace.is_empty() {
             return self.all();
         }
-        Path(format!("{}/namespaces/{namespace}/{}", self.root(), self.plural))
+        self.root().name("namespaces").name(namespace).name(self.plural)
     }
 
     /// The kind as kube knows it.
@@ -102,10 +113,45 @@ impl<'a> Resource<'a> {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, self.kind), self.plural)
     }
 
-    fn root(self) -> String {
-        let prefix = if self.api_version.contains('/') { "apis" } else { "api" };
-        format!("/{prefix}/{}", self.api_version)
+    fn root(self) -> Path {
+        version(self.api_version)
     }
+}
+
+/// Where the API server tells of this group, by all of its versions.
+pub(crate) fn group(name: &str) -> Path {
+    Path("/apis".to_owned()).name(name)
+}
+
+/// Where the API server tells of the kinds of this group and version.
+pub(crate) fn version(api_version: &str) -> Path {
+    match api_version.split_once('/') {
+        Some((name, version)) => group(name).name(version),
+        None => Path("/api".to_owned()).name(api_version),
+    }
+}
+
+/// Percent-encodes what would end a segment of a path or a part of a query.
+pub fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                encoded.push(char::from(byte));
+            }
+            _ => drop(write!(encoded, "%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+/// Whether there can be something at `path`. The API server decodes a path before it looks at its segments, so encoding
+/// alone would let `../secrets/x` through; and an object without a name is the collection.
+pub(crate) fn names_something(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    path.split('/').skip(1).all(|segment| {
+        !matches!(segment, "" | "." | "..") && !segment.contains("%2F") && segment.len() <= LONGEST_NAME
+    })
 }
 
 /// A path of the API server: a collection, an object or a part of one.
@@ -116,7 +162,7 @@ impl Path {
     /// The object of this name in the collection.
     #[must_use]
     pub fn name(&self, name: &str) -> Self {
-        Self(format!("{self}/{name}"))
+        Self(format!("{self}/{}", encoded(name)))
     }
 
     /// A part of the object, such as `status`; an empty one stands for the object itself.
@@ -165,6 +211,50 @@ mod tests {
             (sets.all().query("limit=1"), "/apis/apps.kruise.io/v1beta1/clonesets?limit=1"),
         ] {
             assert_eq!(&*path, expected);
+        }
+    }
+
+    #[test]
+    fn a_name_stays_in_its_segment() {
+        let long = "a".repeat(254);
+        for (name, segment, is_name) in [
+            ("web", "web", true),
+            ("system:node:a", "system:node:a", true),
+            ("a?watch=true", "a%3Fwatch%3Dtrue", true),
+            ("a#b", "a%23b", true),
+            ("a%2Fb", "a%252Fb", true),
+            ("\u{e9} \n", "%C3%A9%20%0A", true),
+            ("..a", "..a", true),
+            ("../secrets/x", "..%2Fsecrets%2Fx", false),
+            ("a/status", "a%2Fstatus", false),
+            ("/", "%2F", false),
+            (".", ".", false),
+            ("..", "..", false),
+            ("", "", false),
+            (&long, &long, false),
+        ] {
+            let by_name = PODS.namespaced("shop").name(name);
+            assert_eq!(&*by_name, format!("/api/v1/namespaces/shop/pods/{segment}"));
+            let plurals = Resource::new("v1", name, "Kind");
+            let group_and_version = (format!("{name}/v1"), format!("example.com/{name}"));
+            let mut paths = vec![
+                by_name.subresource("status").query("a=/../"),
+                plurals.namespaced("shop").name("web"),
+                version(name),
+                group(name),
+                version(&group_and_version.1),
+                Resource::new(&group_and_version.1, "webs", "Web").all(),
+            ];
+            // Without a namespace a path leads to objects of the cluster, and with a slash a group has another end.
+            if !name.is_empty() {
+                paths.push(PODS.namespaced(name).name("web"));
+            }
+            paths.extend((!name.contains('/')).then(|| version(&group_and_version.0)));
+            for path in paths {
+                let is_version_of_group = name == "a/status" && *path == *version(name);
+                assert_eq!(names_something(&path), is_name || is_version_of_group, "{path}");
+                path.parse::<http::Uri>().unwrap();
+            }
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use http::request::Builder;
 use http::{Method, Request, header};
 use kube::Client;
 use planner::text::json_patch::string;
 
 use crate::error::{ApiError, ErrorReason, Retry};
+use crate::resource::names_something;
 
+const JSON: &str = "application/json";
 /// Longest time for reading.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Longest time for a write: a little more than the API server takes, which asks webhooks one after another.
@@ -39,7 +42,7 @@ impl PatchKind {
 /// # Errors
 /// The API server refuses or can't be reached.
 pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -> Result<String, ApiError> {
-    send(client, Method::PATCH, path, kind.content_type(), body).await
+    write(client, Method::PATCH, path, kind.content_type(), body).await
 }
 
 /// Replaces the object at `path` by `body`, in the version that this names.
@@ -47,7 +50,7 @@ pub async fn patch(client: &Client, path: &str, kind: PatchKind, body: String) -
 /// # Errors
 /// The API server refuses (409 where it has changed) or can't be reached.
 pub async fn replace(client: &Client, path: &str, body: String) -> Result<String, ApiError> {
-    send(client, Method::PUT, path, "application/json", body).await
+    write(client, Method::PUT, path, JSON, body).await
 }
 
 /// Creates an object in the collection at `path`.
@@ -55,7 +58,7 @@ pub async fn replace(client: &Client, path: &str, body: String) -> Result<String
 /// # Errors
 /// The API server refuses (409 where it exists) or can't be reached.
 pub async fn create(client: &Client, path: &str, body: String) -> Result<String, ApiError> {
-    send(client, Method::POST, path, "application/json", body).await
+    write(client, Method::POST, path, JSON, body).await
 }
 
 /// Deletes the object at `path` in the state that the options name, as `preconditions` of `DeleteOptions`.
@@ -63,7 +66,7 @@ pub async fn create(client: &Client, path: &str, body: String) -> Result<String,
 /// # Errors
 /// The API server refuses (409 where it is in another state) or can't be reached.
 pub async fn delete(client: &Client, path: &str, options: String) -> Result<String, ApiError> {
-    send(client, Method::DELETE, path, "application/json", options).await
+    write(client, Method::DELETE, path, JSON, options).await
 }
 
 /// Options for a delete of just this object, in this state where one is named.
@@ -101,28 +104,37 @@ pub fn unless_outdated(answer: Result<String, ApiError>) -> Result<Option<String
 /// # Errors
 /// The API server refuses or can't be reached.
 pub async fn get(client: &Client, path: &str) -> Result<Option<String>, ApiError> {
-    match send(client, Method::GET, path, "application/json", String::new()).await {
+    match get_as(client, path, JSON).await {
         Err(error) if error.reason() == ErrorReason::NotFound => Ok(None),
         answer => answer.map(Some),
     }
 }
 
-async fn send(
+/// Reads the object or list at `path` in the form `accept`.
+pub(crate) async fn get_as(client: &Client, path: &str, accept: &'static str) -> Result<String, ApiError> {
+    let request = Request::get(path).header(header::ACCEPT, accept);
+    send(client, path, request, String::new()).await
+}
+
+async fn write(
     client: &Client,
     method: Method,
     path: &str,
-    content_type: &str,
+    content_type: &'static str,
     body: String,
 ) -> Result<String, ApiError> {
+    let request = Request::builder().method(method).uri(path).header(header::ACCEPT, JSON);
+    send(client, path, request.header(header::CONTENT_TYPE, content_type), body).await
+}
+
+async fn send(client: &Client, path: &str, request: Builder, body: String) -> Result<String, ApiError> {
+    let method = request.method_ref().cloned().unwrap_or_default();
     let failed = |error| ApiError::new(format!("{method} {path}"), error);
+    if !names_something(path) {
+        return Err(ApiError::no_such_name(&method));
+    }
     let patience = if method == Method::GET { PATIENCE } else { PATIENCE_OF_WRITES };
-    let request = Request::builder()
-        .method(&method)
-        .uri(path)
-        .header(header::CONTENT_TYPE, content_type)
-        .header(header::ACCEPT, "application/json")
-        .body(body.into_bytes())
-        .map_err(|error| failed(kube::Error::HttpError(error)))?;
+    let request = request.body(body.into_bytes()).map_err(|error| failed(kube::Error::HttpError(error)))?;
     match tokio::time::timeout(patience, client.request_text(request)).await {
         Ok(answer) => answer.map_err(failed),
         Err(_) => {
@@ -135,6 +147,7 @@ async fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::PODS;
     use kube::client::Body;
 
     /// A client of an API server that answers after this time.
@@ -153,6 +166,29 @@ mod tests {
         let expected = serde_json::json!({"propagationPolicy": "Background", "apiVersion": "v1",
             "kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "7"}});
         assert_eq!(options, expected);
+    }
+
+    #[tokio::test]
+    async fn what_can_be_no_name_is_not_there_and_not_asked_for() {
+        let (client, requests) = kit::double::api_server(|_| (200, "{}".to_owned()));
+        for name in ["", ".", "..", "../secrets/x", "a/status", "/", &"a".repeat(254)] {
+            let path = PODS.namespaced("shop").name(name);
+            assert_eq!(get(&client, &path).await.unwrap(), None, "{name}");
+            let eviction = path.subresource("eviction");
+            for answer in [
+                create(&client, &eviction, String::new()).await,
+                replace(&client, &path, String::new()).await,
+                patch(&client, &path, PatchKind::Merge, String::new()).await,
+                delete(&client, &path, String::new()).await,
+            ] {
+                let error = answer.unwrap_err();
+                assert_eq!(error.reason(), ErrorReason::NotFound, "{name}");
+                assert_eq!(error.to_string(), "nothing can have such a name");
+            }
+        }
+        assert!(requests.lock().unwrap().is_empty());
+        get(&client, &PODS.namespaced("shop").name("a?watch=true")).await.unwrap();
+        assert_eq!(*requests.lock().unwrap(), ["GET /api/v1/namespaces/shop/pods/a%3Fwatch%3Dtrue "]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,6 +19,7 @@ use std::time::Duration;
 use api::kinds::cloneset;
 use api::kinds::imagepulljob::{API_VERSION, KIND};
 use api::kinds::nodeimage::{NodeImage, PullSecret};
+use api::kinds::shared;
 use cluster::Retry;
 use cluster::events::about_in;
 use cluster::resource::{NODE_IMAGES, Path, Resource, SECRETS};
@@ -32,6 +33,7 @@ use planner::kinds::imagepulljob::progress::{
 };
 use planner::kinds::imagepulljob::task::hand_out;
 use planner::kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
+use planner::pod::node_fit::is_virtual;
 use planner::pod::observed::ObservedPod;
 use planner::workload::event::Event;
 use planner::workload::update_order::UpdateOrder;
@@ -47,6 +49,7 @@ use crate::workload::stores::Stores;
 use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
 use cluster::teller::{self, Teller};
+use secrets::Found;
 
 mod secrets;
 #[cfg(test)]
@@ -78,8 +81,8 @@ struct Controller {
 /// What is remembered of a job. Losing it costs some requests.
 #[derive(Default)]
 struct Memory {
-    /// The references to its Secrets, once they are copied.
-    secrets: Option<Vec<PullSecret>>,
+    /// Its Secrets, once they are copied.
+    secrets: Option<Found>,
     /// How often one of its Secrets has changed.
     round: u64,
     /// The Secrets of which it was told that they are not there.
@@ -97,6 +100,8 @@ pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Store
     let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
     let work = async {
         tokio::join!(images.nodes.synced(), images.jobs.synced(), images.copies.synced());
+        // Until Nodes are listed, none of them would be waited for.
+        while stores.nodes.facts().await.is_err() {}
         queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
     };
     let light = cluster::client::metadata_only(context.client.clone());
@@ -247,17 +252,22 @@ impl Controller {
         let secrets = self.secrets(key, job).await?;
         let time = CpuTime::begin();
         let nodes = self.nodes(key, job);
-        let look = Look::at(job, &nodes);
+        let look = self.look(key, job, &nodes, &secrets);
         let is_overdue = is_overdue(job, &look, now().now);
-        let due = due(job, &look, &secrets);
+        let due = due(job, &look, &secrets.references);
         self.courses.plan_took(&job.word(), time.taken());
-        let served = if is_overdue { Ok(()) } else { self.serve(job, &due, &secrets).await };
-        let next = self.write_status(key).await?;
+        let served = if is_overdue || look.lacks_secret {
+            Ok(())
+        } else {
+            secrets.missing.iter().for_each(|name| self.tell_missing(key, job, name));
+            self.serve(job, &due, &secrets.references).await
+        };
+        let next = self.write_status(key, &secrets).await?;
         served?;
         let full = (due.full > 0).then_some(FULL);
         Ok(next
             .into_iter()
-            .chain(next_look(job, now().now))
+            .chain(next_look(job, &look, now().now))
             .chain(full)
             .min()
             .map_or(Next::Done, Next::After))
@@ -286,16 +296,34 @@ impl Controller {
         Ok(())
     }
 
+    /// How far a job is, and what it waits for.
+    fn look<'n>(&self, key: &Key, job: &Job, nodes: &'n [Arc<NodeImage>], secrets: &Found) -> Look<'n> {
+        let mut look = Look::at(job, nodes);
+        let of_pods: BTreeSet<String> = self.names_of_pods(key, job).into_iter().collect();
+        let mut ready = self.stores.nodes.ready();
+        ready.retain(|(name, labels)| {
+            let belongs = job.nodes.include_named(name, labels);
+            let is_known = || self.images.nodes.get(&(String::new(), name.to_string())).is_some();
+            belongs.unwrap_or_else(|| of_pods.contains(&**name)) && !is_virtual(labels) && !is_known()
+        });
+        look.wait_for(job, ready.len(), &secrets.missing, now().now);
+        look
+    }
+
+    /// The names of the nodes on which the Pods are that a job asks for, in the order in which they are served.
+    fn names_of_pods(&self, key: &Key, job: &Job) -> Vec<String> {
+        let Nodes::OfPods(_) = job.nodes else { return Vec::new() };
+        let pods = self.stores.pods.of_namespace(&key.0);
+        let order = self.memory(key, |memory| memory.order.clone()).unwrap_or_default();
+        job.nodes_of(&pods, &order)
+    }
+
     /// The NodeImages of a job, in the order in which they are served.
     fn nodes(&self, key: &Key, job: &Job) -> Vec<Arc<NodeImage>> {
         let named = |name: &String| self.images.nodes.get(&(String::new(), name.clone()));
         let mut nodes: Vec<Arc<NodeImage>> = match &job.nodes {
             Nodes::Named(names) => names.iter().filter_map(named).collect(),
-            Nodes::OfPods(_) => {
-                let pods = self.stores.pods.of_namespace(&key.0);
-                let order = self.memory(key, |memory| memory.order.clone()).unwrap_or_default();
-                job.nodes_of(&pods, &order).iter().filter_map(named).collect()
-            }
+            Nodes::OfPods(_) => self.names_of_pods(key, job).iter().filter_map(named).collect(),
             Nodes::All | Nodes::Labelled(_) => {
                 let mut all = self.images.nodes.group(&NodeGroup::All);
                 all.retain(|node| job.nodes.include(node).unwrap_or_default());
@@ -347,12 +375,16 @@ impl Controller {
         secrets: &[PullSecret],
     ) -> Result<(), ReconcileError> {
         let path = NODE_IMAGES.all().name(node.name());
+        let is_over = |owner: &shared::ObjectReference| {
+            let known = self.images.jobs.get(&(owner.namespace.clone(), owner.name.clone()));
+            known.is_some_and(|known| known.uid() == owner.uid && !known.is_active())
+        };
         let mut newer: Option<NodeImage> = None;
         for _ in 0..ATTEMPTS {
             let present = newer.as_ref().unwrap_or(node);
             let ttl = self.context.settings.task_ttl_seconds;
             // One that has become full meanwhile is told of the next time.
-            let Ok(Some(patch)) = hand_out(job, present, secrets, ttl, now()) else { return Ok(()) };
+            let Ok(Some(patch)) = hand_out(job, present, secrets, ttl, is_over, now()) else { return Ok(()) };
             match write::patch(&self.client, &path, PatchKind::Json, patch).await {
                 Ok(text) => {
                     self.images.nodes.written(read_node(&text)?);
@@ -372,11 +404,11 @@ impl Controller {
     }
 
     /// Writes the status, as it is after what was handed out; gives when to do so where it has to wait.
-    async fn write_status(&self, key: &Key) -> Result<Option<Duration>, ReconcileError> {
+    async fn write_status(&self, key: &Key, secrets: &Found) -> Result<Option<Duration>, ReconcileError> {
         let Some(job) = self.images.jobs.get(key).filter(|job| job.is_active()) else { return Ok(None) };
         let (status, patch) = {
             let nodes = self.nodes(key, &job);
-            let status = status_of(&job, &Look::at(&job, &nodes), now().now);
+            let status = status_of(&job, &self.look(key, &job, &nodes, secrets), now().now);
             let patch = patch(&job, &status);
             (status, patch)
         };

@@ -8,14 +8,14 @@
 //!                  ^------------------ what the writes returned ----------------'
 //! ```
 //!
-//! A Pod whose update the API server refuses is left alone for a while, and others go in its place. Only
-//! trouble that concerns all of them makes the SidecarSet rest.
+//! A Pod whose update the API server refuses is left alone for a while, one whose budget has nothing left until that has,
+//! and others go in its place. Only trouble that concerns all of them makes the SidecarSet rest.
 //!
 //! What a plan costs grows with the Pods of the SidecarSet, and each of them changes several times while
 //! it is updated. So after a plan a SidecarSet rests for a multiple of the time that the plan took:
 //! planning takes a small, constant share of the time however many Pods there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use cluster::write::{self, PatchKind, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use planner::kinds::podunavailablebudget::terms::Operation;
 use planner::kinds::sidecarset::history::{self, Registration};
 use planner::kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use planner::pod::observed::ObservedPod;
@@ -36,6 +37,7 @@ use planner::workload::event::Event;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use crate::workload::budgets::{Budgets, Spent};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::course::{self, Courses, CpuTime};
 use crate::workload::pods::Pods;
@@ -94,6 +96,7 @@ struct Controller {
     teller: Teller,
     courses: Courses,
     memory: Memory,
+    budgets: Budgets<Box<str>>,
     rollouts: Rollouts,
     reviewed: Store<Reviewed>,
 }
@@ -103,7 +106,7 @@ struct Controller {
 struct Written {
     /// Some Pods had changed, or the SidecarSet had.
     outdated: bool,
-    /// Some Pods were refused.
+    /// Some Pods were refused, or their budgets have nothing left.
     refused: bool,
     /// Trouble with the API server.
     failed: Option<ReconcileError>,
@@ -114,7 +117,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     let client = &context.client;
     let namespace = &context.settings.install_namespace;
     let (teller, told) = teller::teller("Update");
-    let controller = Arc::new(Controller::new(client.clone(), context.index.clone(), stores, teller.clone()));
+    let controller = Arc::new(Controller::new(&context, stores, teller.clone()));
     context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
     let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
@@ -131,7 +134,8 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         reviewed::keep_current(client, &controller.reviewed),
         triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
         triggers::forward(controller.stores.revisions.stored.subscribe(), sender.clone(), revisions::lost),
-        triggers::forward(controller.pods.subscribe(), sender, |change| controller.of_pod(change)),
+        triggers::forward(controller.pods.subscribe(), sender.clone(), |change| controller.of_pod(change)),
+        controller.budgets.wake(sender),
         work,
         accounts,
     );
@@ -142,6 +146,7 @@ impl Reconciler for Controller {
     type Error = ReconcileError;
 
     async fn reconcile(&self, name: &Box<str>) -> Result<Next, ReconcileError> {
+        self.budgets.forget(name);
         let Some(set) = self.sets.get(&key(name)).filter(|set| !set.deleting) else {
             self.courses.forget(name);
             self.memory.forget(name);
@@ -172,8 +177,10 @@ impl Reconciler for Controller {
 }
 
 impl Controller {
-    fn new(client: Client, index: Arc<Index>, stores: Arc<Stores>, teller: Teller) -> Self {
+    fn new(context: &Context, stores: Arc<Stores>, teller: Teller) -> Self {
+        let (client, index) = (context.client.clone(), context.index.clone());
         Self {
+            budgets: Budgets::new(client.clone(), index.clone(), context.settings.gates.clone()),
             pods: stores.pods.clone(),
             stores,
             teller,
@@ -225,13 +232,22 @@ impl Controller {
         self.look_again(name).await?;
         let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
+        let planned = time.taken();
+        if !self.knows_newest(set, &pods).await? {
+            return Ok(Next::After(SOON));
+        }
+        let time = CpuTime::begin();
         let stored = self.revisions_of(name);
         let namespace = &self.stores.revisions.install_namespace;
         let registration = history::plan(set, &stored, &pods, namespace);
-        let planned = time.taken();
+        let planned = planned.saturating_add(time.taken());
         let (latest, collision_count) = self.record(set, registration).await?;
-        let (refused, retry) = self.memory.refusals(name, &pods);
+        let (mut refused, retry) = self.memory.refusals(name, &pods);
         let time = CpuTime::begin();
+        let spent = Spent::default();
+        refused.extend(self.memory.withheld(name, &pods, |pod| {
+            self.budgets.holding(&set.name, pod, Operation::Update, &spent).map(|budget| budget.to_string())
+        }));
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
@@ -266,6 +282,31 @@ impl Controller {
             self.memory.certain(name, &pod);
         }
         Ok(())
+    }
+
+    /// False where Pods came with other sidecars than the SidecarSet is known to have, since it has changed: the watch of
+    /// admission is ahead of ours, and they are not to be taken back (docs/behaviour/sidecarset.md#reconcile).
+    async fn knows_newest(
+        &self,
+        set: &RolloutSet,
+        pods: &[Arc<ObservedPod>],
+    ) -> Result<bool, ReconcileError> {
+        let outdated = pods.iter().filter(|pod| rollout::is_outdated(set, pod));
+        let outdated: BTreeSet<Box<str>> = outdated.map(|pod| pod.metadata.uid.clone()).collect();
+        if self.memory.knows_outdated(&set.name, &outdated) {
+            return Ok(true);
+        }
+        let Some(text) = write::get(&self.client, &SIDECAR_SETS.all().name(&set.name)).await? else {
+            return Ok(false);
+        };
+        let live = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
+        let is_newest = live.uid == set.uid && live.generation <= set.generation;
+        if is_newest {
+            self.memory.outdated(&set.name, outdated);
+        } else {
+            self.sets.written(live);
+        }
+        Ok(is_newest)
     }
 
     /// Writes the revisions; gives the name of the current one and the count of collisions. One that is
@@ -335,14 +376,19 @@ impl Controller {
 
     /// Carries out what is planned for Pods. One that fails does not hold the others.
     async fn write_pods(&self, set: &RolloutSet, plan: &Plan) -> Written {
-        let writes: Vec<_> = plan.pods.iter().map(|update| self.write_pod(set, update)).collect();
+        let spent = Spent::default();
+        let writes: Vec<_> = plan.pods.iter().map(|update| self.write_pod(set, update, &spent)).collect();
         let outcomes: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
         let mut written = Written::default();
         let mut failures = Vec::new();
         for (pod, outcome) in outcomes {
             let name = || format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
             match outcome {
-                Ok(outcome) => written.outdated |= outcome == Carried::Outdated,
+                Ok(Some(outcome)) => written.outdated |= outcome == Carried::Outdated,
+                Ok(None) => {
+                    written.refused = true;
+                    self.memory.withhold(&set.name, pod);
+                }
                 Err(error) if error.is_refusal() => {
                     written.refused = true;
                     let message = error.message();
@@ -367,26 +413,40 @@ impl Controller {
         written
     }
 
+    /// `None` where the budget of the Pod has nothing left.
     async fn write_pod<'u>(
         &self,
         set: &RolloutSet,
         update: &'u PodUpdate,
-    ) -> (&'u ObservedPod, Result<Carried, ReconcileError>) {
-        // A plan may have thousands of writes, and a pause shall not wait for them.
-        let outcome = if self.is_current(set) {
-            carry_out(&self.client, &self.pods, &update.pod, &update.writes).await
-        } else {
-            Ok(Carried::Outdated)
-        };
+        spent: &Spent,
+    ) -> (&'u ObservedPod, Result<Option<Carried>, ReconcileError>) {
+        let outcome = self.try_write(set, update, spent).await;
         let event = match &outcome {
-            Ok(Carried::Written(_)) => update.on_success(),
-            Ok(Carried::Outdated) => None,
+            Ok(Some(Carried::Written(_))) => update.on_success(),
+            Ok(_) => None,
             Err(error) => update.on_failure(&error.message()),
         };
         if let Some(event) = event {
             self.teller.tell(pod_reference(&*update.pod), event);
         }
         (&update.pod, outcome)
+    }
+
+    async fn try_write(
+        &self,
+        set: &RolloutSet,
+        update: &PodUpdate,
+        spent: &Spent,
+    ) -> Result<Option<Carried>, ReconcileError> {
+        // A plan may have thousands of writes, and a pause shall not wait for them.
+        if !self.is_current(set) {
+            return Ok(Some(Carried::Outdated));
+        }
+        let changes = update.writes.iter().any(|write| !write.containers.is_empty());
+        if changes && self.budgets.bear(&set.name, &update.pod, Operation::Update, spent).await?.is_some() {
+            return Ok(None);
+        }
+        carry_out(&self.client, &self.pods, &update.pod, &update.writes).await.map(Some)
     }
 
     /// True while the SidecarSet says what was planned for.

@@ -9,6 +9,8 @@
 //!     |- reading      looks again at what is not known for certain
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
 //!     |- children     other objects, such as ImagePullJobs; revisions  writes ControllerRevisions
+//!     |- places       what WorkloadSpreads say of the Pods
+//!     |- budgets      what budgets of ours do not bear, and who waits for it
 //!     '- memory       what was refused, and for how long; course  how long to rest
 //!   batches         batches that grow
 //!   owned           children of several kinds, such as the workloads of subsets
@@ -18,7 +20,7 @@
 //! ```
 
 pub(crate) mod batches;
-mod budgets;
+pub(crate) mod budgets;
 pub mod carry_out;
 mod children;
 pub(crate) mod controller;
@@ -30,6 +32,7 @@ pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod owned;
 pub(crate) mod paces;
+mod places;
 pub mod pods;
 pub mod queue;
 pub(crate) mod reading;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::features::Feature;
-use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
+use api::kinds::workloadspread::{API_VERSION, KIND};
 use cluster::discovery::Discovery;
 use cluster::events::about_in;
-use cluster::resource::{PODS, Resource};
+use cluster::resource::{PODS, SPREADS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
@@ -38,7 +38,6 @@ use crate::{Context, ReconcileError, now};
 use cluster::teller::{self, Teller};
 
 const NAME: &str = "workloadspread-controller";
-const SPREADS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
 /// some are still to be read.
 const SOON: Duration = Duration::from_millis(100);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 /// How long a hook waits that nobody has told to, at most.
-const WINDOW: Duration = Duration::from_secs(3);
+const WINDOW: Duration = Duration::from_secs(10);
 /// What a container keeps for its own end, whatever it waits for.
 const OWN: Duration = Duration::from_secs(1);
 
@@ -212,11 +212,11 @@ mod tests {
     #[test]
     fn the_window_leaves_time_for_the_end() {
         let window = |line: &[&str]| waits(line).window.as_secs();
-        assert_eq!(window(&["--after=main,log", "--grace=30", "--tail=2"]), 3);
+        assert_eq!(window(&["--after=main,log", "--grace=30", "--tail=2"]), 10);
         assert_eq!(window(&["--grace=5", "--tail=2"]), 2);
         assert_eq!(window(&["--grace=2", "--tail=4"]), 0);
         assert_eq!(window(&["--grace=30", "--tail=2", "--window=9"]), 9);
-        assert_eq!(window(&[]), 3);
+        assert_eq!(window(&[]), 10);
     }
 
     #[test]

@@ -88,8 +88,6 @@ struct Followed {
     pod: Arc<ObservedPod>,
     runtime: Runtime,
     end: End,
-    /// Its hooks are to be told how long to wait.
-    is_news: bool,
 }
 
 /// What one hook is told.
@@ -141,7 +139,7 @@ impl Agent {
             let grace = |pod: &ObservedPod| pod.metadata.deletion_grace_period_seconds;
             if old.is_some_and(|old| grace(old) != grace(pod)) {
                 let left = remaining(pod, &[], true, Timestamp::now());
-                followed.is_news |= followed.end.shorten(left, now);
+                followed.end.shorten(left, now);
             }
         }
         if !is_new_end || !is_deleted(pod) {
@@ -164,7 +162,7 @@ impl Agent {
         let Some(runtime) = found.cloned() else { return };
         let left = remaining(pod, &plan, old.is_some(), Timestamp::now());
         let end = End::new(plan, left, now);
-        self.ends.insert(key.clone(), Followed { pod: pod.clone(), runtime, end, is_news: true });
+        self.ends.insert(key.clone(), Followed { pod: pod.clone(), runtime, end });
     }
 
     /// Looks at the containers of all Pods that end, by one list of each runtime that has some.
@@ -195,7 +193,7 @@ impl Agent {
         let (holds, releases, teller, metrics) =
             (&mut self.holds, &mut self.releases, &self.teller, &self.metrics);
         self.ends.retain(|key, followed| {
-            let Followed { pod, runtime, end, is_news } = followed;
+            let Followed { pod, runtime, end } = followed;
             if runtime.name() != name {
                 return true;
             }
@@ -203,10 +201,7 @@ impl Agent {
             let call =
                 |mark, is_release| Call { key: key.clone(), runtime: runtime.clone(), mark, is_release };
             let step = end.step(containers, now);
-            // A container that is let go is not held back at the same time.
-            if std::mem::take(is_news) {
-                holds.extend(end.holds(containers, now).into_iter().map(|mark| call(mark, false)));
-            }
+            holds.extend(step.holds.into_iter().map(|mark| call(mark, false)));
             releases.extend(step.releases.into_iter().map(|mark| call(mark, true)));
             for settled in step.settled {
                 tell(metrics, teller, pod, settled);
@@ -235,7 +230,7 @@ impl Agent {
         let now = self.began.elapsed();
         let Some(Followed { pod, end, .. }) = self.ends.get_mut(&answer.key) else { return };
         if !answer.is_release {
-            return;
+            return end.held(&answer.container, answer.succeeded, now);
         }
         if let Some(settled) = end.told(&answer.container, answer.succeeded, now) {
             tell(&self.metrics, &self.teller, pod, settled);

@@ -7,15 +7,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use api::kinds::nodeimage::{API_VERSION, KIND, Spec, Status};
+use api::kinds::nodeimage::{API_VERSION, Image, KIND, Spec, Status};
 use cluster::events::{Recorder, Severity, about, about_in};
 use cluster::resource::NODE_IMAGES;
 use cri::Runtime;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::node::tasks::{Step, Tasks, Worker, event};
-use tokio::sync::{Semaphore, mpsc};
+use planner::node::tasks::{Key, Report, Step, Tasks, Worker, event};
+use planner::workload::image_task::{is_private, last_status};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::debug;
 
@@ -58,11 +59,18 @@ pub struct Images {
 /// An Event that is to be written.
 type Notice = (ObjectReference, planner::workload::event::Event);
 
+/// A worker, and where it is told what is asked for.
+struct Running {
+    handle: AbortHandle,
+    key: Key,
+    image: watch::Sender<Image>,
+}
+
 struct Agent {
     tools: Tools,
     own: Own<Spec, Status>,
     tasks: Tasks,
-    workers: HashMap<Worker, AbortHandle>,
+    workers: HashMap<Worker, Running>,
     running: JoinSet<()>,
     tell: mpsc::Sender<Told>,
     notices: mpsc::Sender<Notice>,
@@ -78,7 +86,15 @@ pub async fn run(images: Images) {
     let recorder = Recorder::new(client, "kruise-daemon-imagepuller", Some(node));
     let turns = most.map(|most| Arc::new(Semaphore::new(most.get())));
     let mut agent = Agent {
-        tools: Tools { runtime, secrets, providers, metrics, turns, looks: Arc::new(Semaphore::new(1)) },
+        tools: Tools {
+            runtime,
+            secrets,
+            providers,
+            metrics,
+            turns,
+            looks: Arc::new(Semaphore::new(1)),
+            private: Arc::default(),
+        },
         own,
         tasks: Tasks::default(),
         workers: HashMap::new(),
@@ -116,8 +132,9 @@ impl Agent {
         let Some(node) = self.own.object() else { return };
         let own = about(API_VERSION, KIND, &node.metadata.name, &node.metadata.uid);
         let owners = node.spec.images.get(&key.image).into_iter().flat_map(|image| &image.tags);
-        let owners = owners.filter(|tag| event.warning && tag.tag == key.tag);
-        let owners = owners.flat_map(|tag| &tag.owner_references).map(|owner| {
+        let owners = owners.filter(|tag| tag.tag == key.tag).flat_map(|tag| &tag.owner_references);
+        let failed = |owner: &&_| matches!(&report, Report::Failed(refusal) if refusal.concerns(owner));
+        let owners = owners.filter(failed).map(|owner| {
             about_in(&owner.namespace, &owner.api_version, &owner.kind, &owner.name, &owner.uid)
         });
         for object in std::iter::once(own).chain(owners) {
@@ -134,19 +151,31 @@ impl Agent {
             match step {
                 Step::Stop(worker) => {
                     if let Some(running) = self.workers.remove(&worker) {
-                        running.abort();
+                        running.handle.abort();
                     }
                 }
                 Step::Start(worker, key) => {
                     let image = node.and_then(|node| node.spec.images.get(&key.image)).cloned();
                     let Some(image) = image else { continue };
-                    let Some(task) = image.tags.iter().find(|tag| tag.tag == key.tag).cloned() else {
-                        continue;
-                    };
-                    let work = Work { worker, tell: self.tell.clone(), key, image, task };
-                    let serving = serve(self.tools.clone(), work);
-                    self.workers.insert(worker, self.running.spawn(serving));
+                    let Some(task) = image.tags.iter().find(|tag| tag.tag == key.tag) else { continue };
+                    let terms = task.pull_policy.clone();
+                    let before = node.and_then(|node| last_status(node, &key.image, &key.tag));
+                    let is_doubtful = before.is_some_and(is_private);
+                    let (sender, image) = watch::channel(image);
+                    let work =
+                        Work { worker, tell: self.tell.clone(), key: key.clone(), image, terms, is_doubtful };
+                    let handle = self.running.spawn(serve(self.tools.clone(), work));
+                    self.workers.insert(worker, Running { handle, key, image: sender });
                 }
+            }
+        }
+        for running in self.workers.values() {
+            if let Some(image) = node.and_then(|node| node.spec.images.get(&running.key.image)) {
+                running.image.send_if_modified(|known| {
+                    let differs = known != image;
+                    known.clone_from(image);
+                    differs
+                });
             }
         }
         let change = node.and_then(|node| self.tasks.change(node));

@@ -155,7 +155,7 @@ impl Reporter {
         write: &PodWrite,
     ) -> Result<Option<Next>, AgentError> {
         let path = PODS.namespaced(&key.0).name(&key.1).subresource("status");
-        let body = write.to_json(&pod.metadata.uid, &pod.metadata.resource_version);
+        let body = write.to_json(pod);
         match patch(&self.client, &path, PatchKind::StrategicMerge, body).await {
             Ok(after) => {
                 self.pods.written(key, ObservedPod::read(&after)?);

@@ -4,6 +4,7 @@
 //!   tasks     which pulls to start and to stop, and what the status of the NodeImage says
 //!   pull      one pull: what is asked for, how often and for how long
 //!   keyring   which credentials of which pull Secrets fit an image
+//!   parties   which of them a task may use, and who has an image that is there
 //!   provider  which programs of the node are asked for credentials, and how long their answers count
 //!   server    where the server is that gives out pull Secrets
 //!   probes    which probes run, and what the status of the NodePodProbe says
@@ -19,6 +20,7 @@ pub mod container;
 pub mod exit_order;
 pub mod keyring;
 pub mod meta;
+pub mod parties;
 pub mod probes;
 pub mod provider;
 pub mod pull;

@@ -7,6 +7,7 @@
 //!   pod_validation           the same for requests that delete, evict or change a Pod
 //!   registration, silence    the webhook entries, and whether anybody calls them
 //!   rotation                 certificates: when they are made anew
+//!   callers                  whom the webhook paths answer
 //!   election                 who leads among the replicas
 //!   pull_secrets             which pull Secrets the agent of a node gets
 //! ```
@@ -14,6 +15,7 @@
 //! What needs several kinds at once belongs here, and so does what concerns the product itself rather than
 //! users' objects.
 
+pub mod callers;
 pub mod election;
 pub mod pod_review;
 pub mod pod_validation;

@@ -11,6 +11,7 @@
 //!   moment, backoff            time and chance of a decision, delays between attempts
 //!   verdict                    the answer of an admission review
 //!   server_version             what the API server can do
+//!   short                      texts of others, cut
 //! ```
 //!
 //! What belongs here could serve any program that talks to Kubernetes. What needs a Pod, or any other object,
@@ -31,5 +32,6 @@ pub mod quantity;
 pub mod recent;
 pub mod selector;
 pub mod server_version;
+pub mod short;
 pub mod strategic_merge;
 pub mod verdict;

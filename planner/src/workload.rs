@@ -8,7 +8,9 @@
 //!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
 //!   new_pod        Pods and claims to create             event     an Event to record
+//!   recipe         the template and the claim templates of a revision
 //!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
+//!   allowance      how many Pods may be taken out of service
 //!   standing       which Pods are deleted first          deletion  the deletion of a Pod, which a hook may hold up
 //!   membership     what begins and stops to belong to a workload
 //!   failures       when a Pod that failed again is replaced
@@ -45,6 +47,7 @@
 //! The controller, the simulation and `kutter explain` then take the kind as it is.
 
 pub mod action;
+pub mod allowance;
 pub mod blocked_pod;
 pub mod children;
 pub mod compared_template;
@@ -73,6 +76,7 @@ pub mod owner;
 pub mod plan;
 pub mod pre_download;
 pub mod progress;
+pub(crate) mod recipe;
 pub mod recreate;
 pub mod reservation;
 pub mod revision;

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use api::kinds::shared::ConditionStatus;
 use cluster::list::list_all;
-use cluster::resource::{NAMESPACES, Resource, distributed};
+use cluster::resource::{NAMESPACES, Resource, distributed, encoded};
 use kube::Client;
 use planner::kinds::resourcedistribution::Distribution;
 use planner::kinds::resourcedistribution::copy::Copy;
@@ -33,7 +33,7 @@ pub(super) async fn of_distribution(client: &Client, target: &Target) -> anyhow:
     .await?;
     if let Ok(resource) = &distribution.resource {
         let path = distributed(resource.kind).all();
-        let path = path.query(format_args!("fieldSelector=metadata.name%3D{}", resource.name));
+        let path = path.query(format_args!("fieldSelector=metadata.name%3D{}", encoded(&resource.name)));
         list_all(client, &path, |object: Box<RawValue>| {
             if let Ok(copy) = Copy::read(object.get()) {
                 objects.insert(copy.namespace.into(), object.get().to_owned());

@@ -109,22 +109,22 @@ impl<W: Workload> Found<W> {
             }
         })
         .await?;
+        let revisions = REVISIONS.namespaced(namespace).query(selected);
+        list_all(client, &revisions, |revision: Box<RawValue>| {
+            // Those of other kinds need not be such as we can read.
+            self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
+        })
+        .await?;
         // Of the selector they have the labels that it lists only, not its expressions.
         let listed = LabelSelector { match_expressions: None, ..self.workload.selector().clone() };
         let claims = CLAIMS.namespaced(namespace).query(labelled(&selector_text(&listed)));
-        let stems = self.workload.claim_stems();
+        let stems = self.workload.claim_stems(&self.pods, &self.revisions);
         let is_named =
             |claim: &Claim| claim.stem().is_some_and(|stem| stems.iter().any(|known| known == stem));
         list_all(client, &claims, |claim: Claim| {
             if owns(&claim.metadata) || is_named(&claim) {
                 self.claims.push(Arc::new(claim));
             }
-        })
-        .await?;
-        let revisions = REVISIONS.namespaced(namespace).query(selected);
-        list_all(client, &revisions, |revision: Box<RawValue>| {
-            // Those of other kinds need not be such as we can read.
-            self.revisions.extend(StoredRevision::read(revision.get()).ok().map(Arc::new));
         })
         .await?;
         if self.workload.reads_nodes(self.pods.len()) {
@@ -161,6 +161,7 @@ impl<W: Workload> Found<W> {
             nodes: &self.nodes,
             refused: &BTreeSet::new(),
             held: &BTreeMap::new(),
+            costs: &BTreeMap::new(),
             failures: &Failures::default(),
             collision_count: None,
             gates,

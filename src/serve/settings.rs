@@ -71,6 +71,7 @@ impl Settings {
             gates.clone(),
             served,
         )?;
+        certificates.legacy_paths = arguments.legacy_paths;
         let registration = &mut certificates.registration;
         registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
         registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
@@ -148,6 +149,7 @@ impl Settings {
                 mode: exit_priority::Mode::parse(&arguments.container_exit_mode).unwrap_or_default(),
                 image: arguments.exit_hook_image.clone(),
                 run_as_user: arguments.exit_hook_run_as_user,
+                window: arguments.exit_hook_window,
             },
             profiles_wanted: arguments.enable_pprof.unwrap_or(arguments.pprof_addr.is_some()),
             without_effect: arguments.accepted.given(),

@@ -5,7 +5,7 @@ mod installation;
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::product;
 
@@ -184,6 +184,33 @@ fn a_port_is_set_in_one_place() {
     assert!(!serde_json::to_string(&objects).unwrap().contains("9876"));
 }
 
+/// docs/behaviour/server.md#who-may-connect
+#[test]
+fn only_named_addresses_may_connect_where_those_of_the_api_servers_are_known() {
+    let servers = "networkPolicy.apiServers={10.0.0.1,fd00::1,10.1.0.0/28}";
+    let agents = "networkPolicy.agents={10.2.0.0/16}";
+    let prometheus = "networkPolicy.prometheus[0].namespaceSelector.matchLabels.team=metrics";
+    let block = |cidr: &str| json!({"ipBlock": {"cidr": cidr}});
+    let objects = render(&[servers, agents, prometheus]);
+    let rules = &one(&objects, "NetworkPolicy")["spec"]["ingress"];
+    let replicas = json!({"podSelector": {"matchLabels": {"control-plane": "controller-manager"}}});
+    let expected = json!([
+        {"ports": [{"port": 9876}], "from": [
+            replicas, block("10.0.0.1/32"), block("fd00::1/128"), block("10.1.0.0/28"), block("10.2.0.0/16"),
+        ]},
+        {"ports": [{"port": 8080}], "from": [{"namespaceSelector": {"matchLabels": {"team": "metrics"}}}]},
+        {"ports": [{"port": 8000}]},
+    ]);
+    assert_eq!(*rules, expected);
+    let everybody =
+        json!([{"ports": [{"port": 9876}]}, {"ports": [{"port": 8080}]}, {"ports": [{"port": 8000}]}]);
+    let objects = render(&["networkPolicy.enabled=true"]);
+    assert_eq!(one(&objects, "NetworkPolicy")["spec"]["ingress"], everybody);
+    for off in [vec![], vec![servers, agents, "networkPolicy.enabled=false"]] {
+        assert!(of_kind(&render(&off), "NetworkPolicy").is_empty());
+    }
+}
+
 #[test]
 fn the_namespace_is_set_in_one_place() {
     let objects = render(&["installation.namespace=elsewhere"]);
@@ -200,7 +227,7 @@ fn the_containers_are_restricted() {
         let context = &pod["containers"][0]["securityContext"];
         assert_eq!(context["allowPrivilegeEscalation"], false);
         assert_eq!(context["readOnlyRootFilesystem"], true);
-        assert_eq!(context["capabilities"]["drop"], serde_json::json!(["ALL"]));
+        assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
     }
 }
 

@@ -3,6 +3,7 @@
 //! docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 mod blocked;
+mod claims;
 mod fields;
 pub mod gates;
 mod hooks;
@@ -103,7 +104,7 @@ impl Fleet {
 
     async fn open_on(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Self {
         let options = fake_nodes::Options::nodes(2).binding_pods();
-        Self::found(server, prefix, options, |shop| refine(clone_set(shop, "v1beta1"))).await
+        Self::found(server, prefix, options, |shop| refine(clone_set(shop, "v1beta1").in_company())).await
     }
 }
 

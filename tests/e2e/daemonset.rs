@@ -97,7 +97,7 @@ async fn open_in(shop: Shop, served: &str, nodes: usize, refine: impl FnOnce(Obj
         options = options.label(index, SITE, &shop.namespace);
     }
     let nodes = fake_nodes::FakeNodes::start(shop.client.clone(), options).await;
-    let set = Stored::create(&shop.client, refine(daemon_set(&shop, "v1beta1"))).await;
+    let set = Stored::create(&shop.client, refine(daemon_set(&shop, "v1beta1").in_company())).await;
     Fleet { shop, set, nodes }
 }
 

@@ -162,7 +162,7 @@ async fn refusals_are_counted_and_written_down_with_the_user() {
         ("workload", format!("kind_namespace_name=\"{front}\""), ["Deployment", &name, "front"]),
     ] {
         let refused =
-            refusals(&metrics, &format!("{series}_deletion_protection{{{label},username=\"alice\"}}"));
+            refusals(&metrics, &format!("{series}_deletion_protection{{{label},username=\"other\"}}"));
         assert!(refused > 0, "{series}: {metrics}");
         let line = format!(
             r#"{{"Event":"DeletionProtection","Kind":"{kind}","Namespace":"{of_namespace}","Name":"{of_name}","UserAgent":"alice"}}"#

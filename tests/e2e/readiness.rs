@@ -2,15 +2,17 @@
 //! (docs/behaviour/api-and-registration.md).
 
 use axum::http::Request;
+use futures::future::join_all;
 use kit::builders::{Object, pod, workload};
 use kit::{ApiServer, wait_for};
 use kube::client::Body;
+use planner::server::callers::split;
 use serde_json::{Value, json};
 
 use crate::product::{self, Options, Product};
-use crate::registration::get;
+use crate::registration::{authority, conversions, entries, get};
 use crate::service;
-use crate::support::{Stored, call, create, direct_of, in_use, pod_review, review, shared};
+use crate::support::{Stored, call, create, direct, direct_of, in_use, pod_review, review, shared};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases/kruise-manager";
 
@@ -268,6 +270,37 @@ async fn reviews_are_answered_in_their_version() {
         answer => Err(answer),
     })
     .await;
+}
+
+/// docs/behaviour/server.md#callers
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_but_the_api_server_is_answered() {
+    let (server, product) = shared().await;
+    let client = server.client();
+    let called = wait_for("all to be called behind a segment", async || {
+        let entries = entries(&client).await;
+        let configs = entries.iter().map(|entry| entry["clientConfig"].clone());
+        let configs = configs.chain(conversions(&client).await.into_values());
+        let paths: Vec<String> =
+            configs.map(|config| config["service"]["path"].as_str().unwrap().to_owned()).collect();
+        if paths.iter().all(|path| split(path).0.is_some()) { Ok(paths) } else { Err(paths) }
+    })
+    .await;
+    let stranger = direct(product.port, &authority(&client).await).await;
+    let forged = pod_review("default", "CREATE", "", &pod("a").build());
+    wait_for("plain paths to be forgotten", async || {
+        let answers = called.iter().map(|path| call(&stranger, "POST", split(path).1, &forged));
+        let answers = join_all(answers).await;
+        if answers.iter().all(|answer| *answer == (404, json!(""))) { Ok(()) } else { Err(answers) }
+    })
+    .await;
+    let (code, _) = call(&direct_of(server, product.port).await, "POST", "/mutate-pod", &forged).await;
+    assert_eq!(code, 200);
+    let (told, _) = called[0].rsplit_once('/').unwrap();
+    let segment = told.trim_start_matches('/');
+    for text in [product.log(), product.metrics().await, product.readiness().await.unwrap().1] {
+        assert!(segment.len() == 32 && !text.contains(segment));
+    }
 }
 
 /// docs/behaviour/server.md#metrics: the names that dashboards know.

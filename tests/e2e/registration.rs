@@ -190,7 +190,8 @@ async fn three_replicas_share_one_authority(server: &ApiServer) -> Vec<Replica> 
     assert_eq!(pem.matches("BEGIN CERTIFICATE").count(), 1);
     let secret = get(&client, &secret_path("kruise-webhook-certs")).await;
     let keys: Vec<&String> = secret["data"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["ca-cert.pem", "ca-key.pem", "cert.pem", "key.pem", "tls.crt", "tls.key"]);
+    let ours = ["ca-cert.pem", "ca-key.pem", "cert.pem", "key.pem", "path-segments", "tls.crt", "tls.key"];
+    assert_eq!(keys, ours);
     let wanted = api::crds::ALL.iter().filter(|definition| definition.converts_by_webhook).count();
     assert_eq!(conversions(&client).await.len(), wanted);
     for replica in &replicas {
@@ -372,7 +373,8 @@ async fn outside_the_cluster_urls_are_registered(server: &ApiServer) {
         assert!(config.get("service").is_none(), "{entry:#}");
     }
     for (name, config) in conversions(&client).await {
-        assert_eq!(config["url"], format!("{base}convert"), "{name}");
+        let url = config["url"].as_str().unwrap();
+        assert!(url.starts_with(&base) && url.ends_with("/convert"), "{name}");
         assert!(config.get("service").is_none(), "{name}");
     }
     let file = product.directory().join("certificates/ca-cert.pem");

@@ -35,7 +35,7 @@ impl Fleet {
     async fn launch(prefix: &str, pods: usize, refine: impl FnOnce(Object) -> Object) -> Self {
         let fleet = Self::open(prefix, refine).await;
         for number in 0..pods {
-            fleet.shop.admit(fleet.shop.pod(&format!("web-{number}"))).await;
+            fleet.shop.admit(fleet.shop.pod(&format!("web-{number}")).in_company()).await;
         }
         fleet.wait_status("all Pods to be ready", json!({"readyPods": pods, "updatedPods": pods})).await;
         fleet

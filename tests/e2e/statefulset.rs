@@ -4,6 +4,7 @@
 mod adoption;
 mod claims;
 mod hooks;
+mod older_claims;
 mod scale;
 mod update;
 
@@ -98,7 +99,7 @@ async fn asks(server: &ApiServer) {
 /// A StatefulSet that was just created. `refine` completes it.
 async fn open(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Fleet {
     let options = fake_nodes::Options::nodes(2).binding_pods();
-    Fleet::found(server, prefix, options, |shop| refine(stateful_set(shop, "v1beta1"))).await
+    Fleet::found(server, prefix, options, |shop| refine(stateful_set(shop, "v1beta1").in_company())).await
 }
 
 /// A StatefulSet whose Pods are all available.

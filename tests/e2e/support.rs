@@ -502,11 +502,16 @@ pub async fn direct_as(port: u16, authority: &str, name: &str) -> Client {
 
 /// [`direct_as`], by whoever has this proof.
 pub async fn direct_with(port: u16, authority: &str, name: &str, user: &Value) -> Client {
+    direct_at(&format!("127.0.0.1:{port}"), authority, name, user).await
+}
+
+/// [`direct_with`], at an address that may have a path.
+async fn direct_at(address: &str, authority: &str, name: &str, user: &Value) -> Client {
     kit::install_crypto_provider();
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "current-context": "webhook",
         "clusters": [{"name": "webhook", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": authority,
+            "server": format!("https://{address}"), "certificate-authority-data": authority,
             "tls-server-name": name,
         }}],
         "users": [{"name": "nobody", "user": user}],
@@ -518,11 +523,16 @@ pub async fn direct_with(port: u16, authority: &str, name: &str, user: &Value) -
     Client::try_from(config).unwrap()
 }
 
-/// [`direct`], with the CA that the program keeps in its Secret.
+/// [`direct`], as the API server: with the CA that the program keeps in its Secret, and the segment that stands in
+/// front of every path.
 pub async fn direct_of(server: &ApiServer, port: u16) -> Client {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/kruise-webhook-certs");
     let (_, secret) = call(&server.client(), "GET", &path, &Value::Null).await;
-    direct(port, secret["data"]["ca-cert.pem"].as_str().unwrap()).await
+    let authority = secret["data"]["ca-cert.pem"].as_str().unwrap();
+    let segment =
+        kit::objects::secret_text(&server.client(), NAMESPACE, "kruise-webhook-certs", "path-segments").await;
+    let address = format!("127.0.0.1:{port}/{}", segment.split(' ').next().unwrap());
+    direct_at(&address, authority, &format!("kruise-webhook-service.{NAMESPACE}.svc"), &json!({})).await
 }
 
 /// An AdmissionReview about a Pod of `namespace`.

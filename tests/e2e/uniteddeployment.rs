@@ -23,7 +23,8 @@ const PATCH: &str = "apps.kruise.io/subset-patch";
 /// The template of a kind of workload, by its name in `spec.template`.
 fn template(member: &str, image: &str) -> Value {
     let pods = json!({"metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": image}]}});
+        "spec": {"initContainers": [{"name": "proxy", "image": "busybox:1.36", "restartPolicy": "Always"}],
+            "containers": [{"name": "main", "image": image}, {"name": "aa", "image": "busybox:1.36"}]}});
     let mut template = json!({});
     let selector = json!({"matchLabels": {"app": "web"}});
     let mut spec = json!({"selector": selector, "template": pods});

@@ -9,6 +9,7 @@ mod objects;
 mod parallel;
 mod placing;
 mod restart;
+mod scaling;
 
 use std::collections::BTreeMap;
 

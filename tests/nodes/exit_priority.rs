@@ -107,7 +107,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Deletes a Pod, and waits until the agent has told the hooks of these containers to wait: a hook that is told
-    /// nothing goes on after 3 s.
+    /// nothing goes on after 10 s.
     async fn hold(&self, pod: &str, containers: &[&str]) {
         self.delete(pod).await;
         for container in containers {

@@ -62,8 +62,12 @@ impl<'s> Depot<'s> {
 
     /// The status of a job, such as `imagepulljob web`, that has completed.
     async fn completed(&self, job: &str) -> Value {
+        self.completed_in(&self.namespace, job).await
+    }
+
+    async fn completed_in(&self, namespace: &str, job: &str) -> Value {
         wait_within(PATIENCE, "the job to complete", async || {
-            let status = self.site.get(&format!("{job} -n {}", self.namespace)).await["status"].clone();
+            let status = self.site.get(&format!("{job} -n {namespace}")).await["status"].clone();
             if status["completionTime"].is_string() { Ok(status) } else { Err(status) }
         })
         .await
@@ -94,8 +98,13 @@ impl<'s> Depot<'s> {
     async fn secret(&self, name: &str, password: &str) {
         let address = self.registry.address();
         let auths = json!({"auths": {address: {"username": "user", "password": password}}});
+        self.secret_in(&self.namespace, name, &auths).await;
+    }
+
+    /// A Secret with this configuration.
+    async fn secret_in(&self, namespace: &str, name: &str, auths: &Value) {
         let secret = object("v1", "Secret", name)
-            .in_namespace(&self.namespace)
+            .in_namespace(namespace)
             .with("/type", "kubernetes.io/dockerconfigjson")
             .with("/stringData", json!({".dockerconfigjson": auths.to_string()}));
         self.create(secret).await;
@@ -144,7 +153,6 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     depot.secret("right", "right").await;
     let secrets = json!(["wrong", "right"]);
     depot.create(depot.job("private", &private).with("/spec/pullSecrets", secrets)).await;
-    // Tags of one image share their Secrets: without any is another image.
     let refused = depot.push("moody/closed:1", 1000).0;
     depot.create(depot.job("refused", &refused).with("/spec/pullPolicy/backoffLimit", 0)).await;
     let nowhere = depot.job("nowhere", "nowhere.example.com:5000/some/image:1");
@@ -191,6 +199,55 @@ async fn images_come_from_a_registry_that_has_its_moods() {
     }
     let told = depot.event(&depot.namespace, "ImagePullJob", "PullImageFailed", "nowhere").await;
     assert!(told.contains("nowhere.example.com:5000/some/image:1"), "{told}");
+    depot.close().await;
+}
+
+/// docs/behaviour/node-agent.md#whose-credentials: two tenants and two accounts, of which each may read one repository.
+#[tokio::test]
+async fn credentials_serve_those_alone_who_brought_them() {
+    let Some(site) = Site::installed().await else { return };
+    // `user:right` may read the one, `user:wrong` the other.
+    let tenants = |asked: &Asked| match asked.repository.as_str() {
+        "tenants/first" if asked.credentials != RIGHT => Behaviour::Refuses(401),
+        "tenants/second" if asked.credentials != WRONG => Behaviour::Refuses(401),
+        _ => Behaviour::Gives,
+    };
+    let depot = Depot::open(&site, "tenant", tenants).await;
+    let other = site.server().namespace("tenant-b").await;
+    let first = ["1", "2", "3"].map(|tag| depot.push(&format!("tenants/first:{tag}"), 1000).0);
+    let second = depot.push("tenants/second:1", 1000).0;
+    depot.secret("pull", "right").await;
+    let address = depot.registry.address();
+    let auths = json!({"auths": {address: {"username": "user", "password": "wrong"}}});
+    depot.secret_in(&other, "pull", &auths).await;
+    depot.secret_in(&other, "broken", &json!({"auths": 1})).await;
+    let job = |name: &str, image: &str, secret: &str| {
+        let secrets: Vec<&str> = Some(secret).filter(|secret| !secret.is_empty()).into_iter().collect();
+        depot
+            .job(name, image)
+            .with("/spec/pullSecrets", json!(secrets))
+            .with("/spec/pullPolicy/backoffLimit", 0)
+    };
+    let ended = async |namespace: &str, name: &str| {
+        let status = depot.completed_in(namespace, &format!("imagepulljob {name}")).await;
+        counts(&status, ["succeeded", "failed"])
+    };
+    depot.create(job("own", &first[0], "pull")).await;
+    depot.create(job("bare", &first[1], "")).await;
+    depot.create(job("foreign", &first[1], "pull").in_namespace(&other)).await;
+    depot.create(job("broken", &first[2], "broken").in_namespace(&other)).await;
+    depot.create(job("theirs", &second, "pull").in_namespace(&other)).await;
+    assert_eq!(ended(&depot.namespace, "own").await, [2, 0]);
+    for (namespace, name) in [(&depot.namespace, "bare"), (&other, "foreign"), (&other, "broken")] {
+        assert_eq!(ended(namespace, name).await, [0, 2], "{name}");
+    }
+    assert_eq!(ended(&other, "theirs").await, [2, 0]);
+    // What is there for one is not there for the others, and stays there for the one.
+    depot.create(job("late", &first[0], "pull").in_namespace(&other)).await;
+    assert_eq!(ended(&other, "late").await, [0, 2]);
+    depot.create(job("again", &first[0], "pull")).await;
+    assert_eq!(ended(&depot.namespace, "again").await, [2, 0]);
+    site.kubectl(&format!("delete imagepulljobs --all -n {other}")).await.success();
     depot.close().await;
 }
 

@@ -288,9 +288,12 @@ impl Site {
             },
         });
         let (client, mut responses) = (self.server().client(), Vec::new());
+        let segments =
+            objects::secret_text(&client, NAMESPACE, "kruise-webhook-certs", "path-segments").await;
+        let segment = segments.split(' ').next().unwrap();
         for replica in &replicas {
             let name = replica["metadata"]["name"].as_str().unwrap();
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/https:{name}:9876/proxy{path}");
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/https:{name}:9876/proxy/{segment}{path}");
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(review.to_string().into_bytes()).unwrap();
             let answer: Value = client.request(request).await.map_err(|error| error.to_string())?;

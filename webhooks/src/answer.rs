@@ -4,7 +4,8 @@ use api::SELF_CHECK_UID;
 use cluster::panics::{Panicked, contained, contained_at_once};
 use planner::pod::review::Pod;
 use planner::server::pod_review::explanation::Explanation;
-use planner::text::verdict::Verdict;
+use planner::text::short::{MESSAGE, NAME, shortened};
+use planner::text::verdict::{Denial, Verdict};
 use serde_json::value::RawValue;
 use tracing::{debug, error, info};
 
@@ -36,6 +37,7 @@ impl Admission {
 
     async fn read_and_answer(&self, endpoint: Endpoint, review: &[u8], deadline: Deadline) -> Reply {
         if endpoint == Endpoint::MutatePod
+            && endpoint.is_served(&self.gates)
             && let Ok(mut review) = Review::<Pod<'_>>::parse(review)
             && let Some(pod) = review.request.object.take()
         {
@@ -84,6 +86,10 @@ impl Admission {
     }
 
     async fn decide(&self, endpoint: Endpoint, request: &Request<'_>, deadline: Deadline) -> Verdict {
+        if !endpoint.is_served(&self.gates) {
+            // It is called by API servers that have yet to see its entry go.
+            return Verdict::allow();
+        }
         match endpoint {
             Endpoint::MutatePod => match Pod::read(request.object.map_or("null", RawValue::get)) {
                 Ok(pod) => pod::mutate(self, request, pod, deadline).await,
@@ -121,28 +127,33 @@ impl Admission {
 }
 
 fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
-    let (webhook, uid, operation) = (endpoint.path(), &*request.uid, &*request.operation);
+    let (webhook, uid, operation) = (endpoint.path(), &*request.uid, shortened(&request.operation, NAME));
     match verdict {
         Verdict::Allow { edits, .. } => {
             debug!(webhook, uid, operation, edits = edits.operations().len(), "allowed");
         }
         // Refused deletes have a log of their own.
         Verdict::Deny(denial) if matches!(endpoint, Endpoint::Protect(_)) => {
-            debug!(webhook, uid, operation, code = denial.code, message = denial.message, "refused");
+            debug!(webhook, uid, operation, code = denial.code, message = told(denial), "refused");
         }
         Verdict::Refuse(denial, _) => {
-            debug!(webhook, uid, operation, code = denial.code, message = denial.message, "refused");
+            debug!(webhook, uid, operation, code = denial.code, message = told(denial), "refused");
         }
         Verdict::Deny(denial) => info!(
             webhook,
             uid,
             operation,
-            kind = &*request.kind.kind,
-            namespace = &*request.namespace,
-            user = &*request.user_info.username,
+            kind = shortened(&request.kind.kind, NAME),
+            namespace = shortened(&request.namespace, NAME),
+            user = shortened(&request.user_info.username, NAME),
             code = denial.code,
-            message = denial.message,
+            message = told(denial),
             "refused"
         ),
     }
+}
+
+/// As much of the message as the log shows: names in it may be of any length.
+fn told(denial: &Denial) -> &str {
+    shortened(&denial.message, MESSAGE)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -12,17 +13,21 @@ use futures::poll;
 use http_body_util::BodyExt;
 use hyper::body::{Body, SizeHint};
 use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::deadline::{Deadline, Slow};
 
-/// Bodies above this size need one of few slots.
+/// Bodies above this size need one of few places.
 const SMALL: usize = 256 * 1024;
-/// Above this size a body needs the only slot there is for the largest.
+/// Above this size a body needs one of the places for the largest, of which a peer has one at a time.
 const HUGE: usize = 4 * 1024 * 1024;
-/// Time for a caller to send its body, and again after each wait for a slot. The API server sends at once
-/// what it has in memory.
+const HUGE_PLACES: usize = 2;
+/// Time for a caller to send a small body. The API server sends at once what it has in memory.
 const READING: Duration = Duration::from_secs(10);
+/// Time for a caller that has a large place, and the rate at which it has to send besides: others wait for the place.
+const LARGE_READING: Duration = Duration::from_secs(2);
+const BYTES_PER_MILLISECOND: usize = 1024;
 /// What an unfinished body costs at least: its call, its task, and the buffer that its bytes lie in.
 const LEAST: usize = 16 * 1024;
 /// What a body may occupy while it waits for memory: the window of its stream.
@@ -34,56 +39,94 @@ const KIBIBYTE: usize = 1024;
 /// takes nothing. No peer gets more than its share, with what it waits for.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
-    kibibytes: Semaphore,
+    kibibytes: Arc<Semaphore>,
     /// Places in the line of those that wait for it.
     line: Semaphore,
     share: usize,
     /// What peers have or wait for, in bytes; one that has nothing is not in it.
     peers: Mutex<HashMap<IpAddr, usize>>,
+    /// Bytes of small answers, which come and go too fast for locks.
+    lent: AtomicUsize,
 }
 
 /// What a body of some peer has of the memory, or waits for.
-struct Share<'a> {
-    memory: &'a BodyMemory,
+#[derive(Debug)]
+struct Share {
+    memory: Arc<BodyMemory>,
     peer: IpAddr,
     bytes: usize,
 }
 
-/// Memory that a body has.
-struct Taken<'a> {
-    _permit: SemaphorePermit<'a>,
-    _share: Share<'a>,
+/// Memory that a body or an answer has.
+#[derive(Debug)]
+struct Taken {
+    _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl BodyMemory {
     /// So many bytes, and as many for the bodies that wait; at most `share` of them for one peer.
     pub(crate) fn new(bytes: usize, share: usize) -> Arc<Self> {
-        let kibibytes = Semaphore::new(bytes / KIBIBYTE);
-        Arc::new(Self { kibibytes, line: Semaphore::new(bytes / WAITING), share, peers: Mutex::default() })
+        let kibibytes = Arc::new(Semaphore::new(bytes / KIBIBYTE));
+        let line = Semaphore::new(bytes / WAITING);
+        Arc::new(Self { kibibytes, line, share, peers: Mutex::default(), lent: AtomicUsize::new(0) })
     }
 
     /// Waits until `deadline` for `bytes`.
-    async fn take(&self, peer: IpAddr, bytes: usize, deadline: Deadline) -> Result<Taken<'_>, BodyError> {
+    async fn take(
+        self: &Arc<Self>,
+        peer: IpAddr,
+        bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Taken, BodyError> {
         let share = self.share(peer, bytes).ok_or(BodyError::NoMemory)?;
-        let kibibytes = u32::try_from(bytes.div_ceil(KIBIBYTE)).unwrap_or(u32::MAX);
-        if let Ok(permit) = self.kibibytes.try_acquire_many(kibibytes) {
-            return Ok(Taken { _permit: permit, _share: share });
-        }
+        let share = match self.at_once_for(share) {
+            Ok(taken) => return Ok(taken),
+            Err(share) => share,
+        };
         let _place = self.line.try_acquire().map_err(|_| BodyError::NoMemory)?;
-        let acquired = deadline.within("waiting for memory", self.kibibytes.acquire_many(kibibytes)).await;
+        let acquire = self.kibibytes.clone().acquire_many_owned(kibibytes(bytes));
+        let acquired = deadline.within("waiting for memory", acquire).await;
         let permit = acquired.map_err(|_| BodyError::NoMemory)?.map_err(|_| BodyError::Stopping)?;
         Ok(Taken { _permit: permit, _share: share })
     }
 
+    /// Takes so many bytes for a small answer beside the memory, as long as all together are no more than a peer's share.
+    pub(crate) fn lend(&self, bytes: usize) -> bool {
+        let is_lent = self.lent.fetch_add(bytes, Relaxed) + bytes <= self.share;
+        if !is_lent {
+            self.give_back(bytes);
+        }
+        is_lent
+    }
+
+    /// Gives back what was lent.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.lent.fetch_sub(bytes, Relaxed);
+    }
+
+    /// So many bytes, where there are as many now.
+    pub(crate) fn at_once(self: &Arc<Self>, peer: IpAddr, bytes: usize) -> Option<Held> {
+        let taken = self.at_once_for(self.share(peer, bytes)?).ok()?;
+        Some(Held { memory: Some(taken), place: None })
+    }
+
+    fn at_once_for(&self, share: Share) -> Result<Taken, Share> {
+        match self.kibibytes.clone().try_acquire_many_owned(kibibytes(share.bytes)) {
+            Ok(permit) => Ok(Taken { _permit: permit, _share: share }),
+            Err(_) => Err(share),
+        }
+    }
+
     /// `None` where the peer would have more than its share.
-    fn share(&self, peer: IpAddr, bytes: usize) -> Option<Share<'_>> {
+    fn share(self: &Arc<Self>, peer: IpAddr, bytes: usize) -> Option<Share> {
         let mut peers = self.peers();
         let held = peers.get(&peer).copied().unwrap_or_default().saturating_add(bytes);
         if held > self.share {
             return None;
         }
         peers.insert(peer, held);
-        Some(Share { memory: self, peer, bytes })
+        Some(Share { memory: self.clone(), peer, bytes })
     }
 
     // Held for single operations only, never over an await.
@@ -92,7 +135,11 @@ impl BodyMemory {
     }
 }
 
-impl Drop for Share<'_> {
+fn kibibytes(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(KIBIBYTE)).unwrap_or(u32::MAX)
+}
+
+impl Drop for Share {
     fn drop(&mut self) {
         let mut peers = self.memory.peers();
         let rest = peers.get(&self.peer).copied().unwrap_or_default().saturating_sub(self.bytes);
@@ -103,22 +150,72 @@ impl Drop for Share<'_> {
     }
 }
 
-/// The memory and the slots of one kind of request.
+/// Places for large bodies. A peer waits in the common line with no more bodies than it may have places, so that those of
+/// others come soon.
+#[derive(Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    per_peer: usize,
+    /// The places of those who have one or wait for one.
+    peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
+}
+
+/// A place of a peer, or its turn to wait for one.
+#[derive(Debug)]
+struct Place {
+    places: Arc<Places>,
+    peer: IpAddr,
+    own: Option<OwnedSemaphorePermit>,
+    free: Option<OwnedSemaphorePermit>,
+}
+
+impl Places {
+    fn new(places: usize, per_peer: usize) -> Arc<Self> {
+        Arc::new(Self { free: Arc::new(Semaphore::new(places)), per_peer, peers: Mutex::default() })
+    }
+
+    async fn take(self: Arc<Self>, peer: IpAddr) -> Result<Place, BodyError> {
+        let share = || Arc::new(Semaphore::new(self.per_peer));
+        let own = self.peers().entry(peer).or_insert_with(share).clone();
+        // Before anything is waited for: a caller that leaves gives back what it has.
+        let mut place = Place { places: self.clone(), peer, own: None, free: None };
+        place.own = Some(own.acquire_owned().await.map_err(|_| BodyError::Stopping)?);
+        place.free = Some(self.free.clone().acquire_owned().await.map_err(|_| BodyError::Stopping)?);
+        Ok(place)
+    }
+
+    // Held for single operations only, never over an await.
+    fn peers(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Semaphore>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop((self.free.take(), self.own.take()));
+        let mut peers = self.places.peers();
+        if peers.get(&self.peer).is_some_and(|own| Arc::strong_count(own) == 1) {
+            peers.remove(&self.peer);
+        }
+    }
+}
+
+/// The memory and the places of one kind of request.
 #[derive(Debug)]
 pub(crate) struct Room {
-    memory: Arc<BodyMemory>,
-    large: Semaphore,
-    huge: Semaphore,
+    pub(crate) memory: Arc<BodyMemory>,
+    large: Arc<Places>,
+    huge: Arc<Places>,
 }
 
 impl Room {
-    /// Room for so many large bodies besides one of the largest, and for small ones in `memory`.
-    pub(crate) fn new(memory: Arc<BodyMemory>, large: usize) -> Self {
-        Self { memory, large: Semaphore::new(large), huge: Semaphore::new(1) }
+    /// Room for so many large bodies besides those of the largest, and for small ones in `memory`.
+    pub(crate) fn new(memory: Arc<BodyMemory>, large: usize, per_peer: usize) -> Self {
+        Self { memory, large: Places::new(large, per_peer), huge: Places::new(HUGE_PLACES, 1) }
     }
 
-    /// The slots for a body of this size, and the size up to which they serve.
-    fn tier(&self, length: usize) -> Option<(&Semaphore, usize)> {
+    /// The places for a body of this size, and the size up to which they serve.
+    fn tier(&self, length: usize) -> Option<(&Arc<Places>, usize)> {
         match length {
             0..=SMALL => None,
             length if length <= HUGE => Some((&self.large, HUGE)),
@@ -127,10 +224,24 @@ impl Room {
     }
 }
 
-/// A body in memory, with its memory or the slot that a large one holds.
-pub(crate) struct Collected<'a> {
+/// What a body or an answer holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    memory: Option<Taken>,
+    place: Option<Place>,
+}
+
+impl Held {
+    /// Whether that is a large place.
+    pub(crate) fn is_place(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+/// A body in memory, with what it holds.
+pub(crate) struct Collected {
     pub(crate) bytes: Bytes,
-    _hold: Hold<'a>,
+    pub(crate) held: Held,
 }
 
 /// Why a body could not be collected.
@@ -148,31 +259,30 @@ pub(crate) enum BodyError {
     Stopping,
 }
 
-/// What a body holds while it is received and answered.
-struct Hold<'a> {
+/// A body that is being received.
+struct Receiving<'a> {
     room: &'a Room,
     peer: IpAddr,
-    memory: Option<Taken<'a>>,
-    slot: Option<SemaphorePermit<'a>>,
+    held: Held,
     /// Bytes that it may have.
     covered: usize,
     deadline: Deadline,
-    /// Runs once something has been waited for.
-    reading: Option<Deadline>,
+    /// When more was first waited for, with what it holds now.
+    began: Option<Instant>,
 }
 
-impl<'a> Hold<'a> {
+impl<'a> Receiving<'a> {
     fn new(room: &'a Room, peer: IpAddr, deadline: Deadline) -> Self {
-        Self { room, peer, memory: None, slot: None, covered: SMALL, deadline, reading: None }
+        Self { room, peer, held: Held::default(), covered: SMALL, deadline, began: None }
     }
 
     /// Takes the memory of a small body, before anything is waited for.
     async fn settle(&mut self, announced: &SizeHint) -> Result<(), BodyError> {
-        if self.memory.is_none() && self.slot.is_none() {
+        if self.held.memory.is_none() && self.held.place.is_none() {
             let exact = announced.exact().and_then(|length| usize::try_from(length).ok());
             let needed = exact.unwrap_or(SMALL).clamp(LEAST, SMALL);
-            self.memory =
-                Some(self.room.memory.take(self.peer, needed, self.deadline.at_most(READING)).await?);
+            let patience = self.deadline.at_most(READING);
+            self.held.memory = Some(self.room.memory.take(self.peer, needed, patience).await?);
         }
         Ok(())
     }
@@ -180,31 +290,34 @@ impl<'a> Hold<'a> {
     /// Makes sure that `length` bytes may be held.
     async fn cover(&mut self, length: usize, announced: &SizeHint) -> Result<(), BodyError> {
         if length > self.covered
-            && let Some((slots, up_to)) = self.room.tier(length)
+            && let Some((places, up_to)) = self.room.tier(length)
         {
             self.settle(announced).await?;
-            let acquire = self.deadline.within("waiting for room for a large request", slots.acquire());
-            self.slot = Some(acquire.await?.map_err(|_| BodyError::Stopping)?);
-            (self.memory, self.covered, self.reading) = (None, up_to, None);
+            let place = places.clone().take(self.peer);
+            let place = self.deadline.within("waiting for room for a large request", place).await??;
+            self.held = Held { memory: None, place: Some(place) };
+            (self.covered, self.began) = (up_to, None);
         }
         Ok(())
     }
 
-    /// Until when the caller may send.
-    fn reading(&mut self) -> Deadline {
-        *self.reading.get_or_insert_with(|| self.deadline.at_most(READING))
+    /// Until when a caller that has sent so many bytes has to send more.
+    fn reading(&mut self, received: usize) -> Deadline {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let rate = Duration::from_millis((received / BYTES_PER_MILLISECOND) as u64);
+        self.deadline.before(began + if self.held.is_place() { LARGE_READING + rate } else { READING })
     }
 }
 
 /// Reads the `body` of a request of `peer` to its end, at most `limit` bytes, until `deadline` or until the caller took
 /// too long to send it. A body that arrives in one piece is not copied.
-pub(crate) async fn collect<'r, B>(
+pub(crate) async fn collect<B>(
     body: &mut B,
     limit: usize,
-    room: &'r Room,
+    room: &Room,
     peer: IpAddr,
     deadline: Deadline,
-) -> Result<Collected<'r>, BodyError>
+) -> Result<Collected, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
 {
@@ -213,15 +326,16 @@ where
     if expected > limit as u64 {
         return Err(BodyError::TooLarge(limit));
     }
-    let mut hold = Hold::new(room, peer, deadline);
+    let mut receiving = Receiving::new(room, peer, deadline);
     let mut whole = BytesMut::new();
     let mut first = Bytes::new();
     while !body.is_end_stream() {
         let frame = match poll!(body.frame()) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                hold.settle(&announced).await?;
-                hold.reading().within("reading the request", body.frame()).await?
+                receiving.settle(&announced).await?;
+                let reading = receiving.reading(first.len() + whole.len());
+                reading.within("reading the request", body.frame()).await?
             }
         };
         let Some(frame) = frame else { break };
@@ -230,7 +344,7 @@ where
         if length > limit {
             return Err(BodyError::TooLarge(limit));
         }
-        hold.cover(length, &announced).await?;
+        receiving.cover(length, &announced).await?;
         if first.is_empty() && whole.is_empty() {
             first = data;
             continue;
@@ -238,12 +352,12 @@ where
         if whole.is_empty() {
             // Room for what was announced, but no more than is covered.
             let announced = usize::try_from(expected).unwrap_or(limit);
-            whole.reserve(announced.min(hold.covered).max(length));
+            whole.reserve(announced.min(receiving.covered).max(length));
             whole.extend_from_slice(&first);
             first = Bytes::new();
         }
         whole.extend_from_slice(&data);
     }
     let bytes = if whole.is_empty() { first } else { whole.freeze() };
-    Ok(Collected { bytes, _hold: hold })
+    Ok(Collected { bytes, held: receiving.held })
 }

@@ -43,7 +43,12 @@ impl Deadline {
 
     /// This deadline, or `time` from now where that is sooner.
     pub fn at_most(self, time: Duration) -> Self {
-        Self(self.0.min(Instant::now() + time))
+        self.before(Instant::now() + time)
+    }
+
+    /// This deadline, or `moment` where that is sooner.
+    pub fn before(self, moment: Instant) -> Self {
+        Self(self.0.min(moment))
     }
 
     /// The moment itself.

@@ -9,6 +9,7 @@
 //!          |              `- admission  gates, index, metrics: what all of them use
 //!          |- convert    /convert
 //!          `- pull_secrets  what agents of nodes ask for
+//!   untaken    answers that are not written yet
 //!   probes     health, readiness and metrics over plain HTTP
 //! ```
 //!
@@ -17,9 +18,10 @@
 //!
 //! Invariants:
 //! 1. Every review gets an answer with its own `uid`, whatever it holds and whatever breaks inside.
-//! 2. A path without rules is not served; nothing is allowed because nobody looked.
+//! 2. A path without rules is not served; nothing is allowed because nobody looked, but where gates switch the
+//!    rules off. Webhook paths answer nobody but API servers.
 //! 3. What a request may cost is bounded: bytes by the body limit and by one memory for all that are not
-//!    finished, time by the caller's deadline, number by load shedding. A client that stops half way holds a
+//!    finished and all answers that are not written, time by the caller's deadline, number by load shedding. A client that stops half way holds a
 //!    part of its own connection until a timeout, and no place among the calls being answered.
 //! 4. Who sends nothing, or does not read, loses its connection; idle ones make room where places run out.
 //! 5. Nothing waits for the disk: the protection log is written by a thread of its own.
@@ -34,6 +36,7 @@ pub mod pull_secrets;
 pub mod review;
 pub mod router;
 pub mod server;
+pub mod untaken;
 
 mod answer;
 mod body;

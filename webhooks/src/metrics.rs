@@ -1,8 +1,11 @@
 //! Counters of admission, under the names that dashboards know (docs/behaviour/server.md#metrics and
 //! docs/behaviour/deletion-protection.md#protection-metrics). The text encoder appends nothing to them.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use planner::text::short::{NAME, shortened};
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
@@ -12,6 +15,19 @@ use prometheus::{
 
 /// The reason of a handshake that failed because the caller did not accept our certificate.
 pub(crate) const REFUSED: &str = "refused";
+/// So many series has a metric whose labels callers choose.
+const SERIES: usize = 1000;
+/// What has no series of its own, and who is no label.
+const OTHER: &str = "other";
+/// The users that are labels besides service accounts: there are few of them in any cluster.
+const KNOWN_USERS: [&str; 6] = [
+    "admin",
+    "kubernetes-admin",
+    "system:admin",
+    "system:apiserver",
+    "system:kube-controller-manager",
+    "system:kube-scheduler",
+];
 
 /// The metrics of one process. Cheap to clone: clones count together.
 #[derive(Clone, Debug)]
@@ -28,11 +44,19 @@ pub struct Metrics {
     pub(crate) connections_refused: IntCounter,
     pub(crate) connections_displaced: IntCounter,
     pub(crate) log_lines_dropped: IntCounter,
-    pub(crate) namespaces_kept: IntCounterVec,
-    pub(crate) definitions_kept: IntCounterVec,
-    pub(crate) workloads_kept: IntCounterVec,
-    pub(crate) resources_kept: IntCounterVec,
-    pub(crate) disruptions_refused: IntCounterVec,
+    pub(crate) namespaces_kept: RefusalCounter,
+    pub(crate) definitions_kept: RefusalCounter,
+    pub(crate) workloads_kept: RefusalCounter,
+    pub(crate) resources_kept: RefusalCounter,
+    pub(crate) disruptions_refused: RefusalCounter,
+}
+
+/// Refusals by object and user, as reviews name them: both are cut, and so many pairs have series of their own
+/// (docs/behaviour/server.md#bounds-of-what-callers-choose).
+#[derive(Clone, Debug)]
+pub(crate) struct RefusalCounter {
+    counter: IntCounterVec,
+    known: Arc<Mutex<HashSet<[String; 2]>>>,
 }
 
 /// The metrics of one path, looked up once.
@@ -59,6 +83,10 @@ impl Metrics {
         let counters =
             |name, help, labels: &[&str]| keep(&registry, IntCounterVec::new(Opts::new(name, help), labels)?);
         let counter = |name, help| keep(&registry, IntCounter::new(name, help)?);
+        let refusals = |name, help, object| {
+            let counter = counters(name, help, &[object, "username"])?;
+            Ok::<_, prometheus::Error>(RefusalCounter { counter, known: Arc::default() })
+        };
         let latency = HistogramOpts::new(
             "controller_runtime_webhook_latency_seconds",
             "Histogram of the latency of processing admission requests",
@@ -114,30 +142,30 @@ impl Metrics {
                 "kutter_protection_log_lines_dropped",
                 "Lines that the protection log could not take.",
             )?,
-            namespaces_kept: counters(
+            namespaces_kept: refusals(
                 "namespace_deletion_protection",
                 "Namespace Deletion Protection",
-                &["name", "username"],
+                "name",
             )?,
-            definitions_kept: counters(
+            definitions_kept: refusals(
                 "crd_deletion_protection",
                 "CustomResourceDefinition Deletion Protection",
-                &["name", "username"],
+                "name",
             )?,
-            workloads_kept: counters(
+            workloads_kept: refusals(
                 "workload_deletion_protection",
                 "Workload Deletion Protection",
-                &["kind_namespace_name", "username"],
+                "kind_namespace_name",
             )?,
-            resources_kept: counters(
+            resources_kept: refusals(
                 "resource_deletion_protection",
                 "Service and Ingress Deletion Protection",
-                &["kind_namespace_name", "username"],
+                "kind_namespace_name",
             )?,
-            disruptions_refused: counters(
+            disruptions_refused: refusals(
                 "pod_unavailable_budget",
                 "Pod Unavailable Budget Metrics",
-                &["kind_namespace_name", "username"],
+                "kind_namespace_name",
             )?,
             registry,
         })
@@ -189,6 +217,23 @@ impl Metrics {
     }
 }
 
+impl RefusalCounter {
+    /// Counts a refusal of what `user` wanted to do to `object`; without a user its label stays empty.
+    pub(crate) fn count(&self, object: &str, user: Option<&str>) {
+        let is_label = |user: &str| user.starts_with("system:serviceaccount:") || KNOWN_USERS.contains(&user);
+        let user = user.map_or("", |user| if is_label(user) { user } else { OTHER });
+        let labels = [object, user].map(|label| shortened(label, NAME).to_owned());
+        // Held for a single operation only.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&labels) || known.len() < SERIES {
+            self.counter.with_label_values(&labels).inc();
+            known.insert(labels);
+        } else {
+            self.counter.with_label_values(&[OTHER, OTHER]).inc();
+        }
+    }
+}
+
 impl PathMetrics {
     pub(crate) fn enter(&self) -> InFlight<'_> {
         self.in_flight.inc();
@@ -222,13 +267,13 @@ mod tests {
     #[test]
     fn names_are_rendered_as_dashboards_know_them() {
         let metrics = Metrics::new().unwrap();
-        metrics.namespaces_kept.with_label_values(&["a", "alice"]).inc();
+        metrics.namespaces_kept.count("a", Some("admin"));
         metrics.path("/mutate-pod").finish(200, Duration::from_millis(3));
         metrics.count_review("/mutate-pod", 403);
         let text = metrics.render().unwrap();
         for line in [
             "# HELP namespace_deletion_protection Namespace Deletion Protection\n",
-            "namespace_deletion_protection{name=\"a\",username=\"alice\"} 1\n",
+            "namespace_deletion_protection{name=\"a\",username=\"admin\"} 1\n",
             "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate-pod\"} 1\n",
             "controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-pod\"} 1\n",
             "controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-pod\"} 0\n",
@@ -237,5 +282,33 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert_eq!((metrics.reviews_received("/mutate-pod"), metrics.reviews_received("/convert")), (1, 0));
+    }
+
+    #[test]
+    fn what_callers_name_does_not_grow_the_metrics_without_bound() {
+        let metrics = Metrics::new().unwrap();
+        let long = "a".repeat(50_000);
+        for number in 0..2 * SERIES {
+            metrics.workloads_kept.count(&format!("{number}{long}"), Some(&format!("{number}{long}")));
+        }
+        let account = format!("system:serviceaccount:{long}");
+        metrics.resources_kept.count(&long, Some(&account));
+        metrics.resources_kept.count(&long, None);
+        let text = metrics.render().unwrap();
+        assert!(text.len() < 400 * SERIES, "{}", text.len());
+        let cut = &long[..NAME];
+        for line in [
+            format!(
+                "workload_deletion_protection{{kind_namespace_name=\"other\",username=\"other\"}} {SERIES}\n"
+            ),
+            format!(
+                "resource_deletion_protection{{kind_namespace_name=\"{cut}\",username=\"{}\"}} 1\n",
+                &account[..NAME]
+            ),
+            format!("resource_deletion_protection{{kind_namespace_name=\"{cut}\",username=\"\"}} 1\n"),
+        ] {
+            assert!(text.contains(&line), "{line} is missing");
+        }
+        assert_eq!(text.matches("workload_deletion_protection{").count(), SERIES + 1);
     }
 }

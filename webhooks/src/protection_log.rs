@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use planner::text::json_patch::write_string;
+use planner::text::short::{NAME, shortened};
 use tracing::{info, warn};
 
 /// Lines that may wait for the disk.
@@ -49,7 +50,7 @@ impl Entry<'_> {
         ];
         for (key, value) in fields {
             line.push_str(key);
-            write_string(&mut line, value);
+            write_string(&mut line, shortened(value, NAME));
         }
         line.push_str("}\n");
         line
@@ -182,6 +183,14 @@ mod tests {
             entry("shop").to_line(),
             "{\"Event\":\"DeletionProtection\",\"Kind\":\"Deployment\",\"Namespace\":\"web\",\"Name\":\"shop\",\"UserAgent\":\"alice\"}\n"
         );
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        let long = "a".repeat(50_000);
+        let all =
+            Entry { event: "DeletionProtection", kind: &long, namespace: &long, name: &long, user: &long };
+        assert!(all.to_line().len() < 5 * NAME);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use api::LONGEST_UID;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
 use base64::{Engine as _, encoded_len};
 use planner::text::json;
 use planner::text::json_patch::write_string;
+use planner::text::short::{MESSAGE, NAME, shortened};
 use planner::text::verdict::{Denial, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -158,12 +160,18 @@ impl<'a, O: Deserialize<'a>> Review<'a, O> {
             return Err(Unreadable::with_header(
                 text,
                 format!(
-                    "unknown review {api_version:?} {kind:?}: \
-                     an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 is expected"
+                    "unknown review {:?} {:?}: \
+                     an AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1 is expected",
+                    shortened(&api_version, NAME),
+                    shortened(&kind, NAME)
                 ),
             ));
         };
         match request {
+            Some(request) if request.uid.len() > LONGEST_UID => Err(Unreadable::with_header(
+                text,
+                format!("the uid of the AdmissionReview is longer than {LONGEST_UID} characters"),
+            )),
             Some(request) => Ok(Self { version, request }),
             None => Err(Unreadable::with_header(text, "the AdmissionReview has no request".to_owned())),
         }
@@ -176,8 +184,10 @@ impl Unreadable {
     }
 
     /// Finds out who asked, where the rest does not parse.
-    fn with_header(text: &str, message: String) -> Self {
+    fn with_header(text: &str, mut message: String) -> Self {
         let (version, uid) = Self::sender(text.as_bytes());
+        // It may cite a text of any length.
+        message.truncate(message.floor_char_boundary(MESSAGE));
         Self { version, uid, denial: Denial { code: 400, message } }
     }
 
@@ -191,7 +201,8 @@ impl Unreadable {
         let api_version = header.api_version.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         let request = header.request.and_then(|raw| serde_json::from_str::<RequestHeader>(raw.get()).ok());
         let version = api_version.as_deref().and_then(ReviewVersion::parse);
-        (version, request.map(|request| request.uid).unwrap_or_default())
+        let uid = request.map(|request| request.uid).filter(|uid| uid.len() <= LONGEST_UID);
+        (version, uid.unwrap_or_default())
     }
 }
 
@@ -329,6 +340,27 @@ mod tests {
         let answer = unreadable(unknown);
         assert_eq!(answer["response"]["uid"], "u");
         assert!(answer.get("apiVersion").is_none());
+    }
+
+    #[test]
+    fn a_long_uid_is_refused_and_not_sent_back() {
+        let review = |uid: &str| {
+            format!(
+                r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"{uid}"}}}}"#
+            )
+        };
+        assert!(Review::<&RawValue>::parse(review(&"u".repeat(128)).as_bytes()).is_ok());
+        for body in [review(&"u".repeat(129)), review(&"u".repeat(129)).replace("/v1", &"v".repeat(50_000))] {
+            let answer = unreadable(&body);
+            assert_eq!(
+                (&answer["response"]["uid"], &answer["response"]["status"]["code"]),
+                (&json!(""), &json!(400))
+            );
+            assert!(answer.to_string().len() < 2000, "{answer}");
+        }
+        let wrong =
+            format!(r#"{{"request":{{"uid":"u","namespace":"","dryRun":"{}"}}}}"#, "a".repeat(50_000));
+        assert!(unreadable(&wrong).to_string().len() < 2000);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -16,11 +16,13 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use planner::server::callers::{self, Callers, Segment};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::admission::Admission;
-use crate::body::{BodyError, BodyMemory, Room, collect};
+use crate::body::{BodyError, BodyMemory, Collected, Held, Room, collect};
 use crate::convert::convert;
 use crate::deadline::Deadline;
 use crate::endpoint::Endpoint;
@@ -29,15 +31,20 @@ use crate::metrics::PathMetrics;
 use crate::pull_secrets::PullSecrets;
 use crate::review::Reply;
 use crate::server::Serve;
+use crate::untaken::Untaken;
 
 /// Where versions are converted.
 pub const CONVERT_PATH: &str = "/convert";
 /// Where callers ask whether the server answers at all.
 const HEALTH_PATH: &str = "/healthz";
 
+/// A call of which it is not known yet whether it comes from an API server waits this long: what another replica
+/// registers is seen a moment later.
+const UNKNOWN: Duration = Duration::from_secs(1);
 /// When a caller that was turned away may come again.
 const RETRY_SECONDS: u16 = 1;
 const TOO_MANY_BODIES: Overloaded = Overloaded("too many requests are being received");
+const TOO_MANY_ANSWERS: Overloaded = Overloaded("too many answers are not taken");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What calls may cost at most.
@@ -51,15 +58,17 @@ pub struct Limits {
     /// tries again after a second, and applies the registration's failure policy when its time is over. A
     /// caller that is slow to send its body takes none of these places.
     pub calls: usize,
-    /// Memory for requests up to 256 KiB that are not there at once, reviews and conversions together. As
-    /// much again is left to those that wait for it; more, and those that waited in vain, are turned away
+    /// Memory for requests up to 256 KiB that are not there at once and for their answers, reviews and conversions
+    /// together. As much again is left to those that wait for it; more, and those that waited in vain, are turned away
     /// like calls.
     pub unfinished_bytes: usize,
     /// What one peer may have of it, or wait for.
     pub unfinished_bytes_per_peer: usize,
-    /// Requests above 256 KiB held in memory at the same time, for reviews and for conversions each. One
-    /// above 4 MiB is held besides.
+    /// Requests above 256 KiB held in memory at the same time with their answers, for reviews and for conversions
+    /// each. Two above 4 MiB are held besides, of two peers.
     pub large_requests: usize,
+    /// How many of them may be of one peer.
+    pub large_requests_per_peer: usize,
 }
 
 impl Default for Limits {
@@ -71,6 +80,7 @@ impl Default for Limits {
             unfinished_bytes: 32 << 20,
             unfinished_bytes_per_peer: 16 << 20,
             large_requests: 4,
+            large_requests_per_peer: 3,
         }
     }
 }
@@ -81,8 +91,16 @@ pub struct Router {
     shared: Arc<Shared>,
     /// What agents of nodes ask for, where they are answered.
     pull_secrets: Option<Arc<PullSecrets>>,
-    /// Who calls.
+    /// Whom webhook paths answer.
+    callers: watch::Receiver<Callers>,
+    caller: Caller,
+}
+
+/// Who calls, and what of the answers to them is not written yet.
+#[derive(Clone)]
+struct Caller {
     peer: IpAddr,
+    untaken: Untaken,
 }
 
 struct Shared {
@@ -101,6 +119,8 @@ struct Route {
     path: &'static str,
     target: Target,
     metrics: PathMetrics,
+    /// The gates leave it on.
+    served: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -109,32 +129,37 @@ enum Target {
     Convert,
 }
 
-/// The routes of the admission server. Paths that the gates switch off are not served (404).
+/// The routes of the admission server, which answer everybody. Paths that the gates switch off allow everything
+/// for as long as API servers may call them, and are not served (404) otherwise.
 pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     let mut routes = Vec::new();
-    for endpoint in Endpoint::ALL.iter().copied().filter(|endpoint| endpoint.is_served(&admission.gates)) {
+    for endpoint in Endpoint::ALL.iter().copied() {
+        let served = endpoint.is_served(&admission.gates);
         for path in std::iter::once(endpoint.path()).chain(endpoint.legacy_path()) {
             let metrics = admission.metrics.path(endpoint.path());
-            routes.push(Route { path, target: Target::Admit(endpoint), metrics });
+            routes.push(Route { path, target: Target::Admit(endpoint), metrics, served });
         }
     }
     let metrics = admission.metrics.path(CONVERT_PATH);
-    routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics });
+    routes.push(Route { path: CONVERT_PATH, target: Target::Convert, metrics, served: true });
     let memory = BodyMemory::new(limits.unfinished_bytes, limits.unfinished_bytes_per_peer);
     let shared = Arc::new(Shared {
         routes,
         calls: Semaphore::new(limits.calls),
-        reviews: Room::new(memory.clone(), limits.large_requests),
-        conversions: Room::new(memory, limits.large_requests),
+        reviews: Room::new(memory.clone(), limits.large_requests, limits.large_requests_per_peer),
+        conversions: Room::new(memory, limits.large_requests, limits.large_requests_per_peer),
         admission,
         limits,
     });
-    Router { shared, pull_secrets: None, peer: Ipv6Addr::UNSPECIFIED.into() }
+    let caller = Caller { peer: Ipv6Addr::UNSPECIFIED.into(), untaken: Untaken::default() };
+    let callers = watch::channel(Callers::everybody()).1;
+    Router { shared, pull_secrets: None, callers, caller }
 }
 
 impl fmt::Debug for Router {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.shared.routes.iter().map(|route| route.path)).finish()
+        let served = self.shared.routes.iter().filter(|route| route.served);
+        formatter.debug_list().entries(served.map(|route| route.path)).finish()
     }
 }
 
@@ -145,16 +170,36 @@ impl Router {
         Self { pull_secrets: Some(Arc::new(pull_secrets)), ..self }
     }
 
+    /// Answers nobody but these callers at the webhook paths.
+    #[must_use]
+    pub fn with_callers(self, callers: watch::Receiver<Callers>) -> Self {
+        Self { callers, ..self }
+    }
+
+    /// The route of a call that is answered (docs/behaviour/server.md#callers).
+    async fn route(&self, segment: Option<Segment>, path: &str) -> Option<&Route> {
+        // The table is short, and Pods come first in it.
+        let route = self.shared.routes.iter().find(|route| route.path == path)?;
+        let answers =
+            |callers: &Callers| callers.admit(segment, path) && (route.served || callers.may_call(path));
+        if answers(&self.callers.borrow()) {
+            return Some(route);
+        }
+        let mut callers = self.callers.clone();
+        let known = Box::pin(timeout(UNKNOWN, callers.wait_for(answers))).await;
+        known.is_ok_and(|known| known.is_ok()).then_some(route)
+    }
+
     /// Answers a call, whatever its method.
     pub async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
     {
         let (head, mut body) = request.into_parts();
-        let path = head.uri.path();
-        // The table is short, and Pods come first in it.
-        let mut response = match self.shared.routes.iter().find(|route| route.path == path) {
-            Some(route) => self.shared.answer(route, self.peer, &head, &mut body).await,
+        let (segment, path) = callers::split(head.uri.path());
+        let mut response = match self.route(segment, path).await {
+            Some(route) => self.shared.answer(route, &self.caller, &head, &mut body).await,
+            None if segment.is_some() => plain(StatusCode::NOT_FOUND, ""),
             None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
             None => {
                 let answer = match &self.pull_secrets {
@@ -179,8 +224,8 @@ impl Router {
 impl Serve for Router {
     type Body = Full<Bytes>;
 
-    fn for_peer(&self, peer: IpAddr) -> Self {
-        Self { peer, ..self.clone() }
+    fn for_connection(&self, peer: IpAddr, untaken: &Untaken) -> Self {
+        Self { caller: Caller { peer, untaken: untaken.clone() }, ..self.clone() }
     }
 
     fn serve(
@@ -196,7 +241,7 @@ impl Shared {
     async fn answer<B>(
         &self,
         route: &Route,
-        peer: IpAddr,
+        caller: &Caller,
         head: &Parts,
         body: &mut B,
     ) -> Response<Full<Bytes>>
@@ -206,8 +251,8 @@ impl Shared {
         let started = Instant::now();
         let in_flight = route.metrics.enter();
         let answer = match route.target {
-            Target::Admit(endpoint) => self.admit(endpoint, peer, head, body).await,
-            Target::Convert => Box::pin(self.convert(peer, head, body)).await,
+            Target::Admit(endpoint) => self.admit(endpoint, caller, head, body).await,
+            Target::Convert => Box::pin(self.convert(caller, head, body)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded(reason)| {
             self.admission.metrics.overloads.inc();
@@ -218,6 +263,18 @@ impl Shared {
         response
     }
 
+    /// The answer to a question that holds `held`.
+    fn reply(
+        &self,
+        caller: &Caller,
+        status: StatusCode,
+        body: Vec<u8>,
+        held: Held,
+    ) -> Result<Response<Full<Bytes>>, Overloaded> {
+        let body = caller.untaken.keep(body, caller.peer, &self.reviews.memory, held);
+        Ok(json(status, body.ok_or(TOO_MANY_ANSWERS)?))
+    }
+
     /// A place for a call whose body is there.
     fn enter(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
         self.calls.try_acquire().map_err(|_| Overloaded("too many calls in flight"))
@@ -226,7 +283,7 @@ impl Shared {
     async fn admit<B>(
         &self,
         endpoint: Endpoint,
-        peer: IpAddr,
+        caller: &Caller,
         head: &Parts,
         body: &mut B,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
@@ -236,11 +293,12 @@ impl Shared {
         let deadline = Deadline::from_query(head.uri.query());
         let reply = match refused_by_header(&head.headers, body) {
             Some(reply) => reply,
-            None => match collect(body, self.limits.review_bytes, &self.reviews, peer, deadline).await {
-                Ok(collected) => {
+            None => match collect(body, self.limits.review_bytes, &self.reviews, caller.peer, deadline).await
+            {
+                Ok(Collected { bytes, held }) => {
                     let _place = self.enter()?;
-                    let reply = self.admission.admit(endpoint, &collected.bytes, deadline).await;
-                    return Ok(json(StatusCode::OK, reply.body));
+                    let reply = self.admission.admit(endpoint, &bytes, deadline).await;
+                    return self.reply(caller, StatusCode::OK, reply.body, held);
                 }
                 Err(BodyError::NoMemory) => return Err(TOO_MANY_BODIES),
                 Err(error) => Reply::anonymous(review_code(&error), error.to_string()),
@@ -253,7 +311,7 @@ impl Shared {
 
     async fn convert<B>(
         &self,
-        peer: IpAddr,
+        caller: &Caller,
         head: &Parts,
         body: &mut B,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
@@ -262,11 +320,11 @@ impl Shared {
     {
         let deadline = Deadline::from_query(head.uri.query());
         let limit = self.limits.conversion_bytes;
-        Ok(match collect(body, limit, &self.conversions, peer, deadline).await {
-            Ok(collected) => {
+        Ok(match collect(body, limit, &self.conversions, caller.peer, deadline).await {
+            Ok(Collected { bytes, held }) => {
                 let _place = self.enter()?;
-                let (status, body) = convert(&self.admission.metrics, collected.bytes.clone()).await;
-                json(status, body)
+                let (status, body) = convert(&self.admission.metrics, bytes).await;
+                self.reply(caller, status, body, held)?
             }
             Err(BodyError::NoMemory) => return Err(TOO_MANY_BODIES),
             Err(error) => {
@@ -319,7 +377,7 @@ fn overloaded(reason: &str) -> Response<Full<Bytes>> {
     response
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Full<Bytes>> {
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = plain(status, body);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response

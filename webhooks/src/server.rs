@@ -33,6 +33,7 @@ use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
 use crate::metrics::{Metrics, REFUSED};
+use crate::untaken::Untaken;
 
 mod batch;
 mod connection;
@@ -99,9 +100,10 @@ pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of its answers; the default one is empty.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
 
-    /// What answers the calls of `peer`: by default it is the same for all.
-    fn for_peer(&self, peer: IpAddr) -> Self {
-        let _ = peer;
+    /// What answers the calls of `peer` over a connection whose answers are `untaken` until they are written: by
+    /// default it is the same for all.
+    fn for_connection(&self, peer: IpAddr, untaken: &Untaken) -> Self {
+        let _ = (peer, untaken);
         self.clone()
     }
 

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ConversionError, convert};
+use crate::LONGEST_UID;
 use crate::raw_object::RawNode;
 
 /// The answer to a request: an HTTP status and a JSON body, empty unless the status is 200.
@@ -44,6 +45,9 @@ pub fn answer(body: &[u8]) -> Answer {
         return Answer { status: 400, body: Vec::new() };
     };
     let Request { uid, desired_api_version, objects } = request;
+    if uid.len() > LONGEST_UID {
+        return Answer { status: 400, body: Vec::new() };
+    }
     let [kind, api_version, uid] = [kind, api_version, uid].map(|text| RawNode::string(&text));
     let head =
         format!(r#"{{"kind":{kind},"apiVersion":{api_version},"response":{{"uid":{uid},"convertedObjects":"#);
@@ -126,6 +130,14 @@ mod tests {
         let message = "conversion is not allowed between same type *v1beta1.BroadcastJob";
         let result = json!({"status": "Failure", "message": message});
         assert_eq!(answer["response"], json!({"uid": "u-1", "convertedObjects": null, "result": result}));
+    }
+
+    #[test]
+    fn a_long_uid_is_not_sent_back() {
+        for (length, status) in [(128, 200), (129, 400)] {
+            let body = json!({"request": {"uid": "u".repeat(length)}});
+            assert_eq!(answer(body.to_string().as_bytes()).status, status, "{length}");
+        }
     }
 
     #[test]

@@ -96,6 +96,7 @@ fn unreadable_text_counts_as_missing() {
         authority_key: "x".to_owned(),
         certificate: "x".to_owned(),
         key: "x".to_owned(),
+        ..Material::default()
     };
     assert_eq!(broken.facts(NAME), Stored { authorities: vec![], can_sign: false, leaf: None });
     assert!(broken.certified_key().is_err());
@@ -170,6 +171,7 @@ fn an_authority_made_by_other_tools_signs_our_leaf() {
         authority_key: read("ca.key"),
         certificate: read("leaf.crt"),
         key: read("leaf.key"),
+        ..Material::default()
     };
     assert!(adopted.authority_key.contains("BEGIN RSA PRIVATE KEY"));
     let facts = adopted.facts(NAME);

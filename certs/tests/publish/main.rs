@@ -29,6 +29,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::{wait_for, wait_within};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use planner::server::callers::{Segment, split};
 use planner::server::registration::ConfigurationKind;
 use planner::server::rotation::{LIFETIME, Step, parse_renew_before};
 use serde_json::{Value, json};
@@ -52,7 +53,8 @@ async fn scenarios_1_2_10_and_loss_on_one_server() {
     }
     let secret = bed.secret().await;
     let keys: Vec<&str> = secret.data.as_ref().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["ca-cert.pem", "ca-key.pem", "cert.pem", "foreign", "key.pem", "tls.crt", "tls.key"]);
+    let ours = "ca-cert.pem ca-key.pem cert.pem foreign key.pem path-segments tls.crt tls.key";
+    assert_eq!(keys.join(" "), ours);
     assert_eq!(secret.labels()["installer"], "x");
     let bundle = text(&secret, "ca-cert.pem");
     assert_eq!(certs::certificates(&bundle).len(), 1);
@@ -160,6 +162,7 @@ async fn scenarios_3_and_4_renewal_keeps_the_authority() {
     let mut patient = bed.replica(settings);
     patient.registered().await;
     assert_eq!(text(&bed.secret().await, "tls.crt"), old.certificate, "10 days are enough");
+    let segment = text(&bed.secret().await, "path-segments");
     drop(patient);
 
     let mut settings = bed.settings();
@@ -169,6 +172,7 @@ async fn scenarios_3_and_4_renewal_keeps_the_authority() {
     let renewed = bed.secret().await;
     assert_ne!(text(&renewed, "tls.crt"), old.certificate);
     assert_eq!(text(&renewed, "ca-cert.pem"), old.authorities);
+    assert!(!text(&renewed, "path-segments").starts_with(&segment), "the segment goes with the certificate");
     drop(replica);
 
     // One day before all of it ends, the renewal has happened already
@@ -223,7 +227,9 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
         );
     }
     for conversion in bed.conversions().await {
-        assert_eq!(conversion["webhook"]["clientConfig"]["url"], "https://10.0.0.5:9876/convert");
+        let url = conversion["webhook"]["clientConfig"]["url"].as_str().unwrap();
+        let called = url.strip_prefix("https://10.0.0.5:9876").unwrap();
+        assert!(matches!(split(called), (Some(_), "/convert")), "{url}");
     }
     let secret = bed.secret().await;
     let stored = Material {
@@ -235,6 +241,65 @@ async fn entries_wait_for_the_service_but_conversion_does_not() {
     for name in ["10.0.0.5", "localhost"] {
         assert!(stored.facts(name).leaf.unwrap().fits, "{name}");
     }
+}
+
+/// docs/behaviour/server.md#callers
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_called_behind_a_segment_once_all_answer_it() {
+    let bed = Testbed::start().await;
+    // The store of a release that knew no segments.
+    bed.store(&aged(DAY)).await;
+    let answers = Arc::new(AtomicBool::new(false));
+    let probe: Probe = {
+        let answers = Arc::clone(&answers);
+        Arc::new(move |_, paths: BTreeSet<String>| {
+            let behind = paths.iter().all(|path| split(path).0.is_some());
+            let known = behind && answers.load(Ordering::Relaxed);
+            Box::pin(
+                async move { if known { Ok(()) } else { Err(CallError::TimedOut(Duration::from_secs(1))) } },
+            )
+        })
+    };
+    let mut replica = bed.replica_with(bed.settings(), probe, Arc::new(Timestamp::now));
+    replica.published().await;
+    replica.until(|status| status.reason.contains("does not answer yet")).await;
+    let stored = async || Segment::parse_all(&text(&bed.secret().await, "path-segments"));
+    let first = stored().await;
+    assert_eq!(first.len(), 1);
+    assert!(bed.calls().await.iter().all(|(segment, path)| segment.is_none() && path == "/convert"));
+    // What is registered is answered, and nothing besides but what will be.
+    replica
+        .answers(|callers| {
+            callers.admit(None, "/convert")
+                && !callers.admit(None, "/mutate-pod")
+                && callers.admit(Some(first[0]), "/mutate-pod")
+        })
+        .await;
+    answers.store(true, Ordering::Relaxed);
+    replica.registered().await;
+    assert_eq!(bed.called_behind_another(&[]).await, first[0]);
+    replica.answers(|callers| !callers.admit(None, "/convert")).await;
+
+    // Somebody takes the segment away: there is another, and the old one ends after a while.
+    let without = Patch::Merge(json!({"data": {"path-segments": null}}));
+    bed.secrets().patch(SECRET, &PatchParams::default(), &without).await.unwrap();
+    let second = bed.called_behind_another(&first).await;
+    assert_eq!(stored().await, [second]);
+    replica
+        .answers(|callers| {
+            !callers.admit(Some(first[0]), "/mutate-pod") && callers.admit(Some(second), "/mutate-pod")
+        })
+        .await;
+
+    // Another release registers plain paths while it is there.
+    answers.store(false, Ordering::Relaxed);
+    let plain = json!({"webhooks": [{"name": "mpod.kb.io", "clientConfig": {"service": {
+        "name": "kruise-webhook-service", "namespace": "kruise-system", "path": "/mutate-pod"}}}]});
+    bed.patch_webhooks(plain).await;
+    replica.answers(|callers| callers.admit(None, "/mutate-pod")).await;
+    answers.store(true, Ordering::Relaxed);
+    bed.called_behind_another(&first).await;
+    replica.answers(|callers| !callers.admit(None, "/mutate-pod")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::{ApiServer, DEADLINE, Options, wait_for};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use planner::server::callers::{Call, Callers, Segment, split};
 use planner::server::rotation::Step;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -133,6 +134,30 @@ impl Testbed {
         conversions.filter(|conversion| conversion["strategy"] == "Webhook").collect()
     }
 
+    /// How everything is called.
+    pub(crate) async fn calls(&self) -> Vec<Call> {
+        let webhooks = self.webhooks().await.into_iter().map(|webhook| webhook["clientConfig"].clone());
+        let conversions = self.conversions().await.into_iter();
+        let configs =
+            webhooks.chain(conversions.map(|conversion| conversion["webhook"]["clientConfig"].clone()));
+        let paths = configs.map(|config| config["service"]["path"].as_str().unwrap().to_owned());
+        paths.map(|called| (split(&called).0, split(&called).1.to_owned())).collect()
+    }
+
+    /// Waits until everything is called behind one segment, which is none of `old`.
+    pub(crate) async fn called_behind_another(&self, old: &[Segment]) -> Segment {
+        wait_for("the segment to be everywhere", async || {
+            let mut segments: Vec<_> = self.calls().await.into_iter().map(|(segment, _)| segment).collect();
+            segments.sort();
+            segments.dedup();
+            match segments.as_slice() {
+                [Some(segment)] if !old.contains(segment) => Ok(*segment),
+                segments => Err(segments.len()),
+            }
+        })
+        .await
+    }
+
     /// All published bundles, as PEM.
     pub(crate) async fn published(&self) -> Vec<String> {
         let webhooks =
@@ -179,6 +204,12 @@ impl Replica {
         self.until(|status| status.registered).await;
     }
 
+    /// Waits until the callers are as `holds` says.
+    pub(crate) async fn answers(&mut self, holds: impl FnMut(&Callers) -> bool) {
+        let waiting = tokio::time::timeout(DEADLINE, self.0.callers.wait_for(holds)).await;
+        drop(waiting.unwrap().unwrap());
+    }
+
     /// Waits until the status is as `holds` says.
     pub(crate) async fn until(&mut self, holds: impl FnMut(&Status) -> bool) {
         let waiting = tokio::time::timeout(DEADLINE, self.0.status.wait_for(holds)).await;
@@ -200,7 +231,8 @@ impl Replica {
                 // A caller has little patience, and asks again.
                 let Ok(length) = stream.read(&mut request).await else { continue };
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
-                let knows = known.iter().any(|path| request.starts_with(&format!("POST {path} ")));
+                let called = request.split(' ').nth(1).unwrap_or_default();
+                let knows = request.starts_with("POST ") && known.contains(&split(called).1);
                 let body = if knows { r#"{"response":{"uid":"self-check"}}"# } else { "" };
                 let status = if knows { "200 OK" } else { "404 Not Found" };
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());

@@ -16,6 +16,8 @@ use crate::ApiError;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it is believed who manages an object of a certain UID.
 const MEMORY: Duration = Duration::from_secs(60);
+/// Of so many objects.
+const REMEMBERED: usize = 10_000;
 
 /// Who manages an object: by namespace and reference.
 pub(super) type Owners = HashMap<(String, OwnerReference), (Instant, Option<OwnerReference>)>;
@@ -97,7 +99,9 @@ impl Lookup {
         if let Source::Cluster(live) = &*self.0 {
             let mut known = live.owners.lock().unwrap_or_else(PoisonError::into_inner);
             known.retain(|_, (since, _)| since.elapsed() < MEMORY);
-            known.insert(key, (Instant::now(), owner.clone()));
+            if known.len() < REMEMBERED {
+                known.insert(key, (Instant::now(), owner.clone()));
+            }
         }
         Ok(Some(owner))
     }

@@ -4,13 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::watched::Key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double::Objects;
 use kit::fake_nodes::reported;
 use kit::merge::strategic_merge;
-use planner::server::world::World;
+use planner::server::world::{Watched, World};
 use planner::workload::event::Event;
 use planner::workload::snapshot::Environment;
 use serde_json::{Value, json};
@@ -18,7 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::{advance, timeout};
 
 use super::*;
-use crate::ReconcileError;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
 use crate::workload::controller::{Controller, Stored};
@@ -27,6 +27,7 @@ use crate::workload::pods::Pods;
 use crate::workload::queue::{Next, Reconciler};
 use crate::workload::store::follow::Sink;
 use crate::workload::store::{Change, Kept};
+use crate::{ReconcileError, Settings};
 use cluster::teller::{self, Told};
 
 mod writes;
@@ -36,6 +37,8 @@ trait Trouble: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync +
 impl<T: Fn(&Request<'_>) -> Option<(u16, String)> + Clone + Send + Sync + 'static> Trouble for T {}
 
 const SET: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web";
+const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
+const SPREAD: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/workloadspreads/ws";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 const CLAIMS: &str = "/api/v1/namespaces/shop/persistentvolumeclaims";
@@ -120,6 +123,13 @@ impl Drop for Site {
     }
 }
 
+/// An update changes two containers, which are not in alphabetical order.
+fn template(image: &str) -> Value {
+    let containers =
+        json!([{"name": "main", "image": image}, {"name": "aa", "image": format!("aa/{image}")}]);
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}})
+}
+
 impl Site {
     /// A new CloneSet whose Pods are updated in place; `spec` is merged over it.
     fn open(spec: Value, trouble: impl Trouble) -> Self {
@@ -127,7 +137,9 @@ impl Site {
         let answering = server.clone();
         let (client, requests) =
             fake::api_server(move |request| trouble(&request).unwrap_or_else(|| answering.answer(&request)));
-        let context = Context::fixed(client, World::new("kruise-system"));
+        let gates = FeatureGates::parse("PodUnavailableBudgetUpdateGate=true", "").unwrap();
+        let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
+        let context = Context { settings, ..Context::fixed(client, World::new("kruise-system")) };
         let metrics = context.metrics.clone();
         let (teller, told) = teller::teller("Reconcile");
         let pods = Pods::new(false);
@@ -144,10 +156,7 @@ impl Site {
             "metadata": {"name": "web", "namespace": "shop", "uid": "set-uid", "generation": 1},
             "spec": {
                 "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
-                "template": {
-                    "metadata": {"labels": {"app": "web"}},
-                    "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
-                },
+                "template": template("nginx:1"),
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {
                     "podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}},
             },
@@ -184,6 +193,40 @@ impl Site {
         strategic_merge(&mut set["spec"], spec);
         set["metadata"]["generation"] = json!(set["metadata"]["generation"].as_i64().unwrap() + 1);
         self.store_set(set);
+    }
+
+    /// A budget of the Pods has so many units left.
+    fn budget(&self, left: i64) {
+        let budget = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "budget", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+            "status": {"observedGeneration": 1, "unavailableAllowed": left, "currentAvailable": 2 + left,
+                "desiredAvailable": 2, "totalReplicas": 3},
+        });
+        let mut world = World::new("kruise-system");
+        world.apply(Watched::PodUnavailableBudget, &self.server.put(BUDGET, budget).to_string()).unwrap();
+        self.controller.context.index.publish(world);
+    }
+
+    /// A WorkloadSpread divides the Pods over `s0`, `s1` and so on, one Pod in each.
+    fn spread(&self, maxima: &[&str], status: &Value) {
+        let subset = |(index, max): (usize, &&str)| json!({"name": format!("s{index}"), "maxReplicas": max});
+        let subsets: Value = maxima.iter().enumerate().map(subset).collect();
+        let spread = json!({
+            "metadata": {"namespace": "shop", "name": "ws", "uid": "ws"},
+            "spec": {"targetRef": {"apiVersion": API_VERSION, "kind": KIND, "name": "web"}, "subsets": subsets},
+            "status": {"versionedSubsetStatuses": {"versionIgnored": status}},
+        });
+        for (index, (pod, _)) in self.pods().iter().enumerate() {
+            let mark = json!({"name": "ws", "subset": format!("s{index}")}).to_string();
+            self.touch(
+                pod,
+                json!({"metadata": {"annotations": {"apps.kruise.io/matched-workloadspread": mark}}}),
+            );
+        }
+        let mut world = World::new("kruise-system");
+        world.apply(Watched::WorkloadSpread, &self.server.put(SPREAD, spread).to_string()).unwrap();
+        self.controller.context.index.publish(world);
     }
 
     fn pods(&self) -> Vec<(String, Value)> {
@@ -322,7 +365,7 @@ async fn under_update(code: u16) -> Site {
     let on = Arc::new(AtomicBool::new(false));
     let budget = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
     let site = Site::running(budget, no_pods(code, &on)).await;
-    site.edit(json!({"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}));
+    site.edit(json!({"template": template("nginx:2")}));
     site.reconcile().await.unwrap();
     on.store(true, Ordering::SeqCst);
     site.edit(json!({"replicas": 4}));
@@ -368,7 +411,7 @@ async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
     .await;
     let path = site.pods()[0].0.clone();
     kept.lock().unwrap().clone_from(&path);
-    site.edit(json!({"template": {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}}));
+    site.edit(json!({"template": template("nginx:2")}));
     for _ in 0..60 {
         drop(site.reconcile().await);
         site.kubelet();
@@ -378,6 +421,82 @@ async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
     assert_eq!(old.map(|(path, _)| path).collect::<Vec<_>>(), [path]);
     let told = site.condition("FailedUpdate").unwrap();
     assert!(told["message"].as_str().unwrap().contains("refused"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_behind_a_budget_asks_nothing_until_that_has_something_to_give() {
+    let mut site = Site::running(json!({}), fine).await;
+    site.budget(0);
+    site.edit(json!({"template": template("nginx:2")}));
+    for _ in 0..30 {
+        site.reconcile().await.unwrap();
+        site.kubelet();
+        advance(Duration::from_secs(1)).await;
+    }
+    let asked = |site: &Site| (site.count(&format!("PATCH {PODS}")), site.count(&format!("PATCH {BUDGET}")));
+    assert_eq!((asked(&site), site.count(&format!("GET {BUDGET}"))), ((0, 0), 0));
+    assert!(site.condition("FailedUpdate").is_none() && site.told().is_empty());
+    site.budget(1);
+    site.reconcile().await.unwrap();
+    let (pods, budgets) = asked(&site);
+    assert!(pods > 0 && budgets == 1, "{pods} writes to Pods, {budgets} to the budget");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_behind_a_budget_asks_nothing_until_that_has_something_to_give() {
+    let mut site = Site::running(json!({}), fine).await;
+    site.budget(0);
+    site.edit(json!({"replicas": 2}));
+    for _ in 0..30 {
+        site.reconcile().await.unwrap();
+        advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!((site.count("DELETE"), site.count(&format!("GET {BUDGET}"))), (0, 0));
+    assert!(site.condition("FailedScale").is_none() && site.told().is_empty());
+    site.budget(1);
+    site.reconcile().await.unwrap();
+    assert_eq!((site.count("DELETE"), site.pods().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_subsets_beyond_their_maximum_go_before_their_costs_are_written() {
+    let mut site = Site::running(json!({}), fine).await;
+    site.spread(&["0%", "50%", "50%"], &json!([]));
+    let pods = site.pods();
+    site.edit(json!({"replicas": 2}));
+    site.reconcile().await.unwrap();
+    assert_eq!(site.pods().iter().map(|(path, _)| path).collect::<Vec<_>>(), [&pods[1].0, &pods[2].0]);
+    assert!(site.told().iter().all(|event| event.reason != "FailedDelete"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_after_admission_has_noted_it_is_noted_no_more() {
+    let refusing = |request: &Request<'_>| {
+        let is_delete = request.method == "DELETE" && request.path.starts_with(PODS);
+        is_delete.then(|| (409, fake::status(409)))
+    };
+    let site = Site::running(json!({}), refusing).await;
+    let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+    let leaving: Value =
+        site.pods().iter().map(|(path, _)| (name(path), json!("2026-05-01T08:00:00Z"))).collect();
+    let item = json!({"name": "s0", "replicas": 3, "missingReplicas": 3, "deletingPods": leaving});
+    site.spread(&["100%"], &json!([item]));
+    site.edit(json!({"replicas": 2}));
+    site.reconcile().await.unwrap();
+    let item = &site.server.get(SPREAD).unwrap()["status"]["versionedSubsetStatuses"]["versionIgnored"][0];
+    assert_eq!(item["missingReplicas"], 2, "one of the three Pods stays after all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_creation_asks_for_its_place_to_be_given_back() {
+    let refusing = |request: &Request<'_>| {
+        let is_creation = request.method == "POST" && request.path.starts_with(PODS);
+        is_creation.then(|| (403, fake::status(403)))
+    };
+    let site = Site::open(json!({}), refusing);
+    site.spread(&["100%"], &json!([]));
+    drop(site.reconcile().await);
+    assert_eq!((site.count(&format!("POST {PODS}")), site.count(&format!("GET {SPREAD}"))), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

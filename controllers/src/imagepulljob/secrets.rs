@@ -21,6 +21,15 @@ use crate::workload::store::follow::{Readable, Sink};
 use crate::workload::store::{Change, Kept};
 use crate::{ReconcileError, now};
 
+/// The Secrets of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// References to what the agents may read.
+    pub(super) references: Vec<PullSecret>,
+    /// The names of those that are not there.
+    pub(super) missing: Vec<String>,
+}
+
 /// Wakes the jobs whose Secrets are new or change.
 pub(super) struct Changes {
     pub(super) controller: Arc<Controller>,
@@ -71,41 +80,42 @@ impl Controller {
         keys.map(|key| (key, Duration::ZERO)).collect()
     }
 
-    /// References to the Secrets of a job. One that is not there is told of once, and left out.
-    pub(super) async fn secrets(&self, key: &Key, job: &Job) -> Result<Vec<PullSecret>, ReconcileError> {
+    /// The Secrets of a job.
+    pub(super) async fn secrets(&self, key: &Key, job: &Job) -> Result<Found, ReconcileError> {
         let names = &job.object.spec.pull_secrets;
         if names.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Found::default());
         }
         if key.0 == self.context.settings.config_namespace {
             let is_there = |name: &str| self.images.copies.get(&(key.0.clone(), name.to_owned())).is_some();
-            let (there, missing) = names.iter().partition::<Vec<_>, _>(|name| is_there(name));
-            missing.into_iter().for_each(|name| self.tell_missing(key, job, name));
-            return Ok(there.into_iter().map(|name| copies::own_reference(job, name)).collect());
+            let (there, missing): (Vec<_>, _) = names.iter().cloned().partition(|name| is_there(name));
+            let references = there.iter().map(|name| copies::own_reference(job, name)).collect();
+            return Ok(Found { references, missing });
         }
         let (known, round) = self.memory(key, |memory| (memory.secrets.clone(), memory.round));
         if let Some(known) = known {
             return Ok(known);
         }
         let _one_at_a_time = self.copying.lock().await;
-        let mut references = Vec::new();
+        let mut found = Found::default();
         for name in names {
             match self.copy(job, name).await? {
-                Some(copy) => references.push(copy.reference()),
-                None => self.tell_missing(key, job, name),
+                Some(copy) => found.references.push(copy.reference()),
+                None => found.missing.push(name.clone()),
             }
         }
-        self.release(job, &references).await?;
+        self.release(job, &found.references).await?;
         self.memory(key, |memory| {
             // A Secret that changed meanwhile is looked at again.
             if memory.round == round {
-                memory.secrets = Some(references.clone());
+                memory.secrets = Some(found.clone());
             }
         });
-        Ok(references)
+        Ok(found)
     }
 
-    fn tell_missing(&self, key: &Key, job: &Job, name: &str) {
+    /// Tells of a Secret without which a job goes on, once.
+    pub(super) fn tell_missing(&self, key: &Key, job: &Job, name: &str) {
         if self.memory(key, |memory| memory.missing.insert(name.to_owned())) {
             let message = format!("Secret {name} is not found: the image is pulled without it");
             self.tell(job, Event { warning: true, reason: "SecretNotFound", message });

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
+use crate::workload::store::follow::Sink;
 use cluster::teller::Told;
 
 const JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/imagepulljobs/pull";
@@ -176,20 +177,52 @@ async fn the_copy_of_a_secret_goes_with_it_while_the_job_runs() {
     let source = format!("{SECRETS}/shop/secrets/pull");
     let secret = json!({"metadata": {"namespace": "shop", "name": "pull", "uid": "s"}, "type": "Opaque"});
     site.server.put(&source, secret.clone());
-    let references = site.controller.secrets(&key(), &job).await.unwrap();
+    let found = site.controller.secrets(&key(), &job).await.unwrap();
     let copies = format!("{SECRETS}/kruise-daemon-config/secrets/");
-    assert_eq!((references.len(), site.server.under(&copies).len()), (1, 1));
+    assert_eq!((found.references.len(), site.server.under(&copies).len()), (1, 1));
     // What is known is not asked for again, until the Secret changes.
     let asked = site.requests.lock().unwrap().len();
-    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap(), references);
+    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap(), found);
     assert_eq!(site.requests.lock().unwrap().len(), asked);
     site.server.remove(&source);
     assert_eq!(site.controller.looking_again("shop/pull"), [key()]);
-    assert!(site.controller.secrets(&key(), &job).await.unwrap().is_empty());
+    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap().missing, ["pull"]);
     assert!(site.server.under(&copies).is_empty());
     site.server.put(&source, secret);
     assert_eq!(site.controller.looking_again("shop/pull"), [key()]);
-    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap().len(), 1);
+    assert_eq!(site.controller.secrets(&key(), &job).await.unwrap().references.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_is_created_with_the_job_is_waited_for() {
+    let site = Site::open_with(1, &json!({"pullSecrets": ["pull"]}));
+    let wait = site.controller.reconcile(&key()).await.unwrap();
+    assert!(matches!(wait, Next::After(wait) if wait <= Duration::from_secs(10)));
+    let message = |site: &Site| site.server.get(JOB).unwrap()["status"]["message"].clone();
+    assert_eq!(message(&site), "job is running, progress 0.0%, waits for Secret pull");
+    assert_eq!(site.count(&format!("PATCH {NODES}")), 0);
+    let secret = json!({"metadata": {"namespace": "shop", "name": "pull", "uid": "s"}, "type": "Opaque"});
+    site.server.put(&format!("{SECRETS}/shop/secrets/pull"), secret);
+    site.controller.looking_again("shop/pull");
+    site.complete().await;
+    let node = site.server.get(&format!("{NODES}/n1")).unwrap();
+    assert_eq!(node["spec"]["images"]["nginx"]["pullSecrets"].as_array().unwrap().len(), 1, "{node:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_will_have_a_node_image_is_waited_for() {
+    let site = Site::open(1, 2);
+    let node = json!({"metadata": {"name": "n3", "resourceVersion": "1"}, "status": {"conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    let nodes = &site.controller.stores.nodes;
+    nodes.see(serde_json::from_value(node).unwrap());
+    site.controller.reconcile(&key()).await.unwrap();
+    let status = site.server.get(JOB).unwrap()["status"].clone();
+    let waits = "job is running, progress 0.0%, waits for the NodeImages of 1 nodes";
+    assert_eq!((&status["message"], status.get("completionTime")), (&json!(waits), None));
+    site.node(3);
+    site.complete().await;
+    assert_eq!(site.count(&format!("PATCH {NODES}/n3")), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,13 +232,13 @@ async fn a_copy_that_somebody_deletes_is_made_again() {
     let job = controller.images.jobs.get(&key()).unwrap();
     let secret = json!({"metadata": {"namespace": "shop", "name": "pull", "uid": "s"}});
     site.server.put(&format!("{SECRETS}/shop/secrets/pull"), secret);
-    let first = controller.secrets(&key(), &job).await.unwrap().remove(0);
+    let first = controller.secrets(&key(), &job).await.unwrap().references.remove(0);
     let copy = ("kruise-daemon-config".to_owned(), first.name.clone());
     assert!(controller.of_copy(&changes.recv().await.unwrap()).is_empty());
     site.server.remove(&format!("{SECRETS}/{}/secrets/{}", copy.0, copy.1));
     controller.images.copies.deleted(&copy, "1000");
     assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
-    let second = controller.secrets(&key(), &job).await.unwrap().remove(0);
+    let second = controller.secrets(&key(), &job).await.unwrap().references.remove(0);
     assert_ne!(first.name, second.name);
 }
 
@@ -218,15 +251,15 @@ async fn a_job_beside_the_agents_secrets_refers_to_those_that_are_there() {
     let controller = &site.controller;
     let mut changes = controller.images.copies.subscribe();
     let job = controller.images.jobs.get(&key()).unwrap();
-    assert!(controller.secrets(&key(), &job).await.unwrap().is_empty());
+    assert_eq!(controller.secrets(&key(), &job).await.unwrap().missing, ["pull"]);
     let secret = r#"{"metadata": {"namespace": "shop", "name": "pull", "uid": "s", "resourceVersion": "1"}}"#;
     controller.images.copies.apply(copies::Copy::read(secret).unwrap());
     assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
-    let references = controller.secrets(&key(), &job).await.unwrap();
+    let references = controller.secrets(&key(), &job).await.unwrap().references;
     assert_eq!(references.iter().map(|secret| secret.name.as_str()).collect::<Vec<_>>(), ["pull"]);
     controller.images.copies.deleted(&("shop".to_owned(), "pull".to_owned()), "2");
     assert_eq!(controller.of_copy(&changes.recv().await.unwrap()), [(key(), Duration::ZERO)]);
-    assert!(controller.secrets(&key(), &job).await.unwrap().is_empty());
+    assert_eq!(controller.secrets(&key(), &job).await.unwrap().missing, ["pull"]);
     assert!(site.requests.lock().unwrap().is_empty());
 }
 

@@ -20,6 +20,7 @@ use cluster::resource::{self, PODS};
 use cluster::write::{self, PatchKind, unless_outdated};
 use cluster::{ApiError, ErrorReason, Retry};
 use kube::Client;
+use planner::kinds::podunavailablebudget::terms::Operation;
 use planner::kinds::sidecarset::account::eviction::Evictions;
 use planner::kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
 use planner::kinds::sidecarset::index::Entry;
@@ -34,6 +35,7 @@ use tracing::{error, info, warn};
 use super::{Controller, NAME, SIDECAR_SETS, reference};
 use crate::metrics::Metrics;
 use crate::now;
+use crate::workload::budgets::{Budgets, Spent};
 use crate::workload::store::key;
 
 pub(super) mod reviewed;
@@ -128,6 +130,8 @@ struct OfSet {
     /// Missed Pods that were told of.
     told: BTreeSet<Uid>,
     evictions: Option<Evictions>,
+    /// Pods that were not evicted since their budgets had nothing left.
+    withheld: HashMap<Uid, ObservedPod>,
     /// Why missed Pods are not evicted.
     findings: Findings,
 }
@@ -347,18 +351,19 @@ impl<'c> Keeper<'c> {
                 self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + WRITES);
                 return;
             }
-            of_set.told.insert(uid);
             let namespace = &pod.namespace;
             let events = resource::EVENTS.namespaced(namespace);
             match write::create(&self.controller.client, &events, event(set, uid, &pod)).await {
                 Ok(_) => {}
                 // It was told before, or nobody will read it.
-                Err(error) if error.is_conflict() => {}
-                Err(error) if error.retry() == Retry::Never => {}
+                Err(error) if error.is_conflict() || error.retry() == Retry::Never => {}
                 Err(error) => {
                     warn!(namespace = &**namespace, pod = &*pod.name, %error, "an Event was not written");
+                    self.due.entry(set.name.clone()).or_insert_with(|| Instant::now() + FAILED.1);
+                    return;
                 }
             }
+            of_set.told.insert(uid);
         }
     }
 
@@ -376,7 +381,16 @@ impl<'c> Keeper<'c> {
         let now = now().now;
         // Out of the others while the case looks at them.
         let mut evictions = of_set.evictions.take().unwrap_or_else(|| Evictions::new(now));
+        let mut withheld = std::mem::take(&mut of_set.withheld);
         let (pods, scope) = (self.controller.pods.clone(), self.scope.clone());
+        let (budgets, spent) = (&self.controller.budgets, Spent::default());
+        withheld.retain(|uid, pod| {
+            let holds = budgets.holding(&set.name, pod, Operation::Evict, &spent).is_some();
+            if !holds {
+                evictions.again(*uid);
+            }
+            holds && pods.ledger().get(*uid).is_some()
+        });
         let case = self.case(&scope, entry, &set, world);
         let decision = evictions.decide(limit, &case, pods.ledger().members(name), now);
         if !decision.evict.is_empty() {
@@ -388,12 +402,17 @@ impl<'c> Keeper<'c> {
             if self.others(uid).any(|evictions| evictions.is_full()) {
                 continue;
             }
-            let certain = match evict(&self.client, &case, uid, &pod).await {
-                Ok(true) => {
+            let certain = match evict(&self.client, &case, &set, (uid, &pod), (budgets, &spent)).await {
+                Ok(Eviction::Begun) => {
                     info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
                     true
                 }
-                Ok(false) => continue,
+                Ok(Eviction::Needless) => continue,
+                Ok(Eviction::Withheld(live, problem)) => {
+                    evictions.refused(uid, &problem, now);
+                    withheld.insert(uid, *live);
+                    continue;
+                }
                 // It goes with its namespace.
                 Err(error) if error.retry() == Retry::Never => continue,
                 Err(error) if error.reason() != ErrorReason::Unanswered => {
@@ -407,7 +426,7 @@ impl<'c> Keeper<'c> {
             self.others(uid).for_each(|evictions| evictions.evicted(uid, owner, now, certain));
         }
         let Some(of_set) = self.sets.get_mut(name) else { return };
-        of_set.evictions = Some(evictions);
+        (of_set.evictions, of_set.withheld) = (Some(evictions), withheld);
         self.found(name, decision.findings);
     }
 
@@ -448,6 +467,7 @@ impl OfSet {
             missed: 0,
             told: BTreeSet::new(),
             evictions: None,
+            withheld: HashMap::new(),
             findings: Findings::default(),
         }
     }
@@ -494,15 +514,37 @@ fn event(set: &RolloutSet, uid: Uid, pod: &Missed) -> String {
     )
 }
 
-/// Evicts a Pod, unless it is found to have changed; true if it goes.
-async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> Result<bool, ApiError> {
+/// What came of an eviction.
+enum Eviction {
+    Begun,
+    /// The Pod has changed.
+    Needless,
+    /// Its budget does not bear it, and why.
+    Withheld(Box<ObservedPod>, String),
+}
+
+/// Evicts a Pod, unless it is found to have changed, or its budget to have nothing left.
+async fn evict(
+    client: &Client,
+    case: &Case<'_>,
+    set: &RolloutSet,
+    (uid, pod): (Uid, &PodRecord),
+    (budgets, spent): (&Budgets<Box<str>>, &Spent),
+) -> Result<Eviction, ApiError> {
     let path = PODS.namespaced(&pod.namespace).name(&pod.name);
-    let Some(text) = write::get(client, &path).await? else { return Ok(false) };
-    let Ok(live) = ObservedPod::read(&text) else { return Ok(false) };
+    let Some(text) = write::get(client, &path).await? else { return Ok(Eviction::Needless) };
+    let Ok(live) = ObservedPod::read(&text) else { return Ok(Eviction::Needless) };
     let record = PodRecord::of(&live, &mut Pool::default()).filter(|record| !record.is_leaving());
     let missed = record.is_some_and(|record| case.judge(&record).is_missed());
     if Uid::of(&live.metadata.uid) != uid || !missed {
-        return Ok(false);
+        return Ok(Eviction::Needless);
+    }
+    let problem = match budgets.bear(&set.name, &live, Operation::Evict, spent).await {
+        Ok(exhausted) => exhausted.map(|budget| budget.to_string()),
+        Err(error) => Some(error.message()),
+    };
+    if let Some(problem) = problem {
+        return Ok(Eviction::Withheld(Box::new(live), problem));
     }
     let body = format!(
         r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},"namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}}"#,
@@ -510,5 +552,6 @@ async fn evict(client: &Client, case: &Case<'_>, uid: Uid, pod: &PodRecord) -> R
         string(&pod.namespace),
         string(&live.metadata.uid)
     );
-    Ok(unless_outdated(write::create(client, &path.subresource("eviction"), body).await)?.is_some())
+    let begun = unless_outdated(write::create(client, &path.subresource("eviction"), body).await)?;
+    Ok(if begun.is_some() { Eviction::Begun } else { Eviction::Needless })
 }

@@ -25,6 +25,10 @@ pub(super) struct Memory(Mutex<HashMap<Box<str>, OfSet>>);
 struct OfSet {
     /// By the UIDs of the Pods.
     refusals: HashMap<Box<str>, Refusal>,
+    /// Pods whose budgets had nothing left, by UID.
+    withheld: BTreeSet<Box<str>>,
+    /// Pods that had older sidecars when the SidecarSet was read, by UID.
+    outdated: BTreeSet<Box<str>>,
     /// Pods that may have been written to though no answer came.
     uncertain: BTreeSet<Key>,
     /// Why no revision could be written.
@@ -86,6 +90,39 @@ impl Memory {
                 of_set.refusals.insert(uid, refusal);
             }
             (held, next)
+        })
+    }
+
+    /// Notes that the budget of a Pod had nothing left.
+    pub(super) fn withhold(&self, set: &str, pod: &ObservedPod) {
+        self.of(set, |of_set| of_set.withheld.insert(pod.metadata.uid.clone()));
+    }
+
+    /// Those of `pods` whose budgets still have nothing left, as `holding` tells.
+    pub(super) fn withheld(
+        &self,
+        set: &str,
+        pods: &[Arc<ObservedPod>],
+        holding: impl Fn(&ObservedPod) -> Option<String>,
+    ) -> Refused {
+        let known = self.of(set, |of_set| std::mem::take(&mut of_set.withheld));
+        let pods = pods.iter().filter(|pod| known.contains(&pod.metadata.uid));
+        let held: Refused =
+            pods.filter_map(|pod| Some((pod.metadata.uid.clone(), holding(pod)?.into_boxed_str()))).collect();
+        self.of(set, |of_set| of_set.withheld.extend(held.keys().cloned()));
+        held
+    }
+
+    /// Notes which Pods had older sidecars when the SidecarSet was read.
+    pub(super) fn outdated(&self, set: &str, pods: BTreeSet<Box<str>>) {
+        self.of(set, |of_set| of_set.outdated = pods);
+    }
+
+    /// Whether the SidecarSet was read since all these Pods were seen to have older sidecars. The others are forgotten.
+    pub(super) fn knows_outdated(&self, set: &str, pods: &BTreeSet<Box<str>>) -> bool {
+        self.of(set, |of_set| {
+            of_set.outdated.retain(|pod| pods.contains(pod));
+            of_set.outdated.len() == pods.len()
         })
     }
 

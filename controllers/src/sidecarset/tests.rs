@@ -1,6 +1,8 @@
 use super::*;
+use crate::Settings;
 use crate::fake::{self, Request, Requests};
 use crate::workload::store::follow::Sink;
+use api::features::FeatureGates;
 use cluster::events::Recorder;
 use cluster::teller::Told;
 use planner::server::world::World;
@@ -54,6 +56,7 @@ pub(super) fn pod(name: &str, version: u32, image: u32) -> Value {
 fn agree(request: &Request<'_>, set: &Value) -> (u16, String) {
     let body = serde_json::from_str::<Value>(request.body).unwrap_or_default();
     let answer = match (request.method, request.path.split('/').collect::<Vec<_>>().as_slice()) {
+        ("GET", [.., "sidecarsets", "log"]) => set.clone(),
         ("PATCH", [.., "sidecarsets", "log", "status"]) => {
             let mut set = set.clone();
             set["metadata"]["resourceVersion"] = json!("150");
@@ -101,11 +104,14 @@ impl Site {
             known.see(serde_json::from_value(pod).unwrap());
         }
         known.list_ends();
-        let index = Arc::new(Index::fixed(world));
+        let gates = FeatureGates::parse("PodUnavailableBudgetUpdateGate=true", "").unwrap();
+        let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
+        let context = Context { settings, ..Context::fixed(client.clone(), world) };
+        let index = context.index.clone();
         let (teller, told) = teller::teller("Update");
-        let recorder = Recorder::new(client.clone(), NAME, None);
-        let stores = Arc::new(Stores::new(Arc::new(known), index.clone(), "kruise-system"));
-        let controller = Controller::new(client, index, stores, teller);
+        let recorder = Recorder::new(client, NAME, None);
+        let stores = Arc::new(Stores::new(Arc::new(known), index, "kruise-system"));
+        let controller = Controller::new(&context, stores, teller);
         controller.sets.list_begins();
         controller.sets.apply(RolloutSet::read(&set.to_string()).unwrap());
         controller.sets.list_ends();
@@ -135,6 +141,20 @@ impl Site {
         while let Ok(told) = told.try_recv() {
             told.write(&self.recorder).await;
         }
+    }
+
+    /// A budget of Pods `app=<app>` has so many units left.
+    pub(super) fn budget(&self, app: &str, left: i32) {
+        let budget = json!({
+            "metadata": {"namespace": "shop", "name": app, "uid": "budget", "generation": 1,
+                "resourceVersion": (300 + left).to_string()},
+            "spec": {"selector": {"matchLabels": {"app": app}}, "maxUnavailable": 1},
+            "status": {"observedGeneration": 1, "unavailableAllowed": left, "currentAvailable": 2 + left,
+                "desiredAvailable": 2, "totalReplicas": 3},
+        });
+        let mut world = (*self.controller.index.world()).clone();
+        world.apply(Watched::PodUnavailableBudget, &budget.to_string()).unwrap();
+        self.controller.index.publish(world);
     }
 
     /// Reconciles for this time, each time when it is due.
@@ -189,6 +209,47 @@ async fn a_pod_that_is_refused_holds_nobody_and_is_told_of() {
             "{told:?}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_budget_has_nothing_left_is_not_tried_until_it_has_and_others_go_before_it() {
+    let names = ["p0", "p1", "p2"];
+    let mut pods = names.map(|name| pod(name, 10, 1));
+    let spec = json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}});
+    pods[0]["metadata"]["labels"]["app"] = json!("held");
+    let site = Site::open(&set(&spec), pods, |_| None);
+    site.budget("held", 0);
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(OTHERS));
+    for _ in 0..2 {
+        site.reconcile().await.unwrap();
+    }
+    site.run(Duration::from_secs(100)).await;
+    assert_eq!(site.written(), ["p1", "p2"]);
+    assert_eq!(site.with("podunavailablebudgets").len(), 0);
+    let told = site.with("UpdateWaits");
+    let expected = "1 wait (shop/p0): the update was refused (PodUnavailableBudget held has nothing left)";
+    assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+    site.budget("held", 1);
+    site.reconcile().await.unwrap();
+    assert_eq!(
+        (site.written(), site.with("podunavailablebudgets").len()),
+        (vec!["p1".into(), "p2".into(), "p0".into()], 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_with_sidecars_of_a_newer_state_are_left_alone_until_that_is_known() {
+    let mut newer = set(&json!({"containers": [{"name": "log", "image": "log:3"}]}));
+    (newer["metadata"]["generation"], newer["metadata"]["resourceVersion"]) = (json!(3), json!("101"));
+    newer["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!("h3");
+    let site = Site::open(&set(&json!({})), [pod("p0", 110, 3)], move |request| {
+        request.path.contains("/sidecarsets/log").then(|| agree(request, &newer))
+    });
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(SOON));
+    assert_eq!((site.set().generation, site.written()), (3, vec![]));
+    site.run(Duration::from_secs(60)).await;
+    assert_eq!(site.written(), [""; 0]);
+    assert_eq!(site.with("GET /apis/apps.kruise.io/v1beta1/sidecarsets/log").len(), 1, "it is read once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,8 +63,9 @@ pub async fn carry_out(
         });
         let mut tries = 0;
         loop {
-            let version = &last.as_ref().unwrap_or(pod).metadata.resource_version;
-            let body = write.to_json(&metadata.uid, version);
+            let before = last.as_ref().unwrap_or(pod);
+            let version = &before.metadata.resource_version;
+            let body = write.to_json(before);
             match write::patch(client, &target, PatchKind::StrategicMerge, body).await {
                 Ok(text) => {
                     last = Some(pods.written(&text)?);
@@ -162,8 +163,8 @@ mod tests {
         assert_eq!(
             *requests.lock().unwrap(),
             [
-                format!("{path} {}", first.to_json("u", "1")),
-                format!("{path}/status {}", second.to_json("u", "5"))
+                format!("{path} {}", first.to_json(&pod)),
+                format!("{path}/status {}", second.to_json(&ObservedPod::read(&text(5, "new")).unwrap()))
             ]
         );
         assert_eq!(&*pods.get(&key()).unwrap().metadata.resource_version, "6");

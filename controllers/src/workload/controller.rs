@@ -10,9 +10,9 @@
 //! for a multiple of the time that the plan took, so that planning takes a small, constant share of the time
 //! however many Pods there are and however often they change.
 //!
-//! What the API server refuses is tried again after pauses that grow; everything else goes on meanwhile. Only
-//! where no plan can be made at all the workload as a whole rests longer and longer. A workload whose namespace
-//! is being deleted is left alone.
+//! What the API server refuses is tried again after pauses that grow, what a budget of ours does not bear when that has
+//! something to give; everything else goes on meanwhile. Only where no plan can be made at all the workload as a whole
+//! rests longer and longer. A workload whose namespace is being deleted is left alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +48,7 @@ use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::memory::{Memory, STATUS};
 use super::nodes::NodeChange;
+use super::places::Places;
 use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
 use super::store::follow::{Readable, follow_all};
@@ -86,12 +87,13 @@ impl<W: Workload> Readable for Stored<W> {
 /// Reconciles the workloads of one kind.
 pub(crate) struct Controller<W: Workload> {
     pub(super) client: Client,
-    pub(super) context: Context,
+    pub(crate) context: Context,
     pub(super) environment: Environment,
     pub(crate) stores: Arc<Stores>,
     pub(crate) workloads: Store<Stored<W>>,
     pub(crate) courses: Courses,
-    pub(super) budgets: Budgets,
+    pub(super) budgets: Budgets<Key>,
+    pub(super) places: Places,
     memories: Mutex<HashMap<Key, Memory>>,
     teller: Teller,
 }
@@ -171,6 +173,7 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
         triggers::forward(stores.revisions.stored.subscribe(), sender.clone(), |Change { old, new }| {
             trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
         }),
+        controller.budgets.wake(sender.clone()),
         async {
             if W::HAS_POD_PER_NODE {
                 let of_node = |change: &NodeChange| controller.of_node(change);
@@ -225,6 +228,7 @@ impl<W: Workload> Reconciler for Controller<W> {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, ReconcileError> {
         let course = course(key);
+        self.budgets.forget(key);
         let Some(stored) = self.workloads.get(key) else {
             self.courses.forget(&course);
             self.memories.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
@@ -265,7 +269,10 @@ impl<W: Workload> Controller<W> {
         stores: Arc<Stores>,
         teller: Teller,
     ) -> Self {
-        let budgets = Budgets::new(&context);
+        let budgets =
+            Budgets::new(context.client.clone(), context.index.clone(), context.settings.gates.clone());
+        let is_spread = context.settings.gates.enabled(Feature::WorkloadSpread);
+        let places = Places::new(context.client.clone(), context.index.clone(), is_spread);
         Self {
             client: context.client.clone(),
             context,
@@ -274,6 +281,7 @@ impl<W: Workload> Controller<W> {
             workloads: Store::default(),
             courses: Courses::default(),
             budgets,
+            places,
             memories: Mutex::default(),
             teller,
         }
@@ -367,14 +375,14 @@ impl<W: Workload> Controller<W> {
     ) -> Plan<W::Status> {
         let uid = &workload.metadata().uid;
         let namespace = workload.metadata().namespace.as_str();
-        let mut claims = self.stores.claims.group(&uid.as_str().into());
-        for stem in workload.claim_stems() {
-            claims.extend(self.stores.claims.group(&named(namespace, &stem)));
-        }
         let world = self.context.index.world();
         let stored = &self.stores.revisions.stored;
         let mut revisions = stored.group(&Group::Owner(uid.as_str().into()));
         revisions.extend(stored.group(&Group::Orphans(namespace.into())));
+        let mut claims = self.stores.claims.group(&uid.as_str().into());
+        for stem in workload.claim_stems(pods, &revisions) {
+            claims.extend(self.stores.claims.group(&named(namespace, &stem)));
+        }
         let (refused, held, failures, collision_count) = self.memory(workload, |memory| {
             if !W::HAS_PLACES {
                 memory.keep_refused(&claims);
@@ -393,6 +401,7 @@ impl<W: Workload> Controller<W> {
             nodes,
             refused: &refused,
             held: &held,
+            costs: &self.places.costs(workload, pods),
             failures: &failures,
             collision_count,
             gates: &self.context.settings.gates,
@@ -430,7 +439,12 @@ impl<W: Workload> Controller<W> {
             outcome => outcome,
         };
         let status = match plan.status {
-            Some(status) => self.write_status(workload, &status, &scale, &update).await,
+            Some(mut status) => {
+                if ![&released, &scaled, &updated].iter().any(|done| done.acted) {
+                    status.nothing_was_done();
+                }
+                self.write_status(workload, &status, &scale, &update).await
+            }
             None => StatusWrite::Done,
         };
         self.pre_download(work, &plan.pre_download).await;
@@ -452,7 +466,7 @@ impl<W: Workload> Controller<W> {
         let tried =
             released.failed || scaled.failed || updated.failed || matches!(status, StatusWrite::Refused(_));
         let outdated = released.outdated || scaled.outdated || updated.outdated;
-        let again = skipped || updated.withheld || matches!(status, StatusWrite::Outdated);
+        let again = skipped || matches!(status, StatusWrite::Outdated);
         let problem = problems.next().or(released.failure).or(status.refusal());
         let (news, pause) = self
             .memory(workload, |memory| (memory.is_news(problem.as_deref()) || tried, memory.pauses.next()));

@@ -9,6 +9,7 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
 use futures::{StreamExt, stream};
+use planner::kinds::podunavailablebudget::terms::Operation;
 use planner::pod::observed::ObservedPod;
 use planner::workload::action::{Action, DeleteReason, Part, WriteReason};
 use planner::workload::children::Claim;
@@ -37,8 +38,6 @@ pub(super) struct Done {
     pub(super) unanswered: bool,
     /// Some object had changed: a new plan has to be made.
     pub(super) outdated: bool,
-    /// At least one update was not begun, since the budget of its Pod has nothing left.
-    pub(super) withheld: bool,
     /// At least one action was tried and failed.
     pub(super) failed: bool,
     /// The first failure, also of an action that is held up for an earlier one.
@@ -57,10 +56,17 @@ enum Attempt {
         unanswered: bool,
         error: String,
     },
-    /// Not begun: the budget of the Pod has nothing left.
+    /// Not begun: the budget of the Pod has nothing left, and wakes the workload when it has.
     Withheld,
     /// Not tried: it failed a short while ago.
     Held(String),
+}
+
+impl Attempt {
+    /// Nothing was done.
+    fn is_refused(&self) -> bool {
+        matches!(self, Self::Outdated { acted: false } | Self::Failed { acted: false, unanswered: false, .. })
+    }
 }
 
 impl Done {
@@ -77,7 +83,7 @@ impl Done {
                 self.failed = true;
                 self.failure.get_or_insert(error);
             }
-            Attempt::Withheld => self.withheld = true,
+            Attempt::Withheld => {}
             Attempt::Held(error) => drop(self.failure.get_or_insert(error)),
         }
     }
@@ -87,7 +93,6 @@ impl Done {
             acted: self.acted || other.acted,
             unanswered: self.unanswered || other.unanswered,
             outdated: self.outdated || other.outdated,
-            withheld: self.withheld || other.withheld,
             failed: self.failed || other.failed,
             failure: self.failure.or(other.failure),
         }
@@ -189,15 +194,21 @@ impl<W: Workload> Controller<W> {
                 attempt
             }
             Action::DeletePod { pod, claims, reason } => {
-                let failed = match reason {
-                    DeleteReason::Ended if W::HAS_POD_PER_NODE => {
-                        self.stores.pods.get(&work.key_of(&pod.name))
-                    }
-                    _ => None,
-                };
+                let known = self.stores.pods.get(&work.key_of(&pod.name));
+                let known = known.filter(|known| *known.metadata.uid == *pod.uid);
+                if let Some(known) = &known
+                    && let Some(attempt) = self.unborne(work, action, known, Operation::Delete).await
+                {
+                    return attempt;
+                }
                 let attempt = self.delete(work, action, pod, claims).await;
-                if let (Attempt::Done, Some(node)) =
-                    (&attempt, failed.as_ref().and_then(|pod| pod.spec.node()))
+                if let Some(known) = known.as_ref().filter(|_| attempt.is_refused()) {
+                    self.places.refused(&work.workload.metadata().namespace, known).await;
+                }
+                if W::HAS_POD_PER_NODE
+                    && *reason == DeleteReason::Ended
+                    && let (Attempt::Done, Some(node)) =
+                        (&attempt, known.as_ref().and_then(|pod| pod.spec.node()))
                 {
                     let generation = work.workload.status().observed_generation();
                     self.memory(work.workload, |memory| memory.failures.record(node, generation, now().now));
@@ -213,12 +224,10 @@ impl<W: Workload> Controller<W> {
                         Err(error) => return self.failed(work, action, Part::Itself, &error, false),
                     }
                 }
-                if action.updated_pod().is_some() {
-                    match self.budgets.bear(known, &work.spent).await {
-                        Ok(true) => {}
-                        Ok(false) => return Attempt::Withheld,
-                        Err(error) => return self.failed(work, action, Part::Itself, &error, false),
-                    }
+                if action.updated_pod().is_some()
+                    && let Some(attempt) = self.unborne(work, action, known, Operation::Update).await
+                {
+                    return attempt;
                 }
                 if *reason == WriteReason::UpdateInPlace
                     && self.memory(work.workload, |memory| memory.pauses.refuse_updates())
@@ -267,6 +276,22 @@ impl<W: Workload> Controller<W> {
         }
     }
 
+    /// What comes of an action for which the budget of its Pod does not give a unit; `None` where it does.
+    async fn unborne(
+        &self,
+        work: &Work<'_, W>,
+        action: &Action,
+        pod: &ObservedPod,
+        operation: Operation,
+    ) -> Option<Attempt> {
+        let workload = work.key_of(&work.workload.metadata().name);
+        match self.budgets.bear(&workload, pod, operation, &work.spent).await {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(Attempt::Withheld),
+            Err(error) => Some(self.failed(work, action, Part::Itself, &error, false)),
+        }
+    }
+
     async fn create(
         &self,
         work: &Work<'_, W>,
@@ -302,7 +327,15 @@ impl<W: Workload> Controller<W> {
                     Err(error) => self.failed(work, action, Part::Itself, &error, acted),
                 }
             }
-            Err(error) => self.failed(work, action, Part::Itself, &error.into(), acted),
+            Err(error) => {
+                let error: ReconcileError = error.into();
+                if !error.may_have_acted()
+                    && let Ok(pod) = ObservedPod::read(json)
+                {
+                    self.places.refused(&work.workload.metadata().namespace, &pod).await;
+                }
+                self.failed(work, action, Part::Itself, &error, acted)
+            }
         }
     }
 

@@ -86,6 +86,14 @@ impl Nodes {
         Some((labels, known.present.standings.get(name).cloned().unwrap_or_default()))
     }
 
+    /// Names and labels of those that are ready and stay, as far as they are known.
+    pub(crate) fn ready(&self) -> Vec<(Box<str>, Pairs)> {
+        let Seen { facts, standings } = self.lock().present.clone();
+        let stays = |standing: &Standing| standing.ready_since.is_some() && !standing.deleting;
+        let ready = facts.iter().filter(|(name, _)| standings.get(*name).is_some_and(stays));
+        ready.map(|(name, facts)| (name.clone(), facts.labels.clone())).collect()
+    }
+
     /// The changes of Nodes from now on, and one of each that there is.
     pub(crate) fn subscribe(&self) -> mpsc::UnboundedReceiver<NodeChange> {
         self.wanted.send_replace(true);

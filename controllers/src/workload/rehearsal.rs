@@ -23,7 +23,7 @@ pub(super) async fn rehearse(
     let Some(change) = change.filter(|_| leaves_service) else { return Ok(()) };
     let metadata = &pod.metadata;
     let path = PODS.namespaced(&metadata.namespace).name(&metadata.name).query("dryRun=All");
-    let body = change.to_json(&metadata.uid, &metadata.resource_version);
+    let body = change.to_json(pod);
     match write::patch(client, &path, PatchKind::StrategicMerge, body).await {
         // Some webhook can't be asked without effect: then only a try tells. Of anything but a refusal the
         // writes themselves will tell.
@@ -62,8 +62,7 @@ mod tests {
             let writes = [gate.clone(), change.clone()];
             assert_eq!(rehearse(&client, &pod, &writes).await.is_ok(), allowed, "{code}");
             assert!(rehearse(&client, &pod, &writes[1..]).await.is_ok());
-            let expected =
-                format!("PATCH /api/v1/namespaces/n/pods/p?dryRun=All {}", change.to_json("1", "1"));
+            let expected = format!("PATCH /api/v1/namespaces/n/pods/p?dryRun=All {}", change.to_json(&pod));
             assert_eq!(*requests.lock().unwrap(), [expected]);
         }
     }

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::kinds::nodeimage::PullSecret;
+use api::kinds::shared::ObjectReference;
 use cluster::resource::SECRETS;
 use cluster::write::get;
 use kube::Client;
-use planner::node::keyring::{Keyring, SecretError, may_exist};
+use planner::node::keyring::may_exist;
+use planner::node::parties::Pass;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -34,8 +36,9 @@ pub(crate) struct Secrets {
 /// A Secret as it was read.
 #[derive(Clone)]
 struct Known {
+    since: Instant,
     until: Instant,
-    keyring: Result<Arc<Keyring>, SecretError>,
+    pass: Arc<Pass>,
 }
 
 impl Secrets {
@@ -44,24 +47,20 @@ impl Secrets {
         Self { client, token: token.into(), known: Arc::default() }
     }
 
-    /// The credentials of all these Secrets. One that can't be read is passed over.
-    ///
-    /// # Errors
-    /// One is there and holds no credentials that can be understood.
-    pub(crate) async fn keyring(&self, secrets: &[PullSecret]) -> Result<Keyring, String> {
-        let mut all = Keyring::default();
-        let mut server = None;
+    /// These Secrets, for a pull for these owners that began at this time. One that can't be read is passed over.
+    pub(crate) async fn passes(
+        &self,
+        secrets: &[PullSecret],
+        owners: &[ObjectReference],
+        began: Instant,
+    ) -> Vec<Arc<Pass>> {
+        // An owner was made a user of its copies before it had the task.
+        let counts = |known: &Known| known.since >= began || !known.pass.may_be_outdated(owners);
+        let (mut passes, mut server) = (Vec::new(), None);
         for secret in secrets {
-            match self.read(secret, &mut server).await {
-                Some(Ok(keyring)) => all.add(&keyring),
-                Some(Err(error)) => {
-                    let PullSecret { namespace, name, .. } = secret;
-                    return Err(format!("Secret {namespace}/{name} can't be used: {error}"));
-                }
-                None => {}
-            }
+            passes.extend(self.read(secret, counts, &mut server).await);
         }
-        Ok(all)
+        passes
     }
 
     /// Forgets these Secrets: their credentials were not believed, and may have been changed.
@@ -72,18 +71,19 @@ impl Secrets {
         }
     }
 
-    /// The credentials of a Secret; `server` is where it is read, once it is known.
+    /// One Secret, as it is known where that `counts`; `server` is where it is read, once it is known.
     async fn read(
         &self,
         secret: &PullSecret,
+        counts: impl Fn(&Known) -> bool,
         server: &mut Option<Result<Client, String>>,
-    ) -> Option<Result<Arc<Keyring>, SecretError>> {
+    ) -> Option<Arc<Pass>> {
         let now = Instant::now();
         {
             let mut known = self.known();
             known.retain(|_, known| known.until > now);
-            if let Some(known) = known.get(&name_of(secret)) {
-                return Some(known.keyring.clone());
+            if let Some(known) = known.get(&name_of(secret)).filter(|known| counts(known)) {
+                return Some(known.pass.clone());
             }
         }
         let PullSecret { namespace, name, .. } = secret;
@@ -101,8 +101,8 @@ impl Secrets {
                 return None;
             }
         };
-        let keyring = match get(server, &SECRETS.namespaced(namespace).name(name)).await {
-            Ok(Some(json)) => Keyring::of_secret(&json).map(Arc::new),
+        let pass = match get(server, &SECRETS.namespaced(namespace).name(name)).await {
+            Ok(Some(json)) => Arc::new(Pass::of_secret(&json)),
             Ok(None) => {
                 warn!(namespace, name, "a pull Secret does not exist and is passed over");
                 return None;
@@ -114,8 +114,8 @@ impl Secrets {
         };
         let chance = RandomState::new().hash_one(name) % KEPT.as_secs();
         let until = now + KEPT + Duration::from_secs(chance);
-        self.known().insert(name_of(secret), Known { until, keyring: keyring.clone() });
-        Some(keyring)
+        self.known().insert(name_of(secret), Known { since: now, until, pass: pass.clone() });
+        Some(pass)
     }
 
     // Held for single operations only, never over an await.

@@ -17,12 +17,18 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 use super::*;
 use crate::testing::{Way, connected, server, told};
 
 /// Registers the API server itself as the server: it has Secrets under the same paths.
 async fn serve_secrets() {
+    static REGISTERED: OnceCell<()> = OnceCell::const_new();
+    REGISTERED.get_or_init(register).await;
+}
+
+async fn register() {
     let server = server().await;
     let authority = std::fs::read(server.directory().unwrap().join("certificates/apiserver.crt")).unwrap();
     let entry = json!({
@@ -305,6 +311,88 @@ async fn credentials_are_tried_in_order_and_read_again_where_they_are_not_believ
     server().await.kubectl_with_input(["replace", "-f", "-"], &right).await.success();
     assert_eq!(site.ended("reg:5000/app").await.1.phase, "Succeeded");
     assert_eq!(passwords(0).last().unwrap(), "right");
+}
+
+/// A Secret that is a copy for these jobs, with this content for `reg:5000`.
+fn copy(name: &str, users: &str, content: &Value) -> Value {
+    let annotations = json!({"imagepulljobs.kruise.io/source-key": "default/pull", "imagepulljobs.kruise.io/references": users});
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockercfg",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "stringData": {".dockercfg": json!({"reg:5000": content}).to_string()}})
+}
+
+fn owner(name: &str) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": "ImagePullJob", "namespace": "default", "name": name, "uid": name})
+}
+
+/// A registry that believes one password.
+fn guarded(request: &PullImageRequest) -> Pull {
+    match request.auth.as_ref() {
+        Some(auth) if auth.password == "right" => Pull::Comes,
+        _ => Pull::Fails("401 Unauthorized".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn credentials_belong_to_the_task_that_brought_them() {
+    serve_secrets().await;
+    let client = server().await.client();
+    let right = json!({"username": "u", "password": "right"});
+    kit::objects::create(&client, copy("own-right", "default/own-a", &right)).await.unwrap();
+    kit::objects::create(&client, copy("own-broken", "default/own-b", &json!(1))).await.unwrap();
+    let tag = |tag: &str, owner: Value| json!({"tag": tag, "pullPolicy": once(), "createdAt": "2026-01-01T00:00:00Z", "ownerReferences": [owner]});
+    let secrets = ["own-broken", "own-right"].map(|name| json!({"namespace": "default", "name": name}));
+    let tags = json!([tag("1", owner("own-a")), tag("2", owner("own-b")), tag("3", owner("own-c"))]);
+    let images = json!({"reg:5000/own": {"tags": tags, "pullSecrets": secrets}});
+    let site = Site::open(&images, None, guarded).await;
+    let ended = |object: &DynamicObject| {
+        let status = &object.data["status"];
+        status["succeeded"] == 1 && status["failed"] == 2
+    };
+    let node = wait_until(&site.images, &site.name, "has ended", ended).await;
+    let tags = &node.data["status"]["imageStatuses"]["reg:5000/own"]["tags"];
+    let said = [0, 1, 2].map(|place| [&tags[place]["phase"], &tags[place]["message"]].map(|it| it.as_str()));
+    let refused = r#"Failed to pull image reference "reg:5000/own:3": 401 Unauthorized"#;
+    let broken = "Secret default/own-broken can't be used: it is no configuration of registries";
+    let expected = [["Succeeded", "pulled with pull Secrets"], ["Failed", broken], ["Failed", refused]]
+        .map(|it| it.map(Some));
+    assert_eq!(said, expected);
+    let asked = site.runtime.pulls().into_iter().map(|it| (it.image.unwrap().image, it.auth.is_some()));
+    let expected = [("reg:5000/own:1".to_owned(), true), ("reg:5000/own:3".to_owned(), false)];
+    assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), expected.into());
+}
+
+#[tokio::test]
+async fn an_image_that_came_with_credentials_is_there_for_no_other() {
+    serve_secrets().await;
+    let right = json!({"username": "u", "password": "right"});
+    let secret = copy("shared-right", "default/shared-a", &right);
+    kit::objects::create(&server().await.client(), secret).await.unwrap();
+    let images = |version: i64, owners: Value| {
+        let mut images = wanted("reg:5000/shared", "IfNotPresent", version, &once());
+        let image = &mut images["reg:5000/shared"];
+        image["tags"][0]["ownerReferences"] = owners;
+        image["pullSecrets"] = json!([{"namespace": "default", "name": "shared-right"}]);
+        images
+    };
+    let site = Site::open(&images(0, json!([owner("shared-a")])), None, guarded).await;
+    assert_eq!(site.ended("reg:5000/shared").await.1.phase, "Succeeded");
+    // Another job joins: the first one has the image, also without asking again.
+    site.want(&images(1, json!([owner("shared-a"), owner("shared-b")]))).await;
+    let second = |tag: &TagStatus| tag.version == Some(1) && tag.completion_time.is_some();
+    let node = site.until("reg:5000/shared", "has a second round", second).await;
+    let tag = &node.status.image_statuses["reg:5000/shared"].tags[0];
+    let refused = r#"Failed to pull image reference "reg:5000/shared:1": 401 Unauthorized"#;
+    assert_eq!((&*tag.phase, &*tag.message), ("Failed", &*format!("not for default/shared-b: {refused}")));
+    let asked: Vec<bool> = site.runtime.pulls().iter().map(|pull| pull.auth.is_some()).collect();
+    assert_eq!(asked, [true, false]);
+    let note = told("default", "ImagePullJob", "shared-b", "PullImageFailed").await;
+    assert_eq!(note, format!("Image reg:5000/shared:1 {refused}"));
+    // An agent that does not know with which credentials it came asks as each.
+    site.want(&images(2, json!([owner("shared-b")]))).await;
+    let third = |tag: &TagStatus| tag.version == Some(2) && tag.completion_time.is_some();
+    let node = site.until("reg:5000/shared", "has a third round", third).await;
+    assert_eq!(node.status.image_statuses["reg:5000/shared"].tags[0].message, refused);
 }
 
 #[tokio::test]

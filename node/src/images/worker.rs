@@ -1,17 +1,20 @@
 //! One pull, from its turn to its end (docs/behaviour/node-agent.md#one-pull). A worker that is stopped is dropped:
 //! what it asked of the runtime is cancelled.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::kinds::nodeimage::{Image, Tag};
+use api::kinds::nodeimage::{Image, Tag, TagPullPolicy};
 use cluster::panics::contained;
 use cri::messages::{AuthConfig, PodSandboxConfig};
 use cri::{CriError, Runtime};
 use planner::node::keyring::{Credentials, Keyring};
+use planner::node::parties::{Party, Private, parties};
 use planner::node::pull::{Next, Present, Terms, is_satisfied_by_present, reference, sandbox};
-use planner::node::tasks::{Key, Report, Worker};
-use tokio::sync::{Semaphore, mpsc};
+use planner::node::tasks::{Key, Refusal, Report, Worker};
+use planner::workload::image_task::word;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, error, info};
 
@@ -33,6 +36,15 @@ pub(super) struct Tools {
     pub turns: Option<Arc<Semaphore>>,
     /// One list of images is read at a time: it is the largest thing that the agent holds.
     pub looks: Arc<Semaphore>,
+    /// The images that not everybody has.
+    pub private: Arc<Mutex<Private>>,
+}
+
+impl Tools {
+    // Held for single operations only, never over an await.
+    fn private(&self) -> MutexGuard<'_, Private> {
+        self.private.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What a worker tells.
@@ -49,15 +61,59 @@ pub(super) struct Work {
     pub worker: Worker,
     pub tell: mpsc::Sender<Told>,
     pub key: Key,
-    pub image: Image,
-    pub task: Tag,
+    /// What is asked for now: owners and their Secrets may come while it is pulled.
+    pub image: watch::Receiver<Image>,
+    pub terms: TagPullPolicy,
+    /// The round before used credentials, though it may not be known which.
+    pub is_doubtful: bool,
 }
 
 impl Work {
+    /// The image and its task as they are now.
+    fn wanted(&self) -> (Image, Tag) {
+        let image = self.image.borrow().clone();
+        let task = image.tags.iter().find(|tag| tag.tag == self.key.tag).cloned();
+        // A worker whose task has left is stopped.
+        (image, task.unwrap_or_default())
+    }
+
     async fn tell(&self, report: Report, elapsed: Duration) {
         // The receiver lives as long as the workers.
         drop(self.tell.send(Told { key: self.key.clone(), worker: self.worker, report, elapsed }).await);
     }
+}
+
+/// What a pull has come to so far.
+#[derive(Default)]
+struct Served {
+    /// Those who have the image.
+    owners: BTreeSet<String>,
+    /// Its ID.
+    id: Option<String>,
+    /// It came with credentials that not everybody has.
+    is_private: bool,
+}
+
+impl Served {
+    fn take_in(&mut self, party: Party, Came { id, is_private }: Came) {
+        self.owners.extend(party.owners);
+        self.is_private |= is_private;
+        self.id = id.or(self.id.take());
+    }
+
+    /// Tells the others why they have not got it.
+    fn refusal(&self, work: &Work, error: String) -> Refusal {
+        let names = work.wanted().1.owner_references.iter().map(word).collect::<BTreeSet<_>>();
+        let some = !self.owners.is_empty();
+        let owners = names.difference(&self.owners).filter(|_| some).cloned().collect();
+        Refusal { owners, error }
+    }
+}
+
+/// An image that came.
+struct Came {
+    id: Option<String>,
+    is_private: bool,
 }
 
 /// Why an attempt failed.
@@ -79,7 +135,8 @@ pub(super) async fn serve(tools: Tools, work: Work) {
         Ok(end) => end,
         Err(panicked) => {
             error!(message = panicked.message, place = panicked.place, "a pull panicked");
-            (Report::Failed("the agent failed, see its log".to_owned()), Duration::ZERO)
+            let error = "the agent failed, see its log".to_owned();
+            (Report::Failed(Refusal { owners: Vec::new(), error }), Duration::ZERO)
         }
     };
     work.tell(end, elapsed).await;
@@ -95,7 +152,7 @@ async fn pull(tools: &Tools, work: &Work) -> (Report, Duration) {
     let _running = tools.metrics.begin();
     work.tell(Report::Began, Duration::ZERO).await;
     let (start, name) = (Instant::now(), reference(&work.key.image, &work.key.tag));
-    let terms = Terms::new(&work.task.pull_policy);
+    let (terms, mut served) = (Terms::new(&work.terms), Served::default());
     let (mut failed, mut rested, mut last) = (0_u32, true, String::new());
     let end = loop {
         match terms.next(failed, start.elapsed(), rested) {
@@ -105,68 +162,119 @@ async fn pull(tools: &Tools, work: &Work) -> (Report, Duration) {
             }
             Next::Try(limit) => {
                 let late = || Err(format!("pulling image {name} is canceled"));
-                match timeout(limit, attempt(tools, work, &name)).await.unwrap_or_else(|_| late()) {
-                    Ok(id) => break Report::Succeeded(id),
+                let asked = timeout(limit, attempt(tools, work, (&name, start), &mut served)).await;
+                match asked.unwrap_or_else(|_| late()) {
+                    Ok(()) => {
+                        break Report::Succeeded { id: served.id, is_private: served.is_private };
+                    }
                     Err(message) => {
                         (failed, rested) = (failed.saturating_add(1), false);
                         debug!(image = name, failed, message, "an attempt to pull failed");
                         if failed < terms.attempts {
-                            let report = Report::Stumbled(format!("attempt {failed} failed: {message}"));
-                            work.tell(report, Duration::ZERO).await;
+                            let refusal = served.refusal(work, format!("attempt {failed} failed: {message}"));
+                            work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
                         }
                         last = message;
                     }
                 }
             }
-            Next::Exhausted => break Report::Failed(last),
-            Next::Late => break Report::Failed("pulling exceeds the activeDeadlineSeconds".to_owned()),
+            Next::Exhausted => break Report::Failed(served.refusal(work, last)),
+            Next::Late => {
+                let late = "pulling exceeds the activeDeadlineSeconds".to_owned();
+                break Report::Failed(served.refusal(work, late));
+            }
         }
     };
     let elapsed = start.elapsed();
-    let succeeded = matches!(end, Report::Succeeded(_));
+    let succeeded = matches!(end, Report::Succeeded { .. });
     tools.metrics.end(succeeded, elapsed);
     info!(image = name, succeeded, ?elapsed, "a pull ended");
     (end, elapsed)
 }
 
 /// One attempt: a runtime that is away for a moment, such as one that is being restarted, is waited for.
-async fn attempt(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, String> {
+async fn attempt(
+    tools: &Tools,
+    work: &Work,
+    what: (&str, Instant),
+    served: &mut Served,
+) -> Result<(), String> {
     loop {
-        match ask(tools, work, name).await {
+        match ask(tools, work, what, served).await {
             Err(failure) if failure.away => sleep(AWAY).await,
             Err(failure) => return Err(failure.message),
-            Ok(id) => return Ok(id),
+            Ok(()) => return Ok(()),
         }
     }
 }
 
-/// Asks the runtime, as each of those whose credentials fit, or as nobody where none do.
-async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, Failure> {
-    if is_satisfied_by_present(&work.task)
-        && let Some(id) = present(tools, name).await?
+/// Pulls for each of those who have not got the image yet, with what they brought. One that fails stops no other.
+async fn ask(
+    tools: &Tools,
+    work: &Work,
+    (name, start): (&str, Instant),
+    served: &mut Served,
+) -> Result<(), Failure> {
+    let (image, task) = work.wanted();
+    let there = if is_satisfied_by_present(&task) { present(tools, name).await? } else { None };
+    if let Some(id) = &there
+        && !work.is_doubtful
+        && !tools.private().knows(id)
     {
-        return Ok(Some(id));
+        served.id = there;
+        return Ok(());
     }
-    let (secrets, pull_secrets) = (&tools.secrets, &work.image.pull_secrets);
-    let keyring = secrets.keyring(pull_secrets).await;
-    let keyring = keyring.map_err(|message| Failure { message, away: false })?;
-    let (labels, annotations) = sandbox(&work.image.sandbox_config);
+    let passes = tools.secrets.passes(&image.pull_secrets, &task.owner_references, start).await;
+    let mut errors = Vec::new();
+    for party in parties(&task.owner_references, &passes) {
+        if party.owners.iter().all(|owner| served.owners.contains(owner)) {
+            continue;
+        }
+        let known = there.as_ref().filter(|id| tools.private().admits(id, &party)).cloned();
+        let came = match known {
+            Some(id) => Ok(Came { id: Some(id), is_private: true }),
+            None => as_party(tools, &image, name, &party).await?,
+        };
+        match came {
+            Ok(came) => served.take_in(party, came),
+            Err(error) if errors.contains(&error) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure { message: errors.join("; "), away: false }) }
+}
+
+/// Asks the runtime, as each of those whose credentials fit, or as nobody where none do.
+async fn as_party(
+    tools: &Tools,
+    image: &Image,
+    name: &str,
+    party: &Party,
+) -> Result<Result<Came, String>, Failure> {
+    let keyring = match party.keyring() {
+        Ok(keyring) => keyring,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (labels, annotations) = sandbox(&image.sandbox_config);
     let sandbox = PodSandboxConfig {
         labels: labels.into_iter().collect(),
         annotations: annotations.into_iter().collect(),
     };
     let refused = match as_each(tools, name, &keyring, &sandbox).await? {
-        Answer::Came(id) => return Ok(id),
+        Answer::Came(id) => {
+            id.iter().for_each(|id| tools.private().came(id, party));
+            return Ok(Ok(Came { id, is_private: true }));
+        }
         Answer::Refused(refused) => refused,
     };
     if refused.are_doubted {
         // The next attempt reads them anew.
-        secrets.forget(pull_secrets);
+        tools.secrets.forget(&party.secrets());
     }
     // Programs take time: they are asked where the Secrets are not enough.
     let (keyring, complaints) = tools.providers.keyring(name).await;
     let again = match as_each(tools, name, &keyring, &sandbox).await? {
-        Answer::Came(id) => return Ok(id),
+        Answer::Came(id) => return Ok(Ok(public(tools, id))),
         Answer::Refused(refused) => refused,
     };
     if again.are_doubted {
@@ -175,13 +283,19 @@ async fn ask(tools: &Tools, work: &Work, name: &str) -> Result<Option<String>, F
     let mut errors = [refused.errors, again.errors].concat();
     if errors.is_empty() {
         match tools.runtime.pull_image(name, None, sandbox).await {
-            Ok(_) => return Ok(present(tools, name).await?),
+            Ok(_) => return Ok(Ok(public(tools, present(tools, name).await?))),
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => errors.push(format!("Failed to pull image reference {name:?}: {error}")),
         }
     }
     errors.extend(complaints);
-    Err(Failure { message: errors.join("; "), away: false })
+    Ok(Err(errors.join("; ")))
+}
+
+/// An image that came without Secrets: everybody on the node can have it.
+fn public(tools: &Tools, id: Option<String>) -> Came {
+    id.iter().for_each(|id| tools.private().is_public(id));
+    Came { id, is_private: false }
 }
 
 /// What came of the credentials of a keyring.
@@ -228,6 +342,7 @@ async fn present(tools: &Tools, name: &str) -> Result<Option<String>, CriError> 
     // Nobody closes the semaphore.
     let _look = tools.looks.acquire().await.ok();
     let images = tools.runtime.list_images(None).await?;
+    tools.private().keep(|id| images.iter().any(|image| image.id == id));
     let found = images
         .into_iter()
         .find(|image| Present { tags: &image.repo_tags, digests: &image.repo_digests }.is(name));

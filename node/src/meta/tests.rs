@@ -19,14 +19,24 @@ struct Site {
     node: Node,
     namespace: String,
     api: Api<Pod>,
-    /// What the agent knows.
-    pods: Arc<Pods>,
 }
 
 impl Site {
     async fn open() -> Self {
+        let mut site = Self::without_agent().await;
+        site.start().await;
+        site
+    }
+
+    async fn without_agent() -> Self {
         let namespace = server().await.namespace("meta").await;
-        let mut node = Node::new();
+        let api = Api::namespaced(server().await.client(), &namespace);
+        Self { node: Node::new(), namespace, api }
+    }
+
+    /// Starts the agent.
+    async fn start(&mut self) {
+        let node = &mut self.node;
         let (client, runtimes, metrics, queues) = node.tools().await;
         let (name, pods) = (node.name.clone(), Arc::new(Pods::default()));
         node.agent.spawn(run(Meta {
@@ -38,10 +48,7 @@ impl Site {
             pods: pods.clone(),
             with_environment: true,
         }));
-        let known = pods.clone();
-        node.agent.spawn(async move { pods::watch(client, &name, &known).await });
-        let api = Api::namespaced(server().await.client(), &namespace);
-        Self { node, namespace, api, pods }
+        node.agent.spawn(async move { pods::watch(client, &name, &pods).await });
     }
 
     /// Creates a Pod of the node whose container `main` shows label `l`; gives its UID.
@@ -53,9 +60,6 @@ impl Site {
             "spec": {"nodeName": self.node.name, "terminationGracePeriodSeconds": 7, "containers": [
                 {"name": "main", "image": "i:1", "env": [{"name": "L", "valueFrom": field}]}]}});
         let pod = kit::objects::create(&server().await.client(), manifest).await.unwrap();
-        // A Pod that is first seen when it runs already is reported once it changes again.
-        let key = (self.namespace.clone(), name.to_owned());
-        wait_for("the agent to see the Pod", async || self.pods.get(&key).map(drop).ok_or("not yet")).await;
         pod.metadata.uid.unwrap()
     }
 
@@ -113,6 +117,16 @@ async fn a_pod_of_a_workload_is_reported_and_a_bare_one_never() {
     site.reported("web", &web, 0, "1").await;
     assert!(report(&site.api.get("bare").await.unwrap()).is_none());
     assert_eq!(site.node.runtime.asked().len(), 1, "and its container is asked once");
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_reports_the_containers_that_it_finds() {
+    let mut site = Site::without_agent().await;
+    site.shows("1");
+    let uid = site.create("web", &clone_set()).await;
+    site.runs("web", &uid, 0).await;
+    site.start().await;
+    site.reported("web", &uid, 0, "1").await;
 }
 
 #[tokio::test]

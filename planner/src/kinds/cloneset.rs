@@ -91,6 +91,10 @@ impl Workload for CloneSet {
         &self.status
     }
 
+    fn wants_by_cost(&self) -> Option<i32> {
+        Some(counting::replicas(&self.spec))
+    }
+
     /// Where Pods are too many, and their template asks for them to be spread.
     fn reads_nodes(&self, pods: usize) -> bool {
         let template = self.spec.template.as_ref();
@@ -215,6 +219,7 @@ fn steps(working: &Working<'_>, moment: Moment) -> Plan<Status> {
         problems: Problems { scale: scale.problem, update: update.step.problem },
         scale: scale.actions,
         update: update.step.actions,
+        counts_scale: false,
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: remaining_names(working),
@@ -251,6 +256,7 @@ fn choose<'a>(
         Wanted::of_template(owner, metadata, spec.template.as_ref(), CONTROLLER_HASH, collisions)?;
     wanted.annotations.insert(CLONESET_CLAIMS_HASH.to_owned(), claims_hash.clone());
     wanted.annotation_of_newest = Some((CLONESET_CLAIMS_HASH, &claims_hash));
+    wanted.claims = Some(claims);
     Ok(revision::choose(wanted, history))
 }
 

@@ -203,8 +203,9 @@ pub fn plan(snapshot: &Snapshot<'_, DaemonSet>, moment: Moment) -> Plan<Status> 
 
 /// All steps, and what follows from them.
 fn steps(working: &Working<'_>) -> Plan<Status> {
-    let scale = scale::plan(working);
-    let update = update::plan(working, &scale);
+    let mut random = working.moment.random();
+    let scale = scale::plan(working, &mut random);
+    let update = update::plan(working, &scale, &mut random);
     let problems = Problems { scale: scale.problem.clone(), update: update.step.problem.clone() };
     let membership = Membership::of::<DaemonSet>(&working.set().metadata);
     let release = working.strangers.iter().map(|pod| membership.release(pod));
@@ -230,6 +231,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         release,
         scale: scale.actions,
         update: update.step.actions,
+        counts_scale: true,
         pre_download: pre_download::plan(working),
         problems,
         status: Some(status),

@@ -63,10 +63,15 @@ pub enum Nodes {
 impl Nodes {
     /// Whether a node belongs to them; `None` where its Pods decide.
     pub fn include(&self, node: &NodeImage) -> Option<bool> {
+        self.include_named(&node.metadata.name, &node.metadata.labels)
+    }
+
+    /// Whether a node of this name with these labels belongs to them; `None` where its Pods decide.
+    pub fn include_named(&self, name: &str, labels: &(impl Labels + ?Sized)) -> Option<bool> {
         match self {
             Self::All => Some(true),
-            Self::Named(names) => Some(names.contains(&node.metadata.name)),
-            Self::Labelled(selector) => Some(selector.matches(&node.metadata.labels)),
+            Self::Named(names) => Some(names.contains(name)),
+            Self::Labelled(selector) => Some(selector.matches(labels)),
             Self::OfPods(_) => None,
         }
     }

@@ -18,6 +18,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::sync::Arc;
 
 use api::kinds::ObjectMeta;
 use api::kinds::shared::Condition as StoredCondition;
@@ -25,6 +26,7 @@ use api::kinds::statefulset::{API_VERSION, KIND, PLURAL, StatefulSet, Status};
 use api::labels::CONTROLLER_HASH;
 use api::meta::LabelSelector;
 
+use crate::pod::observed::ObservedPod;
 use crate::text::moment::{Moment, just_after};
 use crate::text::selector::Selector;
 use crate::workload::action::{Action, Part};
@@ -95,9 +97,9 @@ impl Workload for StatefulSet {
         Some(identity::pod_name(&self.metadata.name, ordinal))
     }
 
-    fn claim_stems(&self) -> Vec<String> {
-        let templates = claims::templates(self).unwrap_or_default();
-        templates.iter().map(|template| identity::claim_stem(&template.name, &self.metadata.name)).collect()
+    fn claim_stems(&self, pods: &[Arc<ObservedPod>], revisions: &[Arc<StoredRevision>]) -> Vec<String> {
+        let names = claims::names(self, pods, revisions).into_iter();
+        names.map(|name| identity::claim_stem(&name, &self.metadata.name)).collect()
     }
 
     fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
@@ -224,6 +226,7 @@ fn steps(working: &Working<'_>) -> Plan<Status> {
         problems,
         scale: scale.creations,
         update: changes,
+        counts_scale: false,
         pre_download: pre_download::plan(working),
         status: Some(status),
         owner_patch: None,
@@ -242,6 +245,8 @@ fn choose<'a>(
     let StatefulSet { metadata, spec, status } = snapshot.workload;
     let owner = Owner::of(API_VERSION, KIND, metadata);
     let collisions = snapshot.collisions(status.collision_count);
-    let wanted = Wanted::of_template(owner, metadata, spec.template.as_ref(), CONTROLLER_HASH, collisions)?;
+    let template = spec.template.as_ref();
+    let mut wanted = Wanted::of_template(owner, metadata, template, CONTROLLER_HASH, collisions)?;
+    wanted.claims = Some(spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get()));
     Ok(revision::choose(wanted, history))
 }

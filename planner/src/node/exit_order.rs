@@ -25,6 +25,9 @@ const AFTER: Duration = Duration::from_secs(10);
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800)];
 
+/// Pause after a hook could not be told to wait.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// Times are those of a clock that only goes forward.
 type Moment = Duration;
 
@@ -32,7 +35,8 @@ type Moment = Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     containers: Vec<Waiting>,
-    /// When the Pod's time is over.
+    /// When it was heard of, and when the Pod's time is over.
+    begun: Moment,
     over: Moment,
 }
 
@@ -40,7 +44,19 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiting {
     hooked: Hooked,
+    hold: Hold,
     state: State,
+}
+
+/// Whether a hook knows how long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// It is to be told from this time on.
+    Due(Moment),
+    /// It is being told; what it is told has changed since, where that is set.
+    Telling(bool),
+    /// It knows, or does not wait any more.
+    Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +105,8 @@ pub struct Settled {
 /// What there is to do for a Pod at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
+    /// The containers that are to wait, and how long at most.
+    pub holds: Vec<Mark>,
     /// The containers that may go on.
     pub releases: Vec<Mark>,
     /// The containers whose time to wait is over, and those that took in that they may go on and ended before whoever
@@ -114,26 +132,57 @@ pub fn remaining(pod: &ObservedPod, plan: &[Hooked], is_news: bool, now: Timesta
 impl End {
     /// The end of a Pod with this plan, which has `remaining` left.
     pub fn new(plan: Vec<Hooked>, remaining: Duration, now: Moment) -> Self {
-        let containers = plan.into_iter().map(|hooked| Waiting { hooked, state: State::Held });
-        Self { containers: containers.collect(), over: now.saturating_add(remaining) }
+        let hold = Hold::Due(now);
+        let containers = plan.into_iter().map(|hooked| Waiting { hooked, hold, state: State::Held });
+        Self { containers: containers.collect(), begun: now, over: now.saturating_add(remaining) }
     }
 
-    /// Takes in that the Pod has `remaining` left; gives whether that is less than was known.
-    pub fn shorten(&mut self, remaining: Duration, now: Moment) -> bool {
+    /// Takes in that the Pod has `remaining` left. Where that is less than was known, hooks are told again.
+    pub fn shorten(&mut self, remaining: Duration, now: Moment) {
         let over = now.saturating_add(remaining);
-        let is_shorter = over < self.over;
-        self.over = self.over.min(over);
-        is_shorter
+        if over >= self.over {
+            return;
+        }
+        self.over = over;
+        for waiting in &mut self.containers {
+            let is_telling = matches!(waiting.hold, Hold::Telling(_));
+            waiting.hold = if is_telling { Hold::Telling(true) } else { Hold::Due(now) };
+        }
     }
 
-    /// What tells the hooks how long to wait at most.
-    pub fn holds(&self, containers: &[RuntimeContainer], now: Moment) -> Vec<Mark> {
-        let held = self.containers.iter().filter(|waiting| waiting.state == State::Held);
-        let marks = held.filter_map(|Waiting { hooked, .. }| {
-            let rest = self.until(hooked).saturating_sub(now).as_millis();
-            mark(hooked, containers, ["--state=hold".to_owned(), format!("--remaining-ms={rest}")])
-        });
-        marks.collect()
+    /// What tells the hooks that do not know it how long to wait at most.
+    fn holds(&mut self, containers: &[RuntimeContainer], now: Moment) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        for index in 0..self.containers.len() {
+            let Some(waiting) = self.containers.get(index) else { continue };
+            let is_due = matches!(waiting.hold, Hold::Due(from) if now >= from);
+            if !is_due || waiting.state != State::Held {
+                continue;
+            }
+            let rest = self.until(&waiting.hooked).saturating_sub(now).as_millis();
+            let words = ["--state=hold".to_owned(), format!("--remaining-ms={rest}")];
+            let Some(mark) = mark(&waiting.hooked, containers, words) else { continue };
+            marks.push(mark);
+            if let Some(waiting) = self.containers.get_mut(index) {
+                waiting.hold = Hold::Telling(false);
+            }
+        }
+        marks
+    }
+
+    /// Takes in whether a container could be told to wait. It is told again as long as its hook may listen.
+    pub fn held(&mut self, container: &str, succeeded: bool, now: Moment) {
+        let begun = self.begun;
+        let of = |waiting: &&mut Waiting| waiting.hooked.container == container;
+        let Some(waiting) = self.containers.iter_mut().find(of) else { return };
+        let Hold::Telling(is_outdated) = waiting.hold else { return };
+        let again = now.saturating_add(PAUSE);
+        let listens = again < begun.saturating_add(waiting.hooked.window);
+        waiting.hold = match succeeded {
+            _ if is_outdated => Hold::Due(now),
+            false if listens => Hold::Due(again),
+            _ => Hold::Over,
+        };
     }
 
     /// Until when a container waits at most.
@@ -176,6 +225,8 @@ impl End {
                 self.turn(index, State::Over);
             }
         }
+        // A container that is let go is not held back at the same time.
+        step.holds = self.holds(containers, now);
         step.is_over = self.containers.iter().all(|waiting| waiting.state == State::Over)
             || now >= self.over.saturating_add(AFTER);
         step

@@ -20,12 +20,10 @@ pub fn concerns(pod: &ObservedPod) -> bool {
 }
 
 /// Whether there may be something to tell of a Pod. `before` is the Pod before a change; there is none where the agent
-/// sees it for the first time, and then a Pod of which nothing was told waits for a change: an agent that starts would
-/// write to all Pods at once.
+/// sees it for the first time, such as when it starts.
 pub fn is_due(before: Option<&ObservedPod>, pod: &ObservedPod, with_environment: bool) -> bool {
     let is_over = pod.metadata.deletion_timestamp.is_some() || pod.status.container_statuses.is_empty();
-    let is_told = pod.annotation(RUNTIME_CONTAINERS_META).is_some();
-    if is_over || !concerns(pod) || before.is_none() && !is_told {
+    if is_over || !concerns(pod) {
         return false;
     }
     if before.is_some_and(|before| before.spec.containers.len() != pod.spec.containers.len()) {

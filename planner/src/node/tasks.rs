@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::kinds::nodeimage::{ImageStatus, NodeImage, Status, TagStatus};
+use api::kinds::shared::ObjectReference;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::pull::reference;
 use crate::workload::event::{Event, normal, warning};
-use crate::workload::image_task::{FAILED, SUCCEEDED, status};
+use crate::workload::image_task::{FAILED, SUCCEEDED, WITH_SECRETS, refusal, status, word};
 
 #[cfg(test)]
 mod tests;
@@ -49,11 +50,36 @@ pub enum Report {
     /// It has begun to pull.
     Began,
     /// An attempt has failed, and there will be others.
-    Stumbled(String),
-    /// The image is there, under this ID where the runtime tells one.
-    Succeeded(Option<String>),
+    Stumbled(Refusal),
+    /// The image is there for all owners.
+    Succeeded {
+        /// Its ID, where the runtime tells one.
+        id: Option<String>,
+        /// It came with credentials that not everybody has.
+        is_private: bool,
+    },
     /// There will be no more attempts.
-    Failed(String),
+    Failed(Refusal),
+}
+
+/// Why an image is not there for owners of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// These owners, while others have it; all where none is named.
+    pub owners: Vec<String>,
+    /// Why.
+    pub error: String,
+}
+
+impl Refusal {
+    /// Whether an owner has not the image.
+    pub fn concerns(&self, owner: &ObjectReference) -> bool {
+        self.owners.is_empty() || self.owners.contains(&word(owner))
+    }
+
+    fn message(&self) -> String {
+        refusal(&self.owners, &shortened(&self.error))
+    }
 }
 
 /// What this process knows of the tasks of its node.
@@ -128,18 +154,18 @@ impl Tasks {
                 PULLING.clone_into(&mut status.phase);
                 status.start_time = Some(now.into());
             }
-            Report::Stumbled(message) => status.message = shortened(message),
-            Report::Succeeded(id) => {
+            Report::Stumbled(refusal) => status.message = refusal.message(),
+            Report::Succeeded { id, is_private } => {
                 SUCCEEDED.clone_into(&mut status.phase);
                 status.completion_time = Some(now.into());
                 status.progress = Some(100);
-                status.message.clear();
+                status.message = is_private.then_some(WITH_SECRETS).unwrap_or_default().to_owned();
                 status.image_id = id.as_ref().map(|id| format!("{}@{id}", key.image)).unwrap_or_default();
             }
-            Report::Failed(message) => {
+            Report::Failed(refusal) => {
                 FAILED.clone_into(&mut status.phase);
                 status.completion_time = Some(now.into());
-                status.message = shortened(message);
+                status.message = refusal.message();
             }
         }
         true
@@ -242,16 +268,18 @@ pub fn event(key: &Key, report: &Report, elapsed: Duration) -> Option<Event> {
     let image = reference(&key.image, &key.tag);
     match report {
         // The misspelt word is what OpenKruise writes, and what people look for.
-        Report::Succeeded(_) => Some(normal(
+        Report::Succeeded { .. } => Some(normal(
             "PullImageSucceed",
             format!("Image {image}, ecalpsedTime {:.1}s", elapsed.as_secs_f64()),
         )),
-        Report::Failed(message) => Some(warning("PullImageFailed", format!("Image {image} {message}"))),
+        Report::Failed(refusal) => {
+            Some(warning("PullImageFailed", format!("Image {image} {}", refusal.error)))
+        }
         Report::Began | Report::Stumbled(_) => None,
     }
 }
 
 /// As much of a message as a status shows.
 pub(super) fn shortened(message: &str) -> String {
-    message.get(..message.floor_char_boundary(MESSAGE)).unwrap_or_default().to_owned()
+    crate::text::short::shortened(message, MESSAGE).to_owned()
 }

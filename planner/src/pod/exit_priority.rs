@@ -10,6 +10,7 @@
 //! A review first takes out what an earlier one put in, then decides anew: others may have added containers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use api::annotations::{CONTAINER_EXIT_MOVED, CONTAINER_EXIT_PRIORITY};
 use api::features::{Feature, FeatureGates};
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use self::containers::{is_native, name, take, value};
-use self::plan::{INIT_CONTAINER, hooked};
+use self::plan::{INIT_CONTAINER, WINDOW, hooked};
 use self::request::{Request, refused, refused_mode};
 use crate::pod::observed::ObservedPod;
 use crate::pod::review::draft::not_a_pod;
@@ -52,11 +53,13 @@ pub struct Settings {
     pub image: String,
     /// As whom the program is copied; 0 leaves it to the cluster.
     pub run_as_user: u32,
+    /// How long a hook waits that nobody tells anything, in whole seconds.
+    pub window: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: Mode::Hook, image: String::new(), run_as_user: 65534 }
+        Self { mode: Mode::Hook, image: String::new(), run_as_user: 65534, window: WINDOW }
     }
 }
 
@@ -153,7 +156,7 @@ fn ordered(pod: &str, settings: &Settings, gates: &FeatureGates) -> Result<(Stri
     let Some(request) = request else { return Ok((draft.into_text(), Vec::new())) };
     draft.check_size(&request)?;
     let grace = value(&draft.spec, "terminationGracePeriodSeconds").as_u64().unwrap_or(GRACE);
-    let plan = hook::plan(&draft.names("containers"), &request, grace);
+    let plan = hook::plan(&draft.names("containers"), &request, grace, settings);
     if plan.is_empty() {
         return Ok((draft.into_text(), Vec::new()));
     }

@@ -1,7 +1,9 @@
 //! Writes to Pods as data: a planner says what to change, `cluster` sends it, a simulation applies it.
 //!
 //! A write is a strategic merge patch of single fields. It carries the Pod's UID and the version on which
-//! it was planned, so that it never hits another Pod of that name nor a state that nobody looked at.
+//! it was planned, so that it never hits another Pod of that name nor a state that nobody looked at. Lists are
+//! written in the order of the Pod's own: Kubernetes gives elements the order that a patch names them in, and
+//! refuses a Pod whose containers change places (docs/behaviour/in-place-update.md#order-of-containers).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,9 +11,12 @@ use std::sync::Arc;
 use api::meta::OwnerReference;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::pod::observed::{Container, ObservedPod, Pairs, PodCondition, Resources};
+use crate::text::canonical::table;
 use crate::text::moment::rfc3339;
+use crate::text::strategic_merge;
 
 #[cfg(test)]
 mod tests;
@@ -108,27 +113,47 @@ impl PodWrite {
         self.containers.push_mut(write)
     }
 
-    /// The strategic merge patch, which holds for this state of this Pod only.
-    pub fn to_json(&self, uid: &str, resource_version: &str) -> String {
+    /// The strategic merge patch, which holds for this state of `pod` only.
+    pub fn to_json(&self, pod: &ObservedPod) -> String {
+        let (spec, status) = (&pod.spec, &pod.status);
+        let containers = in_order(&self.containers, |change| {
+            spec.containers.iter().position(|container| *container.name == *change.name)
+        });
+        let conditions = in_order(&self.conditions, |condition| {
+            status.conditions.iter().position(|known| known.kind == condition.kind)
+        });
         let patch = Patch {
             metadata: Metadata {
-                uid,
-                resource_version,
+                uid: &pod.metadata.uid,
+                resource_version: &pod.metadata.resource_version,
                 labels: &self.labels,
                 annotations: &self.annotations,
                 finalizers: &self.finalizers,
                 removed_finalizers: &self.removed_finalizers,
                 owner_references: self.owners.iter().map(OwnerPatch::from).collect(),
             },
-            spec: (!self.containers.is_empty())
-                .then(|| Spec { containers: self.containers.iter().map(ContainerPatch::from).collect() }),
-            status: (!self.conditions.is_empty() || self.phase.is_some()).then(|| Status {
+            spec: (!containers.is_empty())
+                .then(|| Spec { containers: containers.into_iter().map(ContainerPatch::from).collect() }),
+            status: (!conditions.is_empty() || self.phase.is_some()).then(|| Status {
                 phase: self.phase.as_deref(),
-                conditions: self.conditions.iter().map(|condition| self.condition_patch(condition)).collect(),
+                conditions: conditions.into_iter().map(|condition| self.condition_patch(condition)).collect(),
             }),
         };
         // The types hold texts in maps with text keys only: writing them as JSON cannot fail.
         serde_json::to_string(&patch).unwrap_or_default()
+    }
+
+    /// The patch leaves the containers of `pod` where they are, by Kubernetes' rules; the API server takes no other.
+    pub(crate) fn keeps_places(&self, pod: &ObservedPod) -> bool {
+        if self.containers.is_empty() {
+            return true;
+        }
+        let names = || pod.spec.containers.iter().map(|container| &*container.name);
+        let present: Vec<_> = names().map(|name| json!({"name": name})).collect();
+        let target = json!({"spec": {"containers": present}}).to_string();
+        let merged = strategic_merge::merge(&target, &self.to_json(pod), &table::POD);
+        let after = merged.ok().and_then(|merged| ObservedPod::read(&merged).ok());
+        after.is_some_and(|after| after.spec.containers.iter().map(|container| &*container.name).eq(names()))
     }
 
     /// Leaves out the labels and annotations that the Pod has, and those to remove that it has not.
@@ -194,6 +219,13 @@ impl PodWrite {
             pod.status.phase = phase.as_str().into();
         }
     }
+}
+
+/// Elements that the Pod has come first, in its order; new ones keep theirs.
+fn in_order<T>(changes: &[T], position: impl Fn(&T) -> Option<usize>) -> Vec<&T> {
+    let mut ordered: Vec<&T> = changes.iter().collect();
+    ordered.sort_by_key(|change| position(change).unwrap_or(usize::MAX));
+    ordered
 }
 
 fn merged(pairs: &Pairs, changes: &BTreeMap<String, Option<String>>) -> Pairs {

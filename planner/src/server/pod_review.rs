@@ -201,6 +201,7 @@ fn run(review: PodReview<'_, Pod<'_>>, inputs: &mut Inputs<'_>) -> Outcome {
     match decision {
         Decision::Nothing => finish(draft, Patch::default(), inputs),
         Decision::Needs(need) => Outcome::NeedsForSpread(Box::new(need)),
+        Decision::Refused(denial) => Halt::Deny(denial).into(),
         Decision::Member(member) => {
             let edited = match draft.finish() {
                 Verdict::Allow { edits, .. } => json_patch::apply(pod, &edits)

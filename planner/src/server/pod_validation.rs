@@ -29,7 +29,7 @@ pub enum Assessment {
     /// The request does not carry the Pod. Read it and ask again with it; one that does not exist may be evicted.
     NeedsPod,
     /// What has to be taken before the request may pass.
-    Claims(Claims),
+    Claims(Box<Claims>),
 }
 
 /// What the steps have to take, in their order.
@@ -60,23 +60,24 @@ impl BudgetClaim {
     }
 }
 
-/// What a controller has to take before it makes this Pod unavailable to change it. The Pod is recorded then, so that
-/// the request itself takes nothing (docs/behaviour/podunavailablebudget.md#changes-by-workloads).
+/// What a controller has to take before it makes this Pod unavailable. The Pod is recorded then, so that the request
+/// itself takes nothing (docs/behaviour/podunavailablebudget.md#changes-by-controllers).
 ///
 /// # Errors
 /// What can't be decided.
-pub fn before_update(
+pub fn beforehand(
     pod: &ObservedPod,
+    operation: Operation,
     world: &World,
     gates: &FeatureGates,
 ) -> Result<Option<BudgetClaim>, Denial> {
-    if !gates.enabled(Feature::PodUnavailableBudgetUpdateGate) {
+    let budgets = world.budgets().of(&pod.metadata.namespace);
+    if budgets.is_empty() || !gates.enabled(operation.gate()) {
         return Ok(None);
     }
-    let budgets = world.budgets().of(&pod.metadata.namespace);
     let budget = budget_of(pod, budgets, gates)?;
     Ok(budget.map(|budget| {
-        let claim = Claim::new(pod, Operation::Update, false);
+        let claim = Claim { by_controller: true, ..Claim::new(pod, operation, false) };
         BudgetClaim::new(budget, claim, Box::new(pod.clone()))
     }))
 }
@@ -88,7 +89,7 @@ pub fn assess(
     world: &World,
     gates: &FeatureGates,
 ) -> Assessment {
-    let Some(disruption) = request.disruption() else { return Assessment::Claims(Claims::default()) };
+    let Some(disruption) = request.disruption() else { return Assessment::Claims(Box::default()) };
     let budgets = world.budgets().of(request.namespace);
     let budget = match check(disruption, request.is_dry_run(), evicted, budgets, gates) {
         Err(denial) => return Assessment::Denied(denial),
@@ -102,7 +103,7 @@ pub fn assess(
         Place::NeedsPod => return Assessment::NeedsPod,
         Place::Given(place) => place,
     };
-    Assessment::Claims(Claims { budget, place })
+    Assessment::Claims(Box::new(Claims { budget, place }))
 }
 
 enum Place {

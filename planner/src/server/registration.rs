@@ -31,6 +31,7 @@ use api::features::{Feature, FeatureGates};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::server::callers::{Call, Segment};
 use crate::text::json_patch::{Patch, Pointer, string};
 use crate::text::selector::Selector;
 pub use choices::{CHOICES_IN_EFFECT, CHOICES_KEY, CHOICES_REFUSED, Choices, ChoicesError};
@@ -205,6 +206,8 @@ pub struct Wanted<'a> {
     pub definitions: &'a BTreeSet<String>,
     /// The bundle to publish, base64.
     pub bundle: &'a str,
+    /// What stands in front of every path; `None` leaves it as it is, and adds plain paths.
+    pub segment: Option<Segment>,
     /// The paths that every server behind the endpoint answers: their entries may be added (rule 3).
     pub answering: &'a BTreeSet<String>,
     /// The install namespace; both configurations go with it.
@@ -342,6 +345,11 @@ impl Configuration {
         self.live().filter_map(|(_, lens)| lens?.client_config.ca_bundle).collect()
     }
 
+    /// How its entries are called.
+    pub fn calls(&self) -> Vec<Call> {
+        self.live().filter_map(|(_, lens)| lens?.client_config.call()).collect()
+    }
+
     /// The smallest patch to what is wanted.
     pub fn plan(&self, kind: ConfigurationKind, wanted: &Wanted<'_>) -> Plan {
         let foreign = self.foreign(kind);
@@ -427,9 +435,9 @@ impl Configuration {
             let Some(lens) = lens.filter(|lens| !of_table(lens)) else { continue };
             let applied = lens.client_config.ca_bundle.as_deref().unwrap_or_default().is_empty();
             match foreign.iter_mut().find(|(known, _)| known.name == lens.name) {
-                Some(known) if applied => *known = (lens, raw.clone()),
+                Some(known) if applied => *known = remembered(lens, raw),
                 Some(_) => {}
-                None => foreign.push((lens, raw.clone())),
+                None => foreign.push(remembered(lens, raw)),
             }
         }
         foreign
@@ -470,11 +478,17 @@ impl Configuration {
             if lens.client_config.ca_bundle.as_deref() != Some(wanted.bundle) {
                 plan.foreign_bundles.push(name.clone());
             }
+            let (endpoint, bundle) = (&wanted.settings.endpoint, Some(wanted.bundle));
+            let client_config = lens.client_config.renewed(endpoint, wanted.segment, desired.path(), bundle);
             match (desired, serde_json::from_str::<Webhook>(raw.get())) {
-                (Desired::Own(own), Ok(live)) => live.edit(own, &place, &mut plan.patch),
-                (Desired::Own(own), Err(_)) => plan.patch.replace(place, json(own)),
-                (Desired::Foreign { client_config, .. }, _) => {
-                    lens.client_config.edit(client_config, &place.key("clientConfig"), &mut plan.patch);
+                (Desired::Own(own), Ok(live)) => {
+                    live.edit(&own.called(client_config), &place, &mut plan.patch);
+                }
+                (Desired::Own(own), Err(_)) => {
+                    plan.patch.replace(place, json(&own.called(client_config)));
+                }
+                (Desired::Foreign { .. }, _) => {
+                    lens.client_config.edit(&client_config, &place.key("clientConfig"), &mut plan.patch);
                 }
             }
         }
@@ -578,16 +592,26 @@ fn desired(kind: ConfigurationKind, foreign: &[(Lens, Raw)], wanted: &Wanted<'_>
     let own = entries(kind)
         .iter()
         .filter(|entry| wanted.keeps(entry.path))
-        .map(|entry| Desired::Own(Box::new(Webhook::new(kind, entry, wanted.settings, Some(wanted.bundle)))));
+        .map(|entry| Desired::Own(Box::new(Webhook::new(kind, entry, wanted.settings, Some(wanted)))));
     let others = foreign.iter().filter_map(|(lens, kept)| {
         let path = lens.client_config.path().filter(|path| wanted.keeps(path))?;
-        let client_config = ClientConfig::new(&wanted.settings.endpoint, path, Some(wanted.bundle));
+        let client_config =
+            ClientConfig::new(&wanted.settings.endpoint, wanted.segment, path, Some(wanted.bundle));
         Some(Desired::Foreign { name: lens.name.clone(), kept: kept.clone(), client_config })
     });
     own.chain(others).collect()
 }
 
-/// The full list for the annotation, without bundles of ours.
+/// The entry as it is kept in the annotation, from which other releases register: by its plain path.
+fn remembered(lens: Lens, raw: &Raw) -> (Lens, Raw) {
+    let plain = lens.client_config.call().and_then(|(segment, _)| {
+        let text = raw.get().replace(&segment?.before("/"), "/");
+        Raw::parse(text).ok()
+    });
+    (lens, plain.unwrap_or_else(|| raw.clone()))
+}
+
+/// The full list for the annotation, without bundles and segments of ours.
 fn template(kind: ConfigurationKind, foreign: &[(Lens, Raw)], settings: &Settings) -> String {
     let own = entries(kind).iter().map(|entry| json(&Webhook::new(kind, entry, settings, None)));
     let texts: Vec<String> = own.chain(foreign.iter().map(|(_, raw)| raw.get().to_owned())).collect();

@@ -5,7 +5,8 @@
 //!
 //! These rules hold for every kind; each kind adds its own ([`Simulated`]).
 //!
-//! 1. *Budget.* Taking an available Pod away leaves `replicas - maxUnavailable` available ones.
+//! 1. *Budget.* Taking an available Pod away leaves `replicas - maxUnavailable` available ones. *Served.* Taking a
+//!    Pod of an older revision away that serves leaves as many that are available, or serve at an older revision.
 //! 2. *Surge.* A Pod is created only while there are fewer than `replicas + maxSurge`.
 //! 3. *Once.* No Pod is deleted twice, and no plan touches an object twice.
 //! 4. *Claims.* No claim of a Pod that lives is deleted.
@@ -22,7 +23,7 @@ use api::labels::SPECIFIED_DELETE;
 use api::meta::LabelSelector;
 use jiff::Timestamp;
 
-use super::kind::{Bounds, Deed, Scene, Simulated, View, Violation, count, is_available, is_serving};
+use super::kind::{Bounds, Deed, Scene, Simulated, View, Violation, count, is_at, is_available, is_serving};
 use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::pod::lifecycle::hooked;
@@ -151,8 +152,8 @@ impl Ledger {
         if hooked(scene.workload().lifecycle().pre_delete.as_ref(), &before.metadata) {
             broken.push(Violation::new("Held", format!("Pod {name} is deleted, which its hook holds")));
         }
-        if scene.owns(before) && scene.is_available(before) && is_budgeted(&scene, before) {
-            broken.extend(budget(&scene, &format!("deletes Pod {name}")));
+        if scene.owns(before) && is_budgeted(&scene, before) {
+            broken.extend(budget(&scene, before, &format!("deletes Pod {name}")));
         }
         if reason == Some(DeleteReason::Recreate) {
             broken.extend(in_place::judge_recreation(&scene, before, scene.update_revision()));
@@ -184,7 +185,9 @@ impl Ledger {
         let reason = *reason;
         let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let available = |pod: &ObservedPod| scene.is_available(pod) && scene.owns(pod);
-        let is_lost = reason != WriteReason::Release && available(before) && !available(after);
+        let serves = |pod: &ObservedPod| is_serving(pod) && scene.owns(pod);
+        let is_lost = reason != WriteReason::Release
+            && ((available(before) && !available(after)) || (serves(before) && !serves(after)));
         let takes =
             matches!(reason, WriteReason::UpdateInPlace | WriteReason::Recreate | WriteReason::PrepareDelete);
         if takes || is_lost {
@@ -193,7 +196,7 @@ impl Ledger {
         let scene = Scene::new(view, &server.pods, &server.revisions, &self.lost_by);
         let mut broken = Vec::new();
         if is_lost && is_budgeted(&scene, before) {
-            broken.extend(budget(&scene, &format!("writes to Pod {name} ({reason:?})")));
+            broken.extend(budget(&scene, before, &format!("writes to Pod {name} ({reason:?})")));
         }
         W::judge_deed(&Deed::Write { pod: before, reason, revision }, &scene, &mut broken);
         if reason == WriteReason::Recreate {
@@ -236,17 +239,23 @@ fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, 
     }
 }
 
-/// Rule 1, after an available Pod was taken away.
-fn budget<W: Simulated>(scene: &Scene<'_, W>, what: &str) -> Option<Violation> {
+/// Rule 1, after a Pod that was as `before` was taken away.
+fn budget<W: Simulated>(scene: &Scene<'_, W>, before: &ObservedPod, what: &str) -> Option<Violation> {
     let is_available = |pod: &ObservedPod| scene.is_available(pod);
-    let (left, taken) = (scene.left(is_available), scene.taken(is_available));
+    let served = |pod: &ObservedPod| is_serving(pod) && !is_at(pod, scene.update_revision());
+    let is_proven = |pod: &ObservedPod| is_available(pod) || served(pod);
+    let (rule, left, taken) = match (is_available(before), served(before)) {
+        (true, _) => ("Budget", scene.left(is_available), scene.taken(is_available)),
+        (false, true) => ("Served", scene.left(is_proven), scene.taken(is_proven)),
+        (false, false) => return None,
+    };
     let bounds = scene.bounds();
     (left + taken < bounds.floor()).then(|| {
         let Bounds { replicas, max_unavailable, .. } = bounds;
         let text = format!(
-            "{what}: {left} Pods are left available, and {taken} more but for others, of {replicas} \
+            "{what}: {left} Pods are left in service, and {taken} more but for others, of {replicas} \
              with maxUnavailable {max_unavailable}"
         );
-        Violation::new("Budget", text)
+        Violation::new(rule, text)
     })
 }

@@ -22,7 +22,7 @@ use crate::workload::new_pod::NewClaim;
 use crate::workload::plan::{Outcome, Plan};
 use crate::workload::revision::{NewRevision, RevisionStep};
 use crate::workload::seen::Seen;
-use crate::workload::snapshot::{Environment, Snapshot};
+use crate::workload::snapshot::{Costs, Environment, Snapshot};
 use crate::workload::status::StatusPlan;
 use crate::workload::storage_class::StorageClasses;
 
@@ -227,6 +227,7 @@ impl<W: Simulated> Cluster<'_, W> {
             nodes: &self.facts,
             refused: &controller.refused,
             held: &held,
+            costs: &Costs::new(),
             failures: &controller.failures,
             collision_count: controller.collision_count,
             gates: &self.settings.gates,

@@ -3,7 +3,8 @@
 //! 1. *Twice.* A Node gets a Pod only where it has none; with a surge, where no other of that revision stays.
 //! 2. *Fit.* A Pod is created only on a Node that suits the template, and none stays where it must not.
 //! 3. *Nodes.* A rollout leaves so many Nodes with an available Pod as `maxUnavailable` asks for, those aside that
-//!    `partition` keeps; with a surge every one.
+//!    `partition` keeps; with a surge every one. *Served.* Before a Pod goes that serves and is not available, Nodes with
+//!    a Pod of an older revision that serves count too.
 //! 4. *Partition.* A rollout leaves as many Nodes as they are as `partition` asks for.
 //! 5. *Held.* Nothing is updated while the DaemonSet is paused or of type OnDelete, but for a surge that has begun.
 //! 6. *Rest.* In the end each Node that suits has one Pod, and no other Node has any.
@@ -15,7 +16,7 @@ use api::kinds::Object;
 use api::kinds::daemonset::{DaemonSet, Spec, Status};
 use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 
-use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at, is_preparing_delete};
+use super::kind::{Bounds, Deed, End, Scene, Simulated, Violation, is_at, is_preparing_delete, is_serving};
 use crate::kinds::daemonset::fit::{Fit, Requirements};
 use crate::kinds::daemonset::settings::Settings;
 use crate::pod::node_fit::Nodes;
@@ -194,7 +195,7 @@ fn judge_deletion(
             let is_pair = on_node()
                 .any(|other| other.metadata.uid != pod.metadata.uid && is_at(other, scene.update_revision()));
             match is_pair && settings(scene).surges {
-                true if scene.is_available(pod) => {
+                true if is_serving(pod) => {
                     let has_other = scene
                         .left(|other| other.spec.node() == Some(node) && scene.is_available(other))
                         + scene.taken(|other| other.spec.node() == Some(node) && scene.is_available(other));
@@ -219,17 +220,20 @@ fn judge_update(scene: &Scene<'_, DaemonSet>, pod: &ObservedPod, broken: &mut Ve
     let settings = settings(scene);
     let name = &pod.metadata.name;
     let wanted = suited(scene.workload(), scene.nodes());
-    if scene.is_available(pod) {
-        let left = nodes_with(scene, |pod| scene.is_available(pod));
+    let served = |pod: &ObservedPod| is_serving(pod) && !is_at(pod, scene.update_revision());
+    if is_serving(pod) {
+        let is_available = scene.is_available(pod);
+        let rule = if is_available { "Nodes" } else { "Served" };
+        let left = nodes_with(scene, |pod| scene.is_available(pod) || (!is_available && served(pod)));
         let served = wanted.iter().filter(|node| left.contains(**node)).count();
         // Nodes that partition keeps are left out of the arithmetic.
         if served + settings.max_unavailable + settings.partition < wanted.len() {
             let text = format!(
-                "Pod {name} is updated: {served} of {} Nodes have an available Pod, but for others, with maxUnavailable {}",
+                "Pod {name} is updated: {served} of {} Nodes are in service, but for others, with maxUnavailable {}",
                 wanted.len(),
                 settings.max_unavailable
             );
-            broken.push(Violation::new("Nodes", text));
+            broken.push(Violation::new(rule, text));
         }
     }
     let is_old = |pod: &ObservedPod| !is_at(pod, scene.update_revision()) && !is_preparing_delete(pod);

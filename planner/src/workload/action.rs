@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
 use crate::workload::event::{Event, normal, warning};
 use crate::workload::new_pod::NewClaim;
@@ -337,7 +338,7 @@ impl fmt::Display for Action {
             Self::WritePod { pod, writes, reason, .. } => {
                 write!(formatter, "write to Pod {} ({reason:?}):", pod.name)?;
                 for write in writes {
-                    write!(formatter, " {:?} {}", write.target, write.to_json("", ""))?;
+                    write!(formatter, " {:?} {}", write.target, write.to_json(&ObservedPod::default()))?;
                 }
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Objects that a workload owns beside its Pods.
 
 use api::labels::CLONESET_INSTANCE_ID;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::action::ChildKind;
 use super::ordinal;
@@ -21,13 +21,18 @@ pub struct Claim {
 }
 
 /// `spec` of a claim.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
     /// The StorageClass; none where the default one is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<Box<str>>,
     /// How the volume can be mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub access_modes: Option<Box<[Box<str>]>>,
+    /// A file system or a block device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_mode: Option<Box<str>>,
     /// The size that is asked for.
     pub resources: Resources,
 }

@@ -108,6 +108,9 @@ impl Explanation {
             self.blockers.iter().filter_map(|blocker| blocker.since).max().unwrap_or(Timestamp::MIN)
         });
         let due = standing.map(|since| since.saturating_add(PATIENCE).unwrap_or(now));
+        if self.is_moving {
+            status.if_refused(BLOCKED, PATIENCE);
+        }
         let Some(first) = self.blockers.first().filter(|_| due.is_some_and(|due| due <= now)) else {
             status.change_conditions(|conditions| conditions.retain(|condition| condition.kind != BLOCKED));
             return due;

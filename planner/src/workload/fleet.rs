@@ -14,11 +14,11 @@ use super::failures::Failures;
 use super::kind::{Workload, WorkloadStatus};
 use super::plan::{Outcome, Plan};
 use super::revision::{RevisionStep, StoredRevision};
-use super::snapshot::{Environment, Refusal, Snapshot};
+use super::snapshot::{Costs, Environment, Refusal, Snapshot};
 use super::storage_class::StorageClasses;
 use super::told::plan_as_told;
 use crate::pod::node_fit::Nodes;
-use crate::pod::observed::{ContainerStatus, ObservedPod, PodCondition};
+use crate::pod::observed::{Container, ContainerStatus, ObservedPod, PodCondition};
 use crate::pod::write::condition;
 use crate::text::json_patch::{self, Patch};
 use crate::text::moment::Moment;
@@ -41,6 +41,7 @@ pub(crate) struct Fleet<W> {
     pub(crate) nodes: Nodes,
     pub(crate) refused: BTreeSet<String>,
     pub(crate) held: BTreeMap<Box<str>, Refusal>,
+    pub(crate) costs: Costs,
     pub(crate) failures: Failures,
     pub(crate) gates: FeatureGates,
     pub(crate) children: Vec<Arc<Child>>,
@@ -53,8 +54,25 @@ pub(crate) struct Fleet<W> {
     kind: std::marker::PhantomData<W>,
 }
 
+/// As unlike the simplest template as may be: the container `main` is neither alone nor the first by name, another image
+/// changes with its own, init containers run before it and beside it, and there are fields that no rule knows.
 pub(crate) fn template(image: &str) -> Value {
-    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {
+        "futureField": {"list": [2, 1]},
+        "initContainers": [
+            {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
+            {"name": "load", "image": "load:1"},
+        ],
+        "containers": [
+            {"name": "main", "image": image, "futureField": {"b": 1, "a": [2, 1]}},
+            {"name": "aa", "image": format!("aa/{image}")},
+        ],
+    }})
+}
+
+/// The image that the container `main` is to have.
+pub(crate) fn image(pod: &ObservedPod) -> &str {
+    pod.container("main").map_or("", |container| &container.image)
 }
 
 pub(crate) fn merge(target: &mut Value, patch: impl Into<Value>) {
@@ -62,7 +80,7 @@ pub(crate) fn merge(target: &mut Value, patch: impl Into<Value>) {
 }
 
 impl<W: Planned> Fleet<W> {
-    /// A workload `web` of one container; `spec` is merged over it.
+    /// A workload `web` of this [`template`]; `spec` is merged over it.
     pub(crate) fn new(spec: Value) -> Self {
         Self::with_gates(spec, FeatureGates::default())
     }
@@ -83,6 +101,7 @@ impl<W: Planned> Fleet<W> {
             nodes: Nodes::new(),
             refused: BTreeSet::new(),
             held: BTreeMap::new(),
+            costs: Costs::new(),
             failures: Failures::default(),
             gates,
             children: Vec::new(),
@@ -164,6 +183,7 @@ impl<W: Planned> Fleet<W> {
             nodes: &self.nodes,
             refused: &self.refused,
             held: &self.held,
+            costs: &self.costs,
             failures: &self.failures,
             collision_count: None,
             gates: &self.gates,
@@ -193,7 +213,11 @@ impl<W: Planned> Fleet<W> {
                     let patch: Value = serde_json::from_str(patch).unwrap();
                     let stored =
                         self.revisions.iter_mut().find(|known| known.name() == revision.name).unwrap();
-                    Arc::make_mut(stored).revision = patch["revision"].as_i64().unwrap();
+                    let StoredRevision { metadata, revision, .. } = Arc::make_mut(stored);
+                    *revision = patch["revision"].as_i64().unwrap_or(*revision);
+                    for (key, value) in patch["metadata"]["annotations"].as_object().into_iter().flatten() {
+                        metadata.annotations.insert(key.clone(), value.as_str().unwrap().to_owned());
+                    }
                 }
             }
         }
@@ -206,12 +230,12 @@ impl<W: Planned> Fleet<W> {
         for action in &plan.release {
             self.carry_out(action);
         }
-        let steps = if plan.scale.is_empty() { &plan.update } else { &plan.scale };
-        for action in steps {
+        let beside = if plan.scale.is_empty() || plan.counts_scale { &*plan.update } else { &[] };
+        for action in plan.scale.iter().chain(beside) {
             self.carry_out(action);
         }
         self.events.extend(plan.events.iter().cloned());
-        let update = if plan.scale.is_empty() {
+        let update = if plan.scale.is_empty() || plan.counts_scale {
             plan.problems.update.clone().map_or(Outcome::Succeeded, Outcome::Failed)
         } else {
             Outcome::Skipped
@@ -241,6 +265,7 @@ impl<W: Planned> Fleet<W> {
                     self.create_claim(&claim.json);
                 }
                 let mut pod = ObservedPod::read(json).unwrap();
+                inject(&mut pod);
                 assert!(
                     !self.pods.iter().any(|known| known.metadata.name == pod.metadata.name),
                     "created twice"
@@ -262,6 +287,7 @@ impl<W: Planned> Fleet<W> {
                 let version = self.next().to_string();
                 let target = self.pod_mut(&pod.name);
                 for write in writes {
+                    assert!(write.keeps_places(target), "the API server refuses {}", write.to_json(target));
                     write.apply(target);
                 }
                 target.metadata.resource_version = version.into();
@@ -355,15 +381,8 @@ impl<W: Planned> Fleet<W> {
             pod.spec.node_name = pod.spec.node().unwrap_or("node").into();
         }
         pod.status.phase = "Running".into();
-        let statuses = pod.spec.containers.iter().map(|container| ContainerStatus {
-            name: container.name.clone().into(),
-            image: container.image.clone(),
-            image_id: format!("id:{}", container.image).into(),
-            container_id: format!("container:{}", container.image).into(),
-            ready: true,
-            ..ContainerStatus::default()
-        });
-        pod.status.container_statuses = statuses.collect();
+        pod.status.container_statuses = statuses(&pod.spec.containers);
+        pod.status.init_container_statuses = statuses(&pod.spec.init_containers);
         set_condition(pod, condition("ContainersReady", "True", "", "", now));
         let gates = pod.spec.readiness_gates.iter();
         let open = gates.map(|gate| &*gate.condition_type).all(|gate| pod.condition_is_true(gate));
@@ -401,12 +420,33 @@ impl<W: Planned> Fleet<W> {
 
     /// How many Pods run this image.
     pub(crate) fn with_image(&self, image: &str) -> usize {
-        self.pods.iter().filter(|pod| &*pod.spec.containers[0].image == image).count()
+        self.pods.iter().filter(|pod| self::image(pod) == image).count()
     }
 
     pub(crate) fn reasons(&self) -> Vec<&'static str> {
         self.events.iter().map(|event| event.reason).collect()
     }
+}
+
+/// Admission puts a sidecar in front.
+fn inject(pod: &mut ObservedPod) {
+    let sidecar = Container { name: "sidecar".into(), image: "sidecar:1".into(), ..Container::default() };
+    pod.spec.containers = [sidecar].into_iter().chain(pod.spec.containers.iter().cloned()).collect();
+}
+
+/// All run. They are sorted by name, as the kubelet does.
+fn statuses(containers: &[Container]) -> Box<[ContainerStatus]> {
+    let status = |container: &Container| ContainerStatus {
+        name: container.name.clone().into(),
+        image: container.image.clone(),
+        image_id: format!("id:{}", container.image).into(),
+        container_id: format!("container:{}", container.image).into(),
+        ready: true,
+        ..ContainerStatus::default()
+    };
+    let mut statuses: Vec<ContainerStatus> = containers.iter().map(status).collect();
+    statuses.sort_by(|left, right| left.name.cmp(&right.name));
+    statuses.into()
 }
 
 fn set_condition(pod: &mut ObservedPod, condition: PodCondition) {

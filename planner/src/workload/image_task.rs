@@ -17,6 +17,49 @@ pub const MOST_IMAGES: usize = 256;
 pub(crate) const SUCCEEDED: &str = "Succeeded";
 /// The phase of a pull that has failed for good.
 pub(crate) const FAILED: &str = "Failed";
+/// The message of an image that came with credentials of pull Secrets.
+pub(crate) const WITH_SECRETS: &str = "pulled with pull Secrets";
+/// What a message begins with that is about some of the owners of a task.
+const NOT_FOR: &str = "not for ";
+
+/// What a task has come to for one of its owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has not ended.
+    Open,
+    /// The owner has the image.
+    Succeeded,
+    /// It has failed for good.
+    Failed,
+}
+
+/// An owner as messages name it.
+pub fn word(owner: &ObjectReference) -> String {
+    format!("{}/{}", owner.namespace, owner.name)
+}
+
+/// The message about owners that have not the image yet, while the others have it; about all where none is named.
+pub(crate) fn refusal(owners: &[String], error: &str) -> String {
+    if owners.is_empty() { error.to_owned() } else { format!("{NOT_FOR}{}: {error}", owners.join(", ")) }
+}
+
+/// What a status says to an owner: its phase is that of the owners that its message names.
+pub fn fate(status: Option<&TagStatus>, owner: &str) -> Fate {
+    let Some(status) = status else { return Fate::Open };
+    let named = status.message.strip_prefix(NOT_FOR).and_then(|rest| rest.split_once(": "));
+    let is_other = named.is_some_and(|(names, _)| names.split(", ").all(|name| name != owner));
+    match status.phase.as_str() {
+        _ if is_other => Fate::Succeeded,
+        SUCCEEDED => Fate::Succeeded,
+        FAILED => Fate::Failed,
+        _ => Fate::Open,
+    }
+}
+
+/// Whether an image came with credentials that not everybody has.
+pub fn is_private(status: &TagStatus) -> bool {
+    status.message == WITH_SECRETS || status.message.starts_with(NOT_FOR)
+}
 
 /// The task for an image, if there is one.
 pub fn task<'n>(node: &'n NodeImage, image: &NamedImage) -> Option<&'n Tag> {

@@ -2,6 +2,7 @@
 //! the command line can work with it.
 
 use std::fmt::{Debug, Display};
+use std::sync::Arc;
 
 use api::features::Feature;
 use api::kinds::ObjectMeta;
@@ -14,6 +15,7 @@ use super::children::Claim;
 use super::conditions::Condition;
 use super::event::Event;
 use super::plan::Plan;
+use super::revision::StoredRevision;
 use super::snapshot::Snapshot;
 use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use crate::pod::node_fit::NodeFacts;
@@ -52,6 +54,11 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// Its status.
     fn status(&self) -> &Self::Status;
 
+    /// How many Pods it wants, where it goes by their deletion costs when there are too many.
+    fn wants_by_cost(&self) -> Option<i32> {
+        None
+    }
+
     /// A plan for so many Pods reads the Nodes.
     fn reads_nodes(&self, pods: usize) -> bool;
 
@@ -65,8 +72,9 @@ pub trait Workload: DeserializeOwned + Clone + PartialEq + Debug + Send + Sync +
     /// The name of the Pod that this claim belongs to.
     fn pod_of_claim(&self, claim: &Claim) -> Option<String>;
 
-    /// What the names of its claims begin with, before the ordinal.
-    fn claim_stems(&self) -> Vec<String> {
+    /// What the names of its claims begin with, before the ordinal, claims of older revisions included.
+    fn claim_stems(&self, pods: &[Arc<ObservedPod>], revisions: &[Arc<StoredRevision>]) -> Vec<String> {
+        let (_, _) = (pods, revisions);
         Vec::new()
     }
 

@@ -4,6 +4,7 @@
 use api::Raw;
 use api::conditions::IN_PLACE_UPDATE_READY;
 use api::raw_object::{RawNode, RawObject};
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::owner::Owner;
@@ -110,6 +111,39 @@ pub fn claim_templates(raw: Option<&Raw>) -> Result<Vec<(String, RawObject<'_>)>
             Ok((name.unwrap_or_default(), template))
         })
         .collect()
+}
+
+/// A volume that a container of this Pod template mounts, and that its Pods would not have.
+pub fn unmade_volume(template: &str, claims: Option<&Raw>) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Template {
+        spec: Spec,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Spec {
+        init_containers: Option<Vec<Mounting>>,
+        containers: Option<Vec<Mounting>>,
+        volumes: Option<Vec<Named>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Mounting {
+        volume_mounts: Option<Vec<Named>>,
+        volume_devices: Option<Vec<Named>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        name: String,
+    }
+    let Spec { init_containers, containers, volumes } = serde_json::from_str::<Template>(template).ok()?.spec;
+    let mut known: Vec<String> = volumes.into_iter().flatten().map(|volume| volume.name).collect();
+    known.extend(claim_templates(claims).ok()?.into_iter().map(|(name, _)| name));
+    let containers = init_containers.into_iter().chain(containers).flatten();
+    let mounts = containers.flat_map(|container| [container.volume_mounts, container.volume_devices]);
+    mounts.flatten().flatten().map(|mount| mount.name).find(|name| !known.contains(name))
 }
 
 /// The claim of one template.

@@ -28,7 +28,8 @@ pub use super::outcome::Outcome;
 ///    begun. The other actions do not wait for one another: one that fails stops no other, nor a creation.
 /// 4. [`Plan::update`], in two parts ([`Plan::split_update`]): one goes on beside `scale`; the other comes after it,
 ///    and only if not one action of `scale` succeeded, not even in part, nor was left without an answer, for it
-///    was planned on the Pods as they are in the snapshot. No failure stops another action.
+///    was planned on the Pods as they are in the snapshot; unless [`Plan::counts_scale`] says otherwise. No failure
+///    stops another action.
 /// 5. [`Plan::status`] with the outcome of both steps: [`StatusPlan::patch`]. The first failure of a step
 ///    is its outcome, except conflicts; [`Problems`] come first.
 /// 6. [`Plan::pre_download`], one action after another, whatever came of the one before; [`Plan::owner_patch`];
@@ -47,6 +48,8 @@ pub struct Plan<S> {
     pub scale: Vec<Action>,
     /// The update step.
     pub update: Vec<Action>,
+    /// The update step counts with what the scale step does: it goes on beside it.
+    pub counts_scale: bool,
     /// What to do about ImagePullJobs, in this order.
     pub pre_download: Vec<Action>,
     /// What could not be planned.
@@ -72,6 +75,7 @@ impl<S> Default for Plan<S> {
             release: Vec::new(),
             scale: Vec::new(),
             update: Vec::new(),
+            counts_scale: false,
             pre_download: Vec::new(),
             problems: Problems::default(),
             status: None,
@@ -122,8 +126,10 @@ impl<S> Plan<S> {
     /// scale step, nothing waits.
     pub fn split_update(&self) -> (Vec<&Action>, Vec<&Action>) {
         let scaled: HashSet<&str> = self.scale.iter().map(Action::object).collect();
-        let is_beside =
-            |action: &&Action| scaled.is_empty() || (action.goes_on() && !scaled.contains(action.object()));
+        let is_beside = |action: &&Action| {
+            scaled.is_empty()
+                || ((self.counts_scale || action.goes_on()) && !scaled.contains(action.object()))
+        };
         self.update.iter().partition(is_beside)
     }
 }
@@ -166,7 +172,8 @@ impl<S> fmt::Display for Plan<S> {
         }
         // These are done only where those above do nothing.
         for action in &self.update {
-            let prefix = if self.scale.is_empty() || action.goes_on() { "" } else { "otherwise: " };
+            let is_beside = self.scale.is_empty() || self.counts_scale || action.goes_on();
+            let prefix = if is_beside { "" } else { "otherwise: " };
             writeln!(formatter, "{prefix}{action}")?;
         }
         for problem in [&self.problems.scale, &self.problems.update].into_iter().flatten() {

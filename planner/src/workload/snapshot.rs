@@ -14,6 +14,9 @@ use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::text::server_version::ServerVersion;
 
+/// What Pods cost to delete, by name.
+pub type Costs = BTreeMap<Box<str>, i64>;
+
 /// Everything that a plan is made from.
 ///
 /// # Assumptions
@@ -52,6 +55,9 @@ pub struct Snapshot<'a, W> {
     /// Pods whose update in place the API server refused a short time ago, by UID. They are left alone, and
     /// others are updated in their place. May be forgotten at a restart.
     pub held: &'a BTreeMap<Box<str>, Refusal>,
+    /// What Pods cost to delete, by name, for kinds that [rank](super::kind::Workload::wants_by_cost) by it: what a
+    /// WorkloadSpread is about to write into their annotations.
+    pub costs: &'a Costs,
     /// Where Pods failed, for kinds with a Pod on each Node. May be forgotten at a restart.
     pub failures: &'a Failures,
     /// `status.collisionCount` as far as the controller has come with it since the status was written.

@@ -2,7 +2,7 @@
 
 use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,9 @@ pub struct StatusPlan<S> {
     old: S,
     new: S,
     now: Timestamp,
+    /// The condition that tells of a standstill where all that is planned is refused, and for how long it must be.
+    blocked: Option<(&'static str, SignedDuration)>,
+    nothing_was_done: bool,
 }
 
 impl<S: WorkloadStatus> StatusPlan<S> {
@@ -43,7 +46,19 @@ impl<S: WorkloadStatus> StatusPlan<S> {
             old: workload.status().clone(),
             new,
             now,
+            blocked: None,
+            nothing_was_done: false,
         }
+    }
+
+    /// Something is to be done: should it be refused, this condition stays, or comes after this time.
+    pub(crate) fn if_refused(&mut self, condition: &'static str, patience: SignedDuration) {
+        self.blocked = Some((condition, patience));
+    }
+
+    /// Not one action of the plan succeeded.
+    pub fn nothing_was_done(&mut self) {
+        self.nothing_was_done = true;
     }
 
     /// Changes the conditions.
@@ -65,11 +80,37 @@ impl<S: WorkloadStatus> StatusPlan<S> {
         let mut conditions = new.conditions();
         record(&mut conditions, S::FAILED_SCALE, scale, self.now);
         record(&mut conditions, S::FAILED_UPDATE, update, self.now);
+        let failed = [(scale, S::FAILED_SCALE.0), (update, S::FAILED_UPDATE.0)];
+        let failed = failed.into_iter().find(|(outcome, _)| matches!(outcome, Outcome::Failed(_)));
+        if let Some((_, failed)) = failed.filter(|_| self.nothing_was_done) {
+            conditions.extend(self.standstill(&conditions, failed));
+        }
         new.set_conditions(conditions);
         if self.old.is_written() && new == self.old {
             return None;
         }
         Some(merge_patch((&self.uid, &self.resource_version), &self.old, &new, S::REQUIRED))
+    }
+}
+
+impl<S: WorkloadStatus> StatusPlan<S> {
+    /// The condition that tells that the only thing to do was refused, as condition `failed` says.
+    fn standstill(&self, conditions: &[Condition], failed: &str) -> Option<Condition> {
+        let (kind, patience) = self.blocked?;
+        let stored = self.old.conditions();
+        if let Some(known) = conditions::condition(&stored, kind) {
+            return Some(known.clone());
+        }
+        let failed = conditions::condition(conditions, failed)?;
+        let due = failed.since()?.saturating_add(patience).ok()?;
+        (due <= self.now).then(|| Condition {
+            kind: kind.to_owned(),
+            status: ConditionStatus::True,
+            reason: failed.kind.clone(),
+            message: format!("{}; it is tried again every few minutes", failed.message),
+            last_update_time: Some(self.now.into()),
+            last_transition_time: Some(self.now.into()),
+        })
     }
 }
 

@@ -42,7 +42,7 @@ fn the_agent_runs_on_every_node_with_what_it_needs_and_no_more() {
     assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
     let paths: Vec<&Value> =
         pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["hostPath"]["path"]).collect();
-    assert_eq!(paths, [&json!("/var/run"), &Value::Null]);
+    assert_eq!(paths, [&json!("/var/run/containerd"), &json!("/var/run/crio"), &Value::Null]);
 }
 
 #[test]
@@ -70,6 +70,7 @@ fn values_of_the_agent_reach_it() {
     assert_eq!(container["ports"][0]["containerPort"], 10333);
     assert!(holds(&container["env"], &json!({"name": "A", "value": "b"})), "{container:#}");
     assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
+    assert_eq!(pod["volumes"][1]["name"], "token", "nothing else of the host");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
 }
 

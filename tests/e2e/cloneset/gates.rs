@@ -287,6 +287,19 @@ async fn resources_change_through_resize() {
     }
 }
 
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_resources_change_in_one_edit() {
+    let fleet = sized("cloneset-resizes", "200m", Value::Null).await;
+    let change = |container: &mut Value| container["resources"]["limits"]["cpu"] = json!("300m");
+    for pod in fleet.change_all(change, Fleet::complete).await {
+        for status in pod["status"]["containerStatuses"].as_array().unwrap() {
+            assert_eq!(status["resources"]["limits"]["cpu"], "300m", "{status:#}");
+            assert_eq!(status["restartCount"], 0);
+        }
+    }
+}
+
 /// Scenario 29 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn another_quality_of_service_needs_new_pods() {

@@ -12,6 +12,13 @@ use crate::support::{annotation, named};
 const KEY: &str = "example.com/config";
 const RUNTIME_META: &str = "apps.kruise.io/runtime-containers-meta";
 
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_images_change_in_one_edit() {
+    let fleet = Fleet::launch("cloneset-order", |set| in_place(set.replicas(2), json!({}))).await;
+    fleet.roll_all(Fleet::complete).await;
+}
+
 /// Scenarios 1 to 3.
 #[tokio::test]
 async fn an_image_changes_while_the_pod_stays() {
@@ -204,7 +211,9 @@ async fn containers_change_in_the_order_of_their_priority() {
 pub(super) async fn roll_both(fleet: &Fleet, image: &str) {
     let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
     for container in containers.as_array_mut().unwrap() {
-        container["image"] = image.into();
+        if ["main", "first"].contains(&container["name"].as_str().unwrap()) {
+            container["image"] = image.into();
+        }
     }
     fleet.containers(containers).await;
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Fleet, INSTANCE_ID, NEW, OLD, SPECIFIED_DELETE, asked, clone_set, condition, image, in_place,
-    is_available, label, name, restarts, uids, with_claim, with_image,
+    is_available, label, name, restarts, rolling, uids, with_claim, with_image,
 };
 
 fn available(pods: &[&Value]) -> usize {
@@ -84,6 +84,37 @@ async fn surge_alone_keeps_everything_available() {
     fleet.event("SuccessfulUpdatePodReCreate").await;
 }
 
+fn old(pods: &[&Value]) -> usize {
+    pods.iter().filter(|pod| image(pod) == OLD).count()
+}
+
+/// A blue-green release lets new Pods come beside the old ones by a surge, and sees to it that they are not available.
+#[tokio::test]
+async fn serving_pods_stay_beside_new_ones_that_are_not_available_until_the_settings_are_put_back() {
+    for (surge, pods) in [("50%", 8), ("100%", 10)] {
+        let fleet = Fleet::launch("cloneset-blue-green", |set| {
+            rolling(set.replicas(5), "ReCreate", json!({"maxUnavailable": 0, "maxSurge": surge}))
+        })
+        .await;
+        let chronicle = fleet.chronicle().await;
+        fleet.change(json!({"minReadySeconds": i32::MAX - 1})).await;
+        fleet.change_rolling(json!({"partition": null})).await;
+        fleet.roll(NEW).await;
+        let wanted = json!({"replicas": pods, "readyReplicas": pods, "updatedReplicas": pods - 5, "availableReplicas": 0});
+        fleet.status("the new Pods to be ready", wanted.clone()).await;
+        fleet.change(json!({"revisionHistoryLimit": 9})).await;
+        fleet.status("another look", wanted).await;
+        assert_eq!(
+            (chronicle.range(count).await, chronicle.range(old).await),
+            ((5, pods), (5, 5)),
+            "{surge}"
+        );
+        fleet.change(json!({"minReadySeconds": 0})).await;
+        fleet.complete().await;
+        assert_eq!(with_image(&fleet.pods().await, NEW), 5);
+    }
+}
+
 /// Scenario 10.
 #[tokio::test]
 async fn the_budget_is_rounded_up_without_surge_and_down_with_it() {
@@ -139,7 +170,9 @@ async fn recreated_pods_get_new_claims() {
     .await;
     let (pods, claims) = (fleet.pods().await, fleet.claims().await);
     let chronicle = fleet.chronicle().await;
-    fleet.containers(json!([{"name": "main", "image": OLD, "env": [{"name": "MODE", "value": "b"}]}])).await;
+    let mut containers = fleet.set.object["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["env"] = json!([{"name": "MODE", "value": "b"}]);
+    fleet.containers(containers).await;
     fleet.complete().await;
     let (new_pods, new_claims) = (fleet.pods().await, fleet.claims().await);
     assert_eq!((new_pods.len(), new_claims.len()), (2, 2));
@@ -231,14 +264,11 @@ async fn progress_says_why_a_rollout_rests() {
 /// Scenario 8 of docs/behaviour/in-place-update.md.
 #[tokio::test]
 async fn another_order_of_containers_needs_new_pods() {
-    let fleet = Fleet::launch("cloneset-swapped", |set| {
-        in_place(set.replicas(1).container("side", "busybox:1.36"), json!({}))
-    })
-    .await;
+    let fleet = Fleet::launch("cloneset-swapped", |set| in_place(set.replicas(1), json!({}))).await;
     let before = fleet.pods().await;
-    fleet
-        .containers(json!([{"name": "side", "image": "busybox:1.36"}, {"name": "main", "image": OLD}]))
-        .await;
+    let mut containers = fleet.set.object["spec"]["template"]["spec"]["containers"].clone();
+    containers.as_array_mut().unwrap().reverse();
+    fleet.containers(containers).await;
     fleet.complete().await;
     assert_ne!(uids(&fleet.pods().await), uids(&before));
 }

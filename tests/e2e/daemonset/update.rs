@@ -93,6 +93,14 @@ async fn nothing_is_updated_while_paused_or_on_delete() {
     running(&fleet, OLD, &[1]).await;
 }
 
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_images_change_in_one_edit() {
+    let in_place = json!({"rollingUpdateType": "InPlaceIfPossible"});
+    let fleet = launch(asked().await, "daemonset-order", 2, |set| rolling(set, in_place)).await;
+    fleet.roll_all(complete).await;
+}
+
 /// Scenarios 27 (without real containers) and 28.
 #[tokio::test]
 async fn pods_are_updated_in_place_where_that_is_possible() {
@@ -115,8 +123,9 @@ async fn pods_are_updated_in_place_where_that_is_possible() {
     }
     let message = fleet.event("SuccessfulUpdatePodInPlace").await;
     assert!(message.starts_with("successfully update pod web-") && message.contains("in-place"), "{message}");
-    let env = json!([{"name": "main", "image": NEW, "env": [{"name": "LEVEL", "value": "debug"}]}]);
-    fleet.containers(env).await;
+    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["env"] = json!([{"name": "LEVEL", "value": "debug"}]);
+    fleet.containers(containers).await;
     complete(&fleet).await;
     assert!(identities(&fleet.pods().await).iter().all(|uid| !before.contains(uid)));
 }

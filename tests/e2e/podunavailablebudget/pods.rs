@@ -162,7 +162,7 @@ async fn refusals_are_counted_and_logged() {
     assert_refused(&pod.seen_by(&alice).delete().await, DELETION);
     told(&shop, pod.object["metadata"]["name"].as_str().unwrap(), "PubPreventPodDeletion").await;
     let line = format!(
-        r#"pod_unavailable_budget{{kind_namespace_name="ReplicaSet_{}_r",username="alice"}} "#,
+        r#"pod_unavailable_budget{{kind_namespace_name="ReplicaSet_{}_r",username="other"}} "#,
         shop.namespace
     );
     let metrics = site.product.metrics().await;

@@ -165,24 +165,58 @@ async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce
         pod.patch(&json!({"metadata": {"labels": {HOOK: "true"}}})).await;
     }
     let chronicle = Chronicle::begin(&shop.client, &shop.namespace).await;
-    let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
-    change(&mut template);
-    set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
-    wait_within(Duration::from_secs(240), "the update to be complete", async || {
-        serve_hook(&shop).await;
-        let now = set.get().await.1;
-        let status = &now["status"];
-        let done = status["observedGeneration"] == now["metadata"]["generation"]
-            && status["updatedReadyReplicas"] == 10;
-        if done { Ok(()) } else { Err((status.clone(), budget.get().await.1["status"].clone())) }
-    })
-    .await;
+    roll_out(&shop, (&set, 10), &budget, change).await;
     let is_ready = |pod: &&Value| {
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     let (least, _) = chronicle.range(|pods| pods.iter().filter(|pod| is_ready(pod)).count()).await;
     least
+}
+
+/// Updates all Pods of a CloneSet, of which there are so many.
+async fn roll_out(
+    shop: &Shop,
+    (set, replicas): (&Stored, u32),
+    budget: &Stored,
+    change: impl FnOnce(&mut Value),
+) {
+    let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
+    change(&mut template);
+    set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
+    wait_within(Duration::from_secs(240), "the update to be complete", async || {
+        serve_hook(shop).await;
+        let now = set.get().await.1;
+        let status = &now["status"];
+        let done = status["observedGeneration"] == now["metadata"]["generation"]
+            && status["updatedReadyReplicas"] == replicas;
+        if done { Ok(()) } else { Err((status.clone(), budget.get().await.1["status"].clone())) }
+    })
+    .await;
+}
+
+/// How many calls budgets have refused in a shop.
+async fn refusals(shop: &Shop) -> i64 {
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
+    let events = call(&shop.client, "GET", &path, &Value::Null).await.1;
+    let refused =
+        events["items"].as_array().unwrap().iter().filter(|event| event["reason"] == "PubPreventPodDeletion");
+    refused.map(|event| event["series"]["count"].as_i64().unwrap_or(1)).sum()
+}
+
+/// Behind a budget of one unit, updates wait for it and are tried when it has one.
+#[tokio::test]
+async fn updates_behind_a_budget_are_tried_when_it_has_something_to_give() {
+    for policy in ["InPlaceIfPossible", "ReCreate"] {
+        let (shop, _nodes) = running("budget-of-one").await;
+        let set = clone_set(&shop, 6).await;
+        set.patch(&json!({"spec": {"updateStrategy": rolling(policy)}})).await;
+        let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))).await;
+        counted(&budget, [1, 6, 5, 6]).await;
+        roll_out(&shop, (&set, 6), &budget, change_image).await;
+        let refused = refusals(&shop).await;
+        assert!(refused <= 6, "{policy}: {refused} calls were refused");
+    }
 }
 
 fn rolling(policy: &str) -> Value {

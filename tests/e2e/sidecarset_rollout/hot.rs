@@ -7,7 +7,7 @@ use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{Fleet, image_of, restarts};
-use crate::support::{annotation, named};
+use crate::support::{annotation, named, names};
 
 const EMPTY: &str = "busybox:empty";
 const V1: &str = super::OLD;
@@ -46,6 +46,30 @@ async fn wait_images(fleet: &Fleet, pod: &str, images: [&str; 2]) -> Value {
         if twins(&pod).images == images { Ok(pod) } else { Err(twins(&pod).images.map(str::to_owned)) }
     })
     .await
+}
+
+/// docs/behaviour/in-place-update.md#order-of-containers: cold sidecars in front and behind, and a hot one, change in one
+/// edit.
+#[tokio::test]
+async fn all_sidecars_change_in_one_edit() {
+    let fleet = Fleet::open("order", |set| {
+        let set = hot(set).container("zz", V1).having("podInjectPolicy", "BeforeAppContainer");
+        set.container("bb", V1).having("podInjectPolicy", "AfterAppContainer")
+    })
+    .await;
+    fleet.shop.admit(fleet.shop.pod("web-0").in_company()).await;
+    fleet.wait_status("the Pod to be ready", json!({"readyPods": 1, "updatedPods": 1})).await;
+    let before = fleet.pod("web-0").get().await.1;
+    let order = |pod: &Value| names(&pod["spec"]["containers"]).join(" ");
+    assert!(!names(&before["spec"]["containers"]).is_sorted(), "{}", order(&before));
+    let mut sidecars = fleet.set.get().await.1["spec"]["containers"].clone();
+    sidecars.as_array_mut().unwrap().iter_mut().for_each(|sidecar| sidecar["image"] = json!(V2));
+    fleet.set.patch(&json!({"spec": {"containers": sidecars}})).await;
+    let updated = json!({"updatedPods": 1, "updatedReadyPods": 1, "readyPods": 1});
+    fleet.wait_status("the Pod to be updated", updated).await;
+    let after = wait_images(&fleet, "web-0", [EMPTY, V2]).await;
+    assert_eq!((order(&after), &after["metadata"]["uid"]), (order(&before), &before["metadata"]["uid"]));
+    assert_eq!([image_of(&after, "zz"), image_of(&after, "bb")], [V2; 2]);
 }
 
 /// One twin is ready that is not the empty one.

@@ -58,6 +58,13 @@ async fn no_more_pods_are_unavailable_than_the_budget_says() {
     assert!(least >= 3, "{least} were ready");
 }
 
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_images_change_in_one_edit() {
+    let fleet = launch(asked().await, "statefulset-order", |set| in_place(set.replicas(2))).await;
+    fleet.roll_all(Fleet::complete).await;
+}
+
 /// Scenario 16.
 #[tokio::test]
 async fn images_are_updated_in_place_from_the_highest_ordinal_down() {

@@ -5,7 +5,7 @@ use kit::fake_nodes::{self, FakeNodes};
 use kit::{ApiServer, Output, wait_for};
 use serde_json::{Value, json};
 
-use super::{Shop, Stored, call, named, shared};
+use super::{Shop, Stored, call, named, names, shared};
 use crate::chronicle::Chronicle;
 use crate::product;
 
@@ -73,6 +73,37 @@ impl Fleet {
         let mut spec = also;
         spec["template"] = json!({"spec": {"containers": containers}});
         self.change(spec).await;
+    }
+
+    /// Changes every container of the template in one edit, which running Pods take: all of them stay, and their
+    /// containers keep their places. Gives the Pods once `complete` is over.
+    pub async fn change_all(
+        &self,
+        change: impl Fn(&mut Value),
+        complete: impl AsyncFn(&Self) -> Value,
+    ) -> Vec<Value> {
+        let mut containers = self.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+        assert!(!names(&containers).is_sorted(), "{containers:#}");
+        let before = self.pods().await;
+        containers.as_array_mut().unwrap().iter_mut().for_each(change);
+        self.containers(containers.clone()).await;
+        complete(self).await;
+        let after = self.pods().await;
+        assert_eq!(uids(&after), uids(&before));
+        for pod in &after {
+            assert_eq!(names(&pod["spec"]["containers"]), names(&containers));
+        }
+        after
+    }
+
+    /// [`change_all`](Self::change_all) with their images: each container has restarted once.
+    pub async fn roll_all(&self, complete: impl AsyncFn(&Self) -> Value) {
+        for pod in self.change_all(|container| container["image"] = json!(NEW), complete).await {
+            for container in pod["spec"]["containers"].as_array().unwrap() {
+                let name = container["name"].as_str().unwrap();
+                assert_eq!((&container["image"], restarts(&pod, name)), (&json!(NEW), 1), "{pod:#}");
+            }
+        }
     }
 
     /// Sets `replicas` through the scale subresource.
@@ -274,4 +305,27 @@ pub fn is_available(pod: &Value) -> bool {
 /// How many Pods have this image.
 pub fn with_image(pods: &[Value], wanted: &str) -> usize {
     pods.iter().filter(|pod| image(pod) == wanted).count()
+}
+
+/// The annotation of a ControllerRevision that holds its claim templates.
+pub const CLAIM_TEMPLATES: &str = "kutter.io/volume-claim-templates";
+
+/// A claim template of each of these names, and the first container mounts them.
+pub fn mounting(names: &[&str]) -> [(&'static str, Value); 2] {
+    let claim = |name: &&str| {
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}})
+    };
+    let mount = |name: &&str| json!({"name": name, "mountPath": format!("/{name}")});
+    [
+        ("/spec/volumeClaimTemplates", names.iter().map(claim).collect()),
+        ("/spec/template/spec/containers/0/volumeMounts", names.iter().map(mount).collect()),
+    ]
+}
+
+/// The volumes of a Pod that are claims.
+pub fn claim_volumes(pod: &Value) -> Vec<&str> {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let claims = volumes.filter(|volume| volume["persistentVolumeClaim"].is_object());
+    claims.filter_map(|volume| volume["name"].as_str()).collect()
 }

@@ -95,10 +95,16 @@ async fn reserved_pods_wait_beside_temporary_ones() {
     let mut topology = stored["spec"]["topology"].clone();
     topology["subsets"] = json!([{"name": "c"}, {"name": "a"}, {"name": "b"}]);
     united.edit(json!({"topology": topology})).await;
+    united.shares(&[("c", 3), ("a", 3), ("b", 0)]).await;
     let first = united.pods("c", 3).await.remove(0);
     wait_for("its first Pods to be reserved", async || {
         let label = first.get().await.1["metadata"]["labels"][RESERVED].take();
         if label == "true" { Ok(()) } else { Err((label, united.stored.get().await.1["status"].take())) }
     })
     .await;
+    // Those of the others stay until then.
+    for pod in &pods {
+        let (code, pod) = pod.get().await;
+        assert!(code == 200 && pod["metadata"]["deletionTimestamp"].is_null(), "{pod:#}");
+    }
 }

@@ -56,7 +56,7 @@ async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_re
     field.pod(name(&pods[0])).gone().await;
     field.placed(&[("a", 3)]).await;
     field.ready(3).await;
-    // A Pod that is noted as coming would not be noted as leaving.
+    // Nothing but the eviction is noted afterwards.
     field
         .status(&spread, "no Pod to be noted any more", |status| {
             let item = &versioned(status, IGNORED)[0];

@@ -147,6 +147,18 @@ impl Object {
         self.added("initContainers", name, image)
     }
 
+    /// With what containers rarely are without: one behind them that comes before them by name, an init container, and one
+    /// that stays. The last container added stays the one that is refined.
+    #[must_use]
+    pub fn in_company(self) -> Self {
+        let last = self.last.clone();
+        let size = json!({"cpu": "10m", "memory": "16Mi"});
+        let small = |object: Self| object.having("resources", json!({"limits": size, "requests": size}));
+        let object = small(self.init_container("proxy", "busybox:1.36").having("restartPolicy", "Always"));
+        let object = small(object.init_container("load", "busybox:1.36"));
+        Self { last, ..small(object.container("aa", "busybox:1.35")) }
+    }
+
     /// The last container added has this field: `.container("main", "nginx:1.25").having("command", json!(["sh"]))`.
     #[must_use]
     pub fn having(mut self, field: &str, value: impl Into<Value>) -> Self {
@@ -274,6 +286,19 @@ mod tests {
             },
         });
         assert_eq!(built, expected);
+    }
+
+    #[test]
+    fn company_stands_behind_and_the_container_is_still_refined() {
+        let built = pod("web-0").container("main", "nginx:1.25").in_company().having("tty", true).build();
+        let names = |list: &str| -> Vec<&str> {
+            built["spec"][list].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+        };
+        assert_eq!(
+            (names("containers"), names("initContainers")),
+            (vec!["main", "aa"], vec!["proxy", "load"])
+        );
+        assert_eq!(built["spec"]["containers"][0]["tty"], true);
     }
 
     #[test]

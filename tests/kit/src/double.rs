@@ -66,6 +66,11 @@ pub fn conflict(reason: &str) -> (u16, String) {
     (409, status(409).replace(r#""reason":"Test""#, &format!(r#""reason":"{reason}""#)))
 }
 
+/// The names of the containers of a Pod.
+fn containers(pod: &Value) -> Vec<Value> {
+    pod["spec"]["containers"].as_array().into_iter().flatten().map(|one| one["name"].clone()).collect()
+}
+
 /// The objects of an API server, by path. Every change gives an object a new resourceVersion.
 #[derive(Clone, Default)]
 pub struct Objects(Arc<Mutex<Stored>>);
@@ -104,7 +109,8 @@ impl Objects {
     }
 
     /// Answers a request for one object: create, get, patch (also of its status, also for a trial) or
-    /// delete. A patch that names an old resourceVersion is a conflict.
+    /// delete. A patch that names an old resourceVersion is a conflict; one by which containers would change places is
+    /// refused.
     pub fn answer(&self, request: &Request<'_>) -> (u16, String) {
         let body: Value = serde_json::from_str(request.body).unwrap_or_default();
         let (path, is_dry) = match request.path.split_once('?') {
@@ -134,7 +140,11 @@ impl Objects {
                 if !version.is_null() && version != object["metadata"]["resourceVersion"] {
                     return conflict("Conflict");
                 }
+                let before = containers(&object);
                 strategic_merge(&mut object, body);
+                if !before.is_empty() && containers(&object) != before {
+                    return (422, status(422));
+                }
                 (200, if is_dry { object } else { self.put(whole, object) })
             }
             (_, Some(object)) => (200, object),

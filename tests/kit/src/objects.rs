@@ -1,5 +1,6 @@
 //! Shortcuts for objects of any kind as JSON.
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
@@ -37,4 +38,11 @@ pub async fn create(client: &Client, manifest: impl Into<Value>) -> Result<Dynam
         None => all(client, &resource),
     };
     api.create(&PostParams::default(), &object).await
+}
+
+/// The text under a key of a Secret.
+pub async fn secret_text(client: &Client, namespace: &str, name: &str, key: &str) -> String {
+    let secret = Api::<Secret>::namespaced(client.clone(), namespace).get(name).await.unwrap();
+    let bytes = secret.data.and_then(|mut data| data.remove(key));
+    String::from_utf8(bytes.unwrap_or_else(|| panic!("Secret {name} has no {key}")).0).unwrap()
 }

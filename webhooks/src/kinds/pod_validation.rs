@@ -117,9 +117,9 @@ fn record(admission: &Admission, request: &Request<'_>, pod: &ObservedPod) {
     let owner = pod.controller();
     let (kind, name) = owner.map_or(("unknown", &*pod.metadata.name), |owner| (&*owner.kind, &*owner.name));
     let user = &*request.user_info.username;
-    let user_label = if admission.flags.user_names_in_metrics { user } else { "" };
+    let user_label = admission.flags.user_names_in_metrics.then_some(user);
     let key = format!("{kind}_{namespace}_{name}");
-    admission.metrics.disruptions_refused.with_label_values(&[key.as_str(), user_label]).inc();
+    admission.metrics.disruptions_refused.count(&key, user_label);
     if let Some(refusals) = &admission.refusals {
         refusals.tell(namespace, pod);
     }

@@ -88,20 +88,18 @@ fn record(admission: &Admission, kind: Kind, request: &Request<'_>, refusal: &Re
     let Refusal { namespace, name, .. } = refusal;
     let requested_kind = if request.kind.kind.is_empty() { kind.name() } else { &request.kind.kind };
     let user = &*request.user_info.username;
-    let user_label = if admission.flags.user_names_in_metrics { user } else { "" };
+    let user_label = admission.flags.user_names_in_metrics.then_some(user);
     let metrics = &admission.metrics;
     match kind {
-        Kind::Namespace => metrics.namespaces_kept.with_label_values(&[name.as_str(), user_label]).inc(),
-        Kind::CustomResourceDefinition => {
-            metrics.definitions_kept.with_label_values(&[name.as_str(), user_label]).inc();
-        }
+        Kind::Namespace => metrics.namespaces_kept.count(name, user_label),
+        Kind::CustomResourceDefinition => metrics.definitions_kept.count(name, user_label),
         _ => {
             let key = format!("{requested_kind}_{namespace}_{name}");
             let counter = match kind {
                 Kind::Service | Kind::Ingress => &metrics.resources_kept,
                 _ => &metrics.workloads_kept,
             };
-            counter.with_label_values(&[key.as_str(), user_label]).inc();
+            counter.count(&key, user_label);
         }
     }
     let kind = match kind {

@@ -3,13 +3,14 @@
 use api::features::Feature;
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
-use cluster::resource::Resource;
+use cluster::resource::SPREADS;
 use planner::kinds::workloadspread::custom;
 use planner::kinds::workloadspread::places::{Answer, Claim};
 use planner::kinds::workloadspread::spread::Spread;
 use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
 use planner::kinds::workloadspread::validation::{Context, review, target};
 use planner::server::world::Watched;
+use planner::text::short::{NAME, shortened};
 use planner::text::verdict::Verdict;
 use planner::workload::found::FoundWorkload;
 use serde_json::Value;
@@ -18,11 +19,6 @@ use tracing::warn;
 use super::resource::{ValidatedAt, Validation, Write};
 use crate::admission::Admission;
 use crate::deadline::Deadline;
-
-const SPREADS: Resource<'_> = {
-    use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
-    Resource::new(API_VERSION, PLURAL, KIND)
-};
 
 pub(crate) const VALIDATION: Validation = Validation {
     at: ValidatedAt::Path {
@@ -104,8 +100,14 @@ pub(crate) async fn find_out(
                         format!("the owner {} {} of the Pod is not found", owner.kind, owner.name),
                     ));
                 }
+                Ok(Err(error)) if requires_subset(admission, namespace) => {
+                    let (kind, name) = (&owner.kind, &owner.name);
+                    let message =
+                        format!("the owner {kind} {name} of the Pod can't be read, try again: {error}");
+                    return Err(Verdict::deny(500, message));
+                }
                 Ok(Err(error)) => {
-                    warn!(kind = owner.kind, name = owner.name, %error, "WorkloadSpreads above this owner are passed over");
+                    warn!(kind = shortened(&owner.kind, NAME), name = shortened(&owner.name, NAME), %error, "WorkloadSpreads above this owner are passed over");
                     findings.owners.add(owner, None);
                 }
                 Err(slow) => return Err(Verdict::deny(504, slow.to_string())),
@@ -117,6 +119,11 @@ pub(crate) async fn find_out(
         }
     }
     Ok(())
+}
+
+/// Whether there are Pods in the namespace that must not slip past their subsets.
+fn requires_subset(admission: &Admission, namespace: &str) -> bool {
+    admission.index.world().spreads().of(namespace).iter().any(Spread::requires_subset)
 }
 
 /// Takes a place for a Pod; `None` where no subset has one.

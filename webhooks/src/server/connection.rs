@@ -23,6 +23,7 @@ use super::batch::{Calls, Held, drive};
 use super::places::Occupant;
 use super::{ConnectionLimits, Serve};
 use crate::metrics::Metrics;
+use crate::untaken::Untaken;
 
 /// Buffer of an HTTP/1.1 connection, heads and parts of bodies.
 const BUFFER: usize = 64 * 1024;
@@ -120,17 +121,28 @@ impl<S: Serve> Http<S> {
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let untaken = Untaken::default();
         let answering = Arc::new(Answering {
-            service: self.service.for_peer(occupant.peer()),
+            service: self.service.for_connection(occupant.peer(), &untaken),
             occupant: occupant.clone(),
             panics: self.panics.clone(),
         });
-        let result = match version {
-            HttpVersion::One => self.serve_one(TokioIo::new(stream), answering, phase).await,
-            HttpVersion::Two => self.serve_two(Held::new(stream), answering, phase).await,
+        let serving = async {
+            match version {
+                HttpVersion::One => self.serve_one(TokioIo::new(stream), answering, phase).await,
+                HttpVersion::Two => self.serve_two(Held::new(stream), answering, phase).await,
+            }
         };
-        if let Err(error) = result {
-            debug!(%error, "a connection ended with an error");
+        tokio::select! {
+            result = serving => {
+                if let Err(error) = result {
+                    debug!(%error, "a connection ended with an error");
+                }
+            }
+            // What it holds is free when it is dropped.
+            () = untaken.overdue() => {
+                debug!(peer = %occupant.peer(), "a connection is closed: an answer was not taken in its time");
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use webhooks::router::{Limits, Router, router};
 use webhooks::server::Serve;
+use webhooks::untaken::Untaken;
 
 use crate::support::{admission, create_pod, review};
 
@@ -60,7 +61,7 @@ async fn one_peer_does_not_take_all_memory() {
     let share = 64 << 10;
     let limits = Limits { unfinished_bytes_per_peer: share, ..Limits::default() };
     let router = router(Arc::new(admission("", "")), limits);
-    let peer = |last: u8| router.for_peer([10, 0, 0, last].into());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), &Untaken::default());
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(begin(&peer(1), "/mutate-pod?timeout=20s", 1).await);
@@ -120,4 +121,66 @@ async fn unfinished_bodies_of_all_kinds_share_one_memory() {
     let next = begin(&router, "/mutate-pod", 48 << 10).await;
     assert!(!waiting.is_finished() && !next.is_finished());
     assert_turned_away(begin(&router, "/mutate-pod?timeout=100ms", 1).await.await.unwrap()).await;
+}
+
+/// Sends `sent` of the bytes that it announces.
+fn stalls(announced: u64, sent: usize) -> (impl Body<Data = Bytes, Error = Infallible> + Unpin, Arc<Notify>) {
+    let asked = Arc::new(Notify::new());
+    let rest = Stalled { announced, asked: asked.clone() };
+    (Begun { bytes: Some(Bytes::from(vec![b' '; sent])), rest }, asked)
+}
+
+struct Begun {
+    bytes: Option<Bytes>,
+    rest: Stalled,
+}
+
+impl Body for Begun {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.bytes.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.rest.size_hint()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_large_bodies_hold_up_no_honest_ones() {
+    let router = router(Arc::new(admission("", "")), Limits::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), &Untaken::default());
+    for (announced, sent) in [(400 << 10, 300 << 10), (5 << 20, (4 << 20) + 1)] {
+        let mut stalled = Vec::new();
+        for _ in 0..8 {
+            let (body, asked) = stalls(announced, sent);
+            let call = peer(1).answer(post("/mutate-pod?timeout=10s", body));
+            stalled.push((tokio::spawn(call), asked));
+        }
+        stalled[0].1.notified().await;
+        let started = Instant::now();
+        // Of another peer at once, of the same one after a while.
+        for (last, patience) in [(2, 0), (1, 9)] {
+            let mut honest = review(&create_pod(10));
+            honest.resize(usize::try_from(announced).unwrap(), b' ');
+            let response = peer(last).answer(post("/mutate-pod?timeout=30s", Full::from(honest))).await;
+            let answer = response.into_body().collect().await.unwrap().to_bytes();
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert_eq!(answer["response"]["allowed"], true, "{answer}");
+            if sent < 4 << 20 {
+                assert!(started.elapsed() <= Duration::from_secs(patience), "{:?}", started.elapsed());
+            }
+        }
+        for (call, _) in stalled {
+            assert!(call.await.unwrap().status().is_success());
+        }
+    }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use http::StatusCode;
+use http::{Request, StatusCode};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use webhooks::server::ConnectionLimits;
 
-use crate::tls::{H2, HTTP1, World, counted, patiently, request, slow_router};
+use crate::tls::{H2, HTTP1, World, counted, patiently, request, served, slow_router};
 
 const BRIEF: Duration = Duration::from_millis(100);
 
@@ -36,6 +37,24 @@ async fn a_caller_that_does_not_read_its_answer_loses_its_connection() {
     let mut deaf = world.client().tls(HTTP1).await.unwrap();
     deaf.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     counted(&world.metrics, "kutter_connections 0").await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_on_and_leaves_an_answer_unread_loses_its_connection() {
+    let world = World::start(served(), ConnectionLimits::default());
+    let mut deaf = world.client().http2().await;
+    let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob",
+        "metadata": {"name": "a", "annotations": {"a": "a".repeat(8 << 20)}}});
+    let question = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [job]}});
+    let question =
+        Request::post("https://localhost/convert?timeout=30s").body(question.to_string().into()).unwrap();
+    // More than the window of the caller, and nobody reads it.
+    let unread = patiently(deaf.sender.send_request(question)).await.unwrap();
+    assert_eq!((unread.status(), deaf.get("/healthz").await), (StatusCode::OK, StatusCode::OK));
+    deaf.closed().await;
+    counted(&world.metrics, "kutter_connections 0").await;
+    drop(unread);
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn a_refusal_has_the_words_and_the_reason_of_the_reference() {
     }
     let metrics = admission.metrics.render().unwrap();
     let line =
-        "pod_unavailable_budget{kind_namespace_name=\"ReplicaSet_shop_web-5c4\",username=\"alice\"} 2\n";
+        "pod_unavailable_budget{kind_namespace_name=\"ReplicaSet_shop_web-5c4\",username=\"other\"} 2\n";
     assert!(metrics.contains(line), "{metrics}");
 }
 

@@ -22,13 +22,13 @@ fn served(flags: &str) -> Router {
     router(Arc::new(admission(flags, "")), Limits::default())
 }
 
-async fn call(router: &Router, request: Request<Body>) -> (StatusCode, Bytes) {
+pub(crate) async fn call(router: &Router, request: Request<Body>) -> (StatusCode, Bytes) {
     let response = router.clone().answer(request).await;
     let status = response.status();
     (status, response.into_body().collect().await.unwrap().to_bytes())
 }
 
-fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
+pub(crate) fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
     Request::post(path).header("content-type", "application/json").body(body.into()).unwrap()
 }
 

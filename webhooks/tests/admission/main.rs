@@ -2,12 +2,14 @@
 #![cfg(test)]
 
 mod bodies;
+mod callers;
 mod connections;
 mod disruptions;
 mod early_answers;
 mod fuzz;
 mod http_contract;
 mod images;
+mod names;
 mod panics;
 mod persistentpodstate;
 mod pod_steps;

@@ -160,11 +160,11 @@ async fn scenario_22_refusals_are_counted_and_logged() {
     }
     let text = admission.metrics.render().unwrap();
     for line in [
-        "namespace_deletion_protection{name=\"shop\",username=\"alice\"} 1",
-        "crd_deletion_protection{name=\"shop\",username=\"alice\"} 1",
-        "workload_deletion_protection{kind_namespace_name=\"Deployment_web_shop\",username=\"alice\"} 1",
-        "workload_deletion_protection{kind_namespace_name=\"StatefulSet_web_shop\",username=\"alice\"} 2",
-        "resource_deletion_protection{kind_namespace_name=\"Service_web_shop\",username=\"alice\"} 1",
+        "namespace_deletion_protection{name=\"shop\",username=\"other\"} 1",
+        "crd_deletion_protection{name=\"shop\",username=\"other\"} 1",
+        "workload_deletion_protection{kind_namespace_name=\"Deployment_web_shop\",username=\"other\"} 1",
+        "workload_deletion_protection{kind_namespace_name=\"StatefulSet_web_shop\",username=\"other\"} 2",
+        "resource_deletion_protection{kind_namespace_name=\"Service_web_shop\",username=\"other\"} 1",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

@@ -207,6 +207,48 @@ async fn an_eviction_that_a_budget_refuses_is_told_of_and_others_are_tried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_budget_has_nothing_left_is_evicted_when_it_has() {
+    let site = Site::open(&watched(Some("1")), [missed_pod("a")], unchanged);
+    site.budget("web", 0);
+    register(&site);
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 3).await;
+    begin(&mut keeper);
+    rounds(&mut keeper, 20).await;
+    assert_eq!(
+        (site.with("/eviction ").len(), site.with("GET /api/v1/namespaces/shop/pods/a").len()),
+        (0, 1)
+    );
+    let said = published(&site).last().unwrap().to_string();
+    assert!(said.contains("PodUnavailableBudget web has nothing left"), "{said}");
+    site.budget("web", 1);
+    rounds(&mut keeper, 2).await;
+    assert_eq!(site.with("/eviction ").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_not_written_is_told_again() {
+    let code = Arc::new(AtomicU16::new(500));
+    let answered = code.clone();
+    let site = Site::open(&watched(None), [missed_pod("a"), missed_pod("b")], move |request| {
+        let code = answered.load(Ordering::SeqCst);
+        let is_event = request.method == "POST" && request.body.contains("SidecarMissed");
+        (is_event && code != 0).then(|| (code, fake::status(code)))
+    });
+    site.reconcile().await.unwrap();
+    let metrics = metrics();
+    let mut keeper = keeper(&site, &metrics);
+    rounds(&mut keeper, 30).await;
+    let tried = site.with("SidecarMissed").len();
+    assert!(tried > 0);
+    code.store(0, Ordering::SeqCst);
+    rounds(&mut keeper, 200).await;
+    assert_eq!(site.with("SidecarMissed").len(), tried + 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_metrics_go_with_the_sidecar_set_and_with_the_leader() {
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, "test").unwrap();

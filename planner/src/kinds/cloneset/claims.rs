@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use api::Raw;
 use api::kinds::cloneset::CloneSet;
 use api::labels::CLONESET_INSTANCE_ID;
 use serde_json::json;
@@ -218,13 +219,14 @@ pub(super) fn instance_ids(
     InstanceIds { ids: ids.into_iter().collect(), waiting }
 }
 
-/// The claims to create for the Pod with this id.
+/// The claims of these templates to create for the Pod with this id.
 pub(super) fn missing(
     snapshot: &Snapshot<'_, CloneSet>,
     claims: &Claims<'_>,
+    templates: Option<&Raw>,
     id: &str,
 ) -> Result<Vec<NewClaim>, TemplateError> {
-    let mut wanted = super::pod::claims(snapshot.workload, id)?;
+    let mut wanted = super::pod::claims(snapshot.workload, templates, id)?;
     wanted.retain(|claim| !claims.has(id, &claim.name));
     Ok(wanted)
 }

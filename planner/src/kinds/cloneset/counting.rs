@@ -9,6 +9,7 @@ use api::kinds::cloneset::{RollingUpdate, Spec};
 use api::kinds::shared::{IntOrString, UpdateStrategyType};
 
 use crate::text::percent::{self, Rounding};
+use crate::workload::allowance::Allowance;
 
 #[cfg(test)]
 mod tests;
@@ -79,6 +80,8 @@ pub struct Group {
     pub specified_unavailable: i64,
     /// Active ones that are not to be deleted and are not available.
     pub unavailable: i64,
+    /// Active ones that serve, for too short a time to be available.
+    pub waiting: i64,
 }
 
 /// What one Pod counts as.
@@ -90,6 +93,8 @@ pub struct Facts {
     pub specified: bool,
     /// It is available.
     pub available: bool,
+    /// It serves, available or not.
+    pub serving: bool,
 }
 
 impl Group {
@@ -101,6 +106,7 @@ impl Group {
             return;
         }
         self.active += 1;
+        self.waiting += i64::from(facts.serving && !facts.available);
         if facts.specified {
             self.specified += 1;
             self.specified_unavailable += i64::from(!facts.available);
@@ -141,13 +147,22 @@ pub struct Difference {
     pub down_old: i64,
     /// Available Pods that may be deleted now.
     pub ready_limit: i64,
-    /// Pods that serve, for long enough to be available or not yet, of which so many may be deleted now since
-    /// they are to be.
+    /// Pods that are available, or serve at an older revision, of which so many may be deleted now.
+    pub proven_limit: i64,
+    /// Pods that serve, for long enough to be available or not yet, of which so many may be deleted now.
     pub serving_limit: i64,
     /// Pods to update to the update revision or, where negative, back to the current one.
     pub update: i64,
     /// Pods that may be unavailable while updating; may be negative.
     pub update_limit: i64,
+}
+
+impl Difference {
+    /// What may be deleted now.
+    pub fn allowance(&self) -> Allowance {
+        let Self { ready_limit, proven_limit, serving_limit, .. } = *self;
+        Allowance { available: ready_limit, proven: proven_limit, serving: serving_limit }
+    }
 }
 
 impl Question {
@@ -190,7 +205,9 @@ impl Question {
             _ => 0,
         };
         let deletes = specified > 0 || down > 0;
-        let spare = max_unavailable + pods - replicas - unavailable;
+        let ready = max_unavailable + pods - replicas - unavailable - leaving_broken;
+        let proven = ready + old.waiting;
+        let limit = |number: i64| if deletes { number.max(0) } else { 0 };
         Difference {
             surge,
             surge_old,
@@ -199,8 +216,9 @@ impl Question {
             up_limit: up.min(allowed),
             down,
             down_old: if down > 0 { (total_old - old.specified - want_old).max(0) } else { 0 },
-            ready_limit: if deletes { (spare - leaving_broken).max(0) } else { 0 },
-            serving_limit: if deletes { spare.max(0) } else { 0 },
+            ready_limit: limit(ready),
+            proven_limit: limit(proven),
+            serving_limit: limit(proven + new.waiting),
             update,
             update_limit: if update != 0 { max_unavailable + pods - replicas } else { 0 },
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use api::kinds::cloneset::KIND;
 
 use super::counting::{Difference, is_on_delete};
+use super::members::counts_as_new;
 use super::scale::Scale;
 use super::update::Update;
 use super::working::Working;
@@ -140,10 +141,9 @@ fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &U
         held: working.snapshot.held,
         target: working.update,
     };
-    let Difference { ready_limit, serving_limit, .. } = scale.difference;
-    let limit = if member.is_available { ready_limit } else { serving_limit };
+    let is_old = !counts_as_new(member, working.prepared_is_new);
     pods.blocker(member, || {
-        (member.is_specified && limit == 0).then(|| {
+        (member.is_specified && !scale.difference.allowance().take(member, is_old)).then(|| {
             let unavailable = working.members.iter().filter(|member| !member.is_available);
             Blocker {
                 pod: member.name().to_owned(),

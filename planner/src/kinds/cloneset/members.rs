@@ -39,6 +39,7 @@ pub(super) fn groups(members: &[Member<'_>], prepared_is_new: bool) -> (Group, G
             preparing_delete: member.is_preparing_delete(),
             specified: member.is_specified,
             available: member.is_available,
+            serving: member.is_serving,
         });
     }
     (old, new)

@@ -1,5 +1,6 @@
 //! Names and labels of the Pods and claims that a CloneSet creates.
 
+use api::Raw;
 use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::kinds::cloneset::{API_VERSION, CloneSet, KIND};
 use api::labels::{CLONESET_INSTANCE_ID, LIFECYCLE_STATE};
@@ -18,6 +19,8 @@ pub(super) struct Blueprint<'a> {
     pub(super) revision: &'a str,
     /// JSON of the template.
     pub(super) template: &'a str,
+    /// Its claim templates.
+    pub(super) claims: Option<&'a Raw>,
     /// How Pods name the revision.
     pub(super) labels: RevisionLabels,
 }
@@ -27,9 +30,13 @@ pub(super) fn claim_name(template: &str, set: &str, id: &str) -> String {
     format!("{template}-{set}-{id}")
 }
 
-/// The claims of the Pod with this id.
-pub(super) fn claims(set: &CloneSet, id: &str) -> Result<Vec<NewClaim>, TemplateError> {
-    let templates = claim_templates(set.spec.volume_claim_templates.as_ref())?;
+/// The claims of these templates for the Pod with this id.
+pub(super) fn claims(
+    set: &CloneSet,
+    templates: Option<&Raw>,
+    id: &str,
+) -> Result<Vec<NewClaim>, TemplateError> {
+    let templates = claim_templates(templates)?;
     let matched = set.spec.selector.match_labels.iter().flatten();
     let labels = matched.map(|(key, value)| (key.as_str(), value.as_str()));
     let labels: Vec<(&str, &str)> = labels.chain([(CLONESET_INSTANCE_ID, id)]).collect();
@@ -65,7 +72,7 @@ pub(super) fn pod(
         annotations: vec![(LIFECYCLE_TIMESTAMP, now)],
         owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
     };
-    let templates = claim_templates(set.spec.volume_claim_templates.as_ref())?;
+    let templates = claim_templates(blueprint.claims)?;
     let claims = templates.into_iter().map(|(template, _)| {
         let claim = claim_name(&template, name, id);
         (template, claim)

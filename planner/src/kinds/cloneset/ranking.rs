@@ -9,6 +9,7 @@ use api::annotations::POD_DELETION_COST;
 use crate::pod::node_fit::Nodes;
 use crate::pod::observed::ObservedPod;
 use crate::workload::member::Member;
+use crate::workload::snapshot::Costs;
 use crate::workload::standing::Standing;
 
 #[cfg(test)]
@@ -23,14 +24,16 @@ pub(super) struct Topology<'a> {
     pub(super) keys: &'a [String],
     /// Labels of the nodes by name.
     pub(super) nodes: &'a Nodes,
+    /// Costs that are about to be written, by name.
+    pub(super) costs: &'a Costs,
 }
 
 /// The positions in `candidates`, the first to delete first. Pods that no rule tells apart go by name.
 pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<usize> {
-    let by_node = same_node_ranks(candidates);
+    let by_node = same_node_ranks(candidates, topology.costs);
     let ranks = if topology.keys.is_empty() { by_node } else { spread_ranks(candidates, &by_node, topology) };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
-    let keys: Vec<Key<'_>> = candidates.iter().map(|member| Key::of(member)).collect();
+    let keys: Vec<Key<'_>> = candidates.iter().map(|member| Key::of(member, topology.costs)).collect();
     let rank_of = |position: usize| ranks.get(position).copied().unwrap_or(0.0);
     order.sort_by(|left, right| match (keys.get(*left), keys.get(*right)) {
         (Some(one), Some(other)) => one.compare(other, true, rank_of(*right).total_cmp(&rank_of(*left))),
@@ -43,13 +46,14 @@ pub(super) fn rank(candidates: &[&Member<'_>], topology: Topology<'_>) -> Vec<us
 struct Key<'a> {
     standing: Standing<'a>,
     available: bool,
-    cost: i32,
+    cost: i64,
 }
 
 impl<'a> Key<'a> {
-    fn of(member: &Member<'a>) -> Self {
+    fn of(member: &Member<'a>, costs: &Costs) -> Self {
         let pod = member.pod;
-        Self { standing: Standing::of(pod), available: member.is_available, cost: deletion_cost(pod) }
+        let cost = costs.get(&*pod.metadata.name).copied().unwrap_or_else(|| deletion_cost(pod).into());
+        Self { standing: Standing::of(pod), available: member.is_available, cost }
     }
 
     /// Rules 1 to 8; `rank` is rule 5, and rule 3 looks at availability only where `availability` says so.
@@ -74,7 +78,7 @@ fn deletion_cost(pod: &ObservedPod) -> i32 {
 }
 
 /// Of the Pods of one node the one to keep has rank 0, the first to go the highest.
-fn same_node_ranks(candidates: &[&Member<'_>]) -> Vec<f64> {
+fn same_node_ranks(candidates: &[&Member<'_>], costs: &Costs) -> Vec<f64> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (position, member) in candidates.iter().enumerate() {
         let node = &*member.pod.spec.node_name;
@@ -85,7 +89,9 @@ fn same_node_ranks(candidates: &[&Member<'_>]) -> Vec<f64> {
     let mut ranks = vec![0.0; candidates.len()];
     for group in groups.values().filter(|group| group.len() > 1) {
         let size = group.len();
-        for (index, position) in sorted(candidates, group, |_, _| Ordering::Equal).into_iter().enumerate() {
+        for (index, position) in
+            sorted(candidates, group, costs, |_, _| Ordering::Equal).into_iter().enumerate()
+        {
             if let Some(rank) = ranks.get_mut(position) {
                 *rank = (size - 1 - index) as f64;
             }
@@ -108,7 +114,7 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
         let weight = ((groups.len() + 2) as f64).ln();
         let node_rank = |position: usize| by_node.get(position).copied().unwrap_or(0.0);
         for group in groups.values() {
-            let order = sorted(candidates, group, |left, right| {
+            let order = sorted(candidates, group, topology.costs, |left, right| {
                 if key == HOSTNAME { Ordering::Equal } else { node_rank(right).total_cmp(&node_rank(left)) }
             });
             for (index, position) in order.into_iter().enumerate() {
@@ -125,10 +131,13 @@ fn spread_ranks(candidates: &[&Member<'_>], by_node: &[f64], topology: Topology<
 fn sorted(
     candidates: &[&Member<'_>],
     group: &[usize],
+    costs: &Costs,
     rank: impl Fn(usize, usize) -> Ordering,
 ) -> Vec<usize> {
-    let mut keyed: Vec<(Key<'_>, usize)> =
-        group.iter().filter_map(|position| Some((Key::of(candidates.get(*position)?), *position))).collect();
+    let mut keyed: Vec<(Key<'_>, usize)> = group
+        .iter()
+        .filter_map(|position| Some((Key::of(candidates.get(*position)?, costs), *position)))
+        .collect();
     keyed.sort_by(|(one, left), (other, right)| one.compare(other, false, rank(*left, *right)));
     keyed.into_iter().map(|(_, position)| position).collect()
 }

@@ -5,6 +5,7 @@
 //! deleted all the same: they would otherwise wait as long as creation is held up
 //! (docs/behaviour/cloneset.md#scale-step).
 
+use api::kinds::cloneset::Spec as CloneSetSpec;
 use api::labels::CLONESET_INSTANCE_ID;
 use serde::Deserialize;
 
@@ -17,10 +18,13 @@ use super::working::Working;
 use crate::pod::lifecycle::{self, State};
 use crate::text::moment::Random;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
+use crate::workload::allowance::Allowance;
 use crate::workload::deletion;
 use crate::workload::event::{Event, warning};
 use crate::workload::member::Member;
+use crate::workload::recipe::{Cookbook, Recipe};
 use crate::workload::seen::Seen;
+use crate::workload::snapshot::Snapshot;
 
 /// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the
 /// next.
@@ -92,31 +96,30 @@ fn create(working: &Working<'_>, difference: Difference, random: &mut Random, sc
     let old = usize::try_from(up_old).unwrap_or(0);
     let found = instance_ids(working.snapshot, &working.claims, &working.taken, count, random);
     scale.waiting_names = found.waiting;
+    let CloneSetSpec { template, volume_claim_templates: claims, .. } = &working.set().spec;
+    let present = (template.as_ref(), claims.as_ref());
+    let cookbook = Cookbook::new(working.snapshot, working.update.name(), present, working.rules.labels);
+    let (older, newest) = (cookbook.recipe(working.current), cookbook.recipe(working.update));
     for (index, id) in found.ids.into_iter().enumerate() {
-        match new_pod(working, &id, index < old) {
+        let recipe = if index < old { &older } else { &newest };
+        match recipe.as_ref().map_err(Clone::clone).and_then(|recipe| new_pod(working, recipe, &id)) {
             Ok(action) => scale.actions.push(action),
             Err(problem) => scale.problem = Some(problem),
         }
     }
 }
 
-fn new_pod(working: &Working<'_>, id: &str, old: bool) -> Result<Action, String> {
+fn new_pod(working: &Working<'_>, recipe: &Recipe<'_>, id: &str) -> Result<Action, String> {
     let set = working.set();
-    let goes_back = old && working.current.name() != working.update.name();
-    let recorded = match goes_back {
-        true => Some(working.current.template().map_err(|error| error.to_string())?),
-        false => None,
-    };
-    let template = recorded.as_ref().or(set.spec.template.as_ref());
-    let template = template.ok_or_else(|| "spec.template is missing".to_owned())?;
-    let revision = if goes_back { working.current.name() } else { working.update.name() };
-    let blueprint = Blueprint { revision, template: template.get(), labels: working.rules.labels };
+    let Recipe { revision, template, claims } = recipe;
+    let claims = claims.as_ref();
+    let blueprint = Blueprint { revision, template: template.get(), claims, labels: working.rules.labels };
     let now = crate::text::moment::rfc3339(working.now);
     Ok(Action::CreatePod {
         name: format!("{}-{id}", set.metadata.name),
         json: pod::pod(set, blueprint, id, &now).map_err(|error| error.to_string())?,
-        revision: revision.to_owned(),
-        claims: missing(working.snapshot, &working.claims, id).map_err(|error| error.to_string())?,
+        revision: (*revision).to_owned(),
+        claims: missing(working.snapshot, &working.claims, claims, id).map_err(|error| error.to_string())?,
         instance_id: id.to_owned(),
     })
 }
@@ -125,44 +128,19 @@ fn new_pod(working: &Working<'_>, id: &str, old: bool) -> Result<Action, String>
 /// the budget bears it.
 fn delete_leaving(working: &Working<'_>, difference: Difference) -> Vec<Action> {
     // While Pods are missing none that serves may go.
-    let allowance = match difference.up {
-        0 => Allowance { serving: difference.serving_limit, available: difference.ready_limit },
-        _ => Allowance { serving: 0, available: 0 },
-    };
+    let mut allowance = if difference.up == 0 { difference.allowance() } else { Allowance::default() };
     let preparing = working.members.iter().filter(|member| member.is_preparing_delete());
     let mut actions: Vec<Action> =
         preparing.flat_map(|member| delete(working, member, DeleteReason::Released)).collect();
     let specified =
         working.members.iter().filter(|member| member.is_specified && !member.is_preparing_delete());
-    actions.extend(
-        within(specified, allowance).flat_map(|member| delete(working, member, DeleteReason::Specified)),
-    );
+    let going = specified.filter(|member| allowance.take(member, is_old(working, member)));
+    actions.extend(going.flat_map(|member| delete(working, member, DeleteReason::Specified)));
     actions
 }
 
-/// How many Pods that serve may be deleted, and how many of these may be available ones.
-#[derive(Clone, Copy)]
-struct Allowance {
-    serving: i64,
-    available: i64,
-}
-
-/// All Pods that serve nobody, and the first others that `allowance` bears.
-fn within<'m, 'a: 'm>(
-    members: impl Iterator<Item = &'m Member<'a>>,
-    mut allowance: Allowance,
-) -> impl Iterator<Item = &'m Member<'a>> {
-    members.filter(move |member| {
-        if !member.is_serving {
-            return true;
-        }
-        let Allowance { serving, available } = allowance;
-        if serving <= 0 || (member.is_available && available <= 0) {
-            return false;
-        }
-        allowance = Allowance { serving: serving - 1, available: available - i64::from(member.is_available) };
-        true
-    })
+fn is_old(working: &Working<'_>, member: &Member<'_>) -> bool {
+    !counts_as_new(member, working.prepared_is_new)
 }
 
 /// Deletes the Pod, or lets its preDelete hook know; nothing where the hook knows and still holds it. Claims
@@ -190,17 +168,22 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
     let down = usize::try_from(difference.down).unwrap_or(0);
     let old = usize::try_from(difference.down_old).unwrap_or(0).min(down);
     let (new_members, old_members): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
-        working.members.iter().partition(|member| counts_as_new(member, working.prepared_is_new));
+        working.members.iter().partition(|member| !is_old(working, member));
     let keys = topology_keys(working);
-    let topology = Topology { keys: &keys, nodes: working.snapshot.nodes };
-    let mut chosen = first(&old_members, old, topology);
-    chosen.extend(first(&new_members, down - old, topology));
-    // A Pod that has not been ready for long enough takes nothing of the budget: a large minReadySeconds
-    // must not hold scaling in up.
-    let allowance = Allowance { serving: i64::MAX, available: difference.ready_limit };
-    scale.actions = within(chosen.into_iter(), allowance)
-        .flat_map(|member| delete(working, member, DeleteReason::ScaleIn))
-        .collect();
+    let Snapshot { nodes, costs, .. } = working.snapshot;
+    let topology = Topology { keys: &keys, nodes, costs };
+    let mut allowance = difference.allowance();
+    let mut going = first(&old_members, old, topology);
+    going.retain(|member| allowance.take(member, true));
+    // What is more than replicas and maxSurge is for users, not for the rollout: where old Pods have to stay until
+    // new ones are available, new ones go.
+    let beyond = difference.down - (working.limits.max_surge - difference.surge);
+    let beyond = usize::try_from(beyond).unwrap_or(0);
+    let mut new = first(&new_members, (down - old).max(beyond.saturating_sub(going.len())), topology);
+    new.retain(|member| allowance.take(member, false));
+    going.append(&mut new);
+    scale.actions =
+        going.into_iter().flat_map(|member| delete(working, member, DeleteReason::ScaleIn)).collect();
 }
 
 /// The first `count` of a group by rank.

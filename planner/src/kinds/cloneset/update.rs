@@ -8,6 +8,7 @@ use super::counting::{Difference, is_on_delete};
 use super::working::Working;
 use crate::pod::lifecycle::Flavour;
 use crate::pod::observed::ObservedPod;
+use crate::workload::allowance::Allowance;
 use crate::workload::in_place::{Policy, Turn, UpdateStep, Updates};
 use crate::workload::member::Member;
 use crate::workload::revision::StoredRevision;
@@ -106,52 +107,44 @@ fn ordered<'m, 'a>(working: &Working<'a>, waiting: &[&'m Member<'a>]) -> Vec<&'m
 /// Which Pods the budget bears.
 struct Choice {
     limit: i64,
-    /// Pods that are not available, or will be deleted.
-    unavailable: i64,
-    /// Of these, such as are at the target revision.
-    unavailable_at_target: i64,
-    taken: i64,
+    allowance: Allowance,
+    /// Pods at the target revision that are not available, those that are taken among them.
+    tried: i64,
 }
 
 impl Choice {
     fn new(working: &Working<'_>, target: &StoredRevision, forward: bool, limit: i64) -> Self {
-        let mut choice = Self { limit, unavailable: 0, unavailable_at_target: 0, taken: 0 };
-        for member in &working.members {
-            let at_target = if forward {
-                member.is_updated
-            } else {
-                working.rules.labels.is_at(member.pod, target.name())
-            };
-            if !member.is_available {
-                choice.unavailable += 1;
-                choice.unavailable_at_target += i64::from(at_target);
-            } else if member.is_specified {
-                choice.unavailable += 1;
-            }
+        let at_target = |member: &Member<'_>| match forward {
+            true => member.is_updated,
+            false => working.rules.labels.is_at(member.pod, target.name()),
+        };
+        let tried = working.members.iter().filter(|member| at_target(member) && !member.is_available);
+        // Those that will be deleted are as good as gone.
+        let staying = working.members.iter().filter(|member| !member.is_specified);
+        let floor = i64::try_from(working.members.len()).unwrap_or(i64::MAX) - limit;
+        Self {
+            limit,
+            tried: i64::try_from(tried.count()).unwrap_or(i64::MAX),
+            allowance: Allowance::above(floor, staying.map(|member| (member, !at_target(member)))),
         }
-        choice
     }
 
-    /// The Pods that the budget bears, in their order. One that is not available costs nothing of it, so it is
+    /// The Pods that the budget bears, in their order. One that serves nobody costs nothing of it, so it is
     /// taken also behind others that have to wait; but too many Pods that are not available at the target
     /// revision stop a rollout that goes wrong.
     fn among<'w, 'a>(mut self, chosen: &[&'w Member<'a>]) -> Vec<&'w Member<'a>> {
         let mut taken = Vec::new();
         for member in chosen {
-            let tried = self.unavailable_at_target + self.taken;
             // Of Pods that serve nobody one may be tried even where the budget is used up: it takes nothing
             // away.
-            if tried >= self.limit.max(1) {
+            if self.tried >= self.limit.max(1) {
                 break;
             }
-            if member.is_available {
-                if tried >= self.limit || self.unavailable >= self.limit {
-                    continue;
-                }
-                self.unavailable += 1;
+            let is_borne = self.tried < self.limit && self.allowance.take(member, true);
+            if is_borne || !member.is_serving {
+                self.tried += 1;
+                taken.push(*member);
             }
-            self.taken += 1;
-            taken.push(*member);
         }
         taken
     }

@@ -10,7 +10,7 @@ use crate::pod::node_fit::ObservedNode;
 use crate::text::json_patch::Patch;
 use crate::workload::fleet::Planned;
 
-pub(super) use crate::workload::fleet::{merge, template};
+pub(super) use crate::workload::fleet::{image, merge, template};
 
 pub(super) type Fleet = crate::workload::fleet::Fleet<DaemonSet>;
 
@@ -61,7 +61,7 @@ impl Fleet {
 
     /// The Nodes with a Pod that runs this image, by name; a Node with two is named twice.
     pub(super) fn nodes_with(&self, image: &str) -> Vec<String> {
-        let running = self.pods.iter().filter(|pod| &*pod.spec.containers[0].image == image);
+        let running = self.pods.iter().filter(|pod| self::image(pod) == image);
         let mut nodes: Vec<String> = running.filter_map(|pod| pod.spec.node().map(str::to_owned)).collect();
         nodes.sort();
         nodes

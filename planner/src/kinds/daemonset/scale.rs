@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::pod;
 use super::working::{DaemonPod, Place, Working};
+use crate::text::moment::Random;
 use crate::workload::action::{Action, DeleteReason};
 use crate::workload::deletion::delete;
 use crate::workload::event::{Event, warning};
@@ -38,7 +39,7 @@ struct Wanted<'w, 'a> {
     deletions: Vec<(&'w DaemonPod<'a>, DeleteReason)>,
 }
 
-pub(super) fn plan(working: &Working<'_>) -> Scale {
+pub(super) fn plan(working: &Working<'_>, random: &mut Random) -> Scale {
     let (mut scale, mut wanted) = (Scale::default(), Wanted::default());
     for (node, place) in &working.places {
         look_at(working, node, place, &mut wanted, &mut scale);
@@ -56,7 +57,7 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
     // Where a Pod was refused, it is tried again after all others: after a failure no others are tried.
     wanted.nodes.sort_by_key(|node| working.snapshot.refused.contains(*node));
     let burst = working.settings.burst;
-    scale.actions = create(working, wanted.nodes.into_iter().take(burst), &mut scale.problem);
+    scale.actions = create(working, random, wanted.nodes.into_iter().take(burst), &mut scale.problem);
     let hooks = &working.set().spec.lifecycle;
     let deletions = wanted.deletions.into_iter();
     let deletions = deletions.filter_map(|(pod, reason)| delete(pod.pod(), hooks, reason, working.now));
@@ -69,13 +70,13 @@ pub(super) fn plan(working: &Working<'_>) -> Scale {
 /// Creates Pods on these Nodes.
 pub(super) fn create<'n>(
     working: &Working<'_>,
+    random: &mut Random,
     nodes: impl Iterator<Item = &'n str>,
     problem: &mut Option<String>,
 ) -> Vec<Action> {
-    let mut random = working.moment.random();
     let mut created = Vec::new();
     for node in nodes {
-        match pod::create(working, node, &mut random) {
+        match pod::create(working, node, random) {
             Ok(action) => created.push(action),
             Err(error) => drop(problem.get_or_insert(error)),
         }

@@ -8,10 +8,14 @@ use api::kinds::shared::{Lifecycle, PodUpdatePolicy};
 use super::scale::{Scale, create, within_burst};
 use super::working::{DaemonPod, Pair, Place, Working};
 use crate::pod::lifecycle::Flavour;
-use crate::workload::action::{Action, DeleteReason};
+use crate::pod::write::PodWrite;
+use crate::text::moment::Random;
+use crate::workload::action::{Action, DeleteReason, WriteReason};
+use crate::workload::allowance::Allowance;
 use crate::workload::deletion::delete;
 use crate::workload::in_place::{Policy, Turn, UpdateStep, Updates};
 use crate::workload::member::Member;
+use crate::workload::seen::Seen;
 use api::conditions::IN_PLACE_UPDATE_READY;
 use api::features::Feature;
 
@@ -45,7 +49,7 @@ struct Choice<'w, 'a> {
     nodes: Vec<&'a str>,
 }
 
-pub(super) fn plan(working: &Working<'_>, scale: &Scale) -> Update {
+pub(super) fn plan(working: &Working<'_>, scale: &Scale, random: &mut Random) -> Update {
     let settings = &working.settings;
     // Hooks other than preDelete have no effect.
     let hooks = &working.set().spec.lifecycle;
@@ -67,15 +71,38 @@ pub(super) fn plan(working: &Working<'_>, scale: &Scale) -> Update {
     if let Some(problem) = &settings.problem {
         update.step.problem = Some(problem.clone());
     }
-    let busy: HashSet<&str> = scale.actions.iter().map(Action::object).collect();
+    let mut busy: HashSet<&str> = scale.actions.iter().map(Action::object).collect();
+    let twins =
+        working.pods().filter(|pod| pod.is_twin && pod.pod().is_active() && !busy.contains(pod.name()));
+    let twins: Vec<&DaemonPod<'_>> = twins.collect();
+    update.step.actions.extend(twins.iter().map(|pod| relabel(working, pod)));
+    busy.extend(twins.iter().map(|pod| pod.name()));
     let active = working.pods().filter(|pod| pod.pod().is_active() && !busy.contains(pod.name()));
     let members: Vec<Member<'_>> = active.map(|pod| pod.member.clone()).collect();
     let chosen: HashSet<&str> = choice.pods.iter().map(|pod| pod.name()).collect();
     let turn = Turn { taken: chosen.clone(), chosen };
     let mut busy_now = updates.go_on(&members, &turn, &mut policy, &mut update.step);
     busy_now.extend(busy);
+    let nodes = choice.nodes.iter().copied().take(settings.burst);
+    let mut problem = None;
+    update.step.actions.extend(create(working, random, nodes, &mut problem));
+    update.step.problem = update.step.problem.take().or(problem);
     advance(working, choice, &updates, &mut policy, &busy_now, &mut update.step);
     update
+}
+
+/// Makes the Pod one of the present revision, which says the same as its own.
+fn relabel(working: &Working<'_>, pod: &DaemonPod<'_>) -> Action {
+    let mut write = PodWrite::default();
+    for (label, value) in working.rules.labels.labels(working.update.name()) {
+        write.set_label(label, value);
+    }
+    Action::WritePod {
+        pod: Seen::pod(pod.pod()),
+        writes: vec![write],
+        reason: WriteReason::KeepIdentity,
+        revision: String::new(),
+    }
 }
 
 /// How Pods come to the present revision.
@@ -97,9 +124,6 @@ fn advance<'w, 'a>(
     step: &mut UpdateStep,
 ) {
     let burst = working.settings.burst;
-    let mut problem = None;
-    step.actions.extend(create(working, choice.nodes.into_iter().take(burst), &mut problem));
-    step.problem = step.problem.take().or(problem);
     let mut deletions = choice.finished;
     let mut updated = 0_usize;
     for pod in choice.pods {
@@ -166,8 +190,8 @@ fn choose<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>, update: &mut 
     choice
 }
 
-/// Old Pods are updated while fewer Nodes than `maxUnavailable` are without an available Pod. One that is not
-/// available itself takes nothing away.
+/// Old Pods are updated while fewer Nodes than `maxUnavailable` are without an available Pod. One that serves nobody
+/// takes nothing away.
 fn choose_within_unavailable<'w, 'a>(
     working: &Working<'a>,
     targets: &Targets<'w, 'a>,
@@ -176,7 +200,7 @@ fn choose_within_unavailable<'w, 'a>(
     choice: &mut Choice<'w, 'a>,
 ) {
     let is_gone = |pod: Option<&DaemonPod<'_>>| pod.is_none_or(|pod| pod.member.is_preparing_delete());
-    let (mut unavailable, mut candidates) = (0_usize, Vec::new());
+    let (mut unavailable, mut waiting, mut candidates) = (0_usize, 0_usize, Vec::new());
     for (_, place, pair) in &targets.places {
         let Some(Pair { new, old }) = *pair else {
             unavailable += 1;
@@ -190,23 +214,27 @@ fn choose_within_unavailable<'w, 'a>(
         } else if let Some(old) = old {
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
             let may_begin = place.fit.should_run && updates.can_begin(&old.member);
-            if !old.member.is_available {
-                // OpenKruise leaves it out, and takes others down beside it.
-                unavailable += usize::from(place.fit.should_run);
-                choice.pods.extend(may_begin.then_some(old));
-            } else if may_begin {
-                candidates.push(old);
-            }
+            let Member { is_available, is_serving, .. } = old.member;
+            // OpenKruise leaves it out, and takes others down beside it.
+            unavailable += usize::from(place.fit.should_run && !is_available);
+            waiting += usize::from(place.fit.should_run && is_serving && !is_available);
+            let list = if is_serving { &mut candidates } else { &mut choice.pods };
+            list.extend(may_begin.then_some(old));
         }
     }
-    let budget = working.settings.max_unavailable.saturating_sub(unavailable);
+    let left =
+        |used: usize| i64::try_from(working.settings.max_unavailable.saturating_sub(used)).unwrap_or(0);
+    let proven = left(unavailable - waiting);
+    let mut allowance = Allowance { available: left(unavailable), proven, serving: proven };
+    let number = candidates.len();
+    candidates.retain(|old| allowance.take(&old.member, true));
     update.used = unavailable;
-    update.budget_is_used_up = candidates.len() > budget;
-    choice.pods.extend(candidates.into_iter().take(budget));
+    update.budget_is_used_up = candidates.len() < number;
+    choice.pods.append(&mut candidates);
 }
 
-/// Nodes get a new Pod beside the old one while fewer than `maxSurge` have two. A Node whose old Pod is not available
-/// gets one at once.
+/// Nodes get a new Pod beside the old one while fewer than `maxSurge` have two. A Node whose old Pod serves nobody gets
+/// one at once.
 fn choose_surging<'w, 'a>(
     working: &Working<'a>,
     targets: &Targets<'w, 'a>,
@@ -224,7 +252,7 @@ fn choose_surging<'w, 'a>(
         let Some(old) = old.filter(stays) else { continue };
         match new {
             None if !place.fit.should_run => {}
-            None if !old.member.is_available => choice.nodes.push(node),
+            None if !old.member.is_serving => choice.nodes.push(node),
             None => candidates.push(*node),
             Some(new) if !new.member.is_available => surging += 1,
             Some(_) => choice.finished.push(old),

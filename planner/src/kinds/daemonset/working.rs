@@ -13,11 +13,12 @@ use super::fit::{Fit, Requirements};
 use super::settings::Settings;
 use crate::pod::inplace::Rules;
 use crate::pod::observed::ObservedPod;
+use crate::pod::revision_labels::RevisionLabels;
 use crate::text::moment::Moment;
 use crate::text::selector::Selector;
 use crate::workload::member::{Member, MemberRules};
 use crate::workload::new_pod::NewToleration;
-use crate::workload::revision::StoredRevision;
+use crate::workload::revision::{RevisionData, StoredRevision};
 use crate::workload::snapshot::Snapshot;
 
 /// A Pod of the DaemonSet.
@@ -26,6 +27,8 @@ pub(super) struct DaemonPod<'a> {
     pub(super) member: Member<'a>,
     /// At the present template, by its revision or by the generation of the template that very old releases counted.
     pub(super) is_new: bool,
+    /// At another revision that records the present template.
+    pub(super) is_twin: bool,
 }
 
 impl<'a> DaemonPod<'a> {
@@ -142,6 +145,7 @@ impl<'a> Working<'a> {
         let template_generation =
             template_generation.map(String::as_str).filter(|generation| generation.parse::<i64>().is_ok());
         let uid = set.metadata.uid.as_str();
+        let twins = twins(snapshot, &history, update, rules.labels);
         let (mut lost, mut strangers) = (Vec::new(), Vec::new());
         for pod in snapshot.pods.iter().filter(|pod| pod.controller().is_some_and(|owner| owner.uid == uid)) {
             if !selector.matches(&pod.metadata.labels) {
@@ -153,7 +157,9 @@ impl<'a> Working<'a> {
             member.is_specified = false;
             let counted =
                 template_generation.is_some() && pod.label(POD_TEMPLATE_GENERATION) == template_generation;
-            let pod = DaemonPod { is_new: member.is_updated || counted, member };
+            let is_twin = twins.iter().any(|twin| rules.labels.is_at(pod, twin));
+            member.is_updated |= is_twin;
+            let pod = DaemonPod { is_new: member.is_updated || counted, is_twin, member };
             match pod.pod().spec.node().and_then(|node| places.get_mut(node)) {
                 Some(place) => place.pods.push(pod),
                 None if pod.pod().spec.node_name.is_empty() && pod.pod().spec.node().is_some() => {
@@ -200,7 +206,7 @@ impl<'a> Working<'a> {
 
     /// The Pod is at the present revision by its label, which alone tells the Pods of a surge apart.
     pub(super) fn is_at_hash(&self, pod: &DaemonPod<'_>) -> bool {
-        self.rules.labels.is_at(pod.pod(), self.update.name())
+        pod.is_twin || self.rules.labels.is_at(pod.pod(), self.update.name())
     }
 
     /// How many Nodes are to have a Pod.
@@ -212,6 +218,26 @@ impl<'a> Working<'a> {
     pub(super) fn pods(&self) -> impl Iterator<Item = &DaemonPod<'a>> {
         self.places.values().flat_map(|place| &place.pods)
     }
+}
+
+/// The revisions of Pods that record the same template as the present one: whoever managed the DaemonSet before may
+/// have left several.
+fn twins<'a>(
+    snapshot: &Snapshot<'_, DaemonSet>,
+    history: &[&'a StoredRevision],
+    update: &StoredRevision,
+    labels: RevisionLabels,
+) -> Vec<&'a str> {
+    let is_used = |name: &str| snapshot.pods.iter().any(|pod| labels.is_at(pod, name));
+    let others = history.iter().filter(|other| other.name() != update.name() && is_used(other.name()));
+    let others: Vec<&&StoredRevision> = others.collect();
+    let template = snapshot.workload.spec.template.as_ref().filter(|_| !others.is_empty());
+    let data = template.and_then(|template| RevisionData::of_template(template.get()).ok());
+    let same = |data: RevisionData| {
+        let twins = others.iter().filter(|other| data.means_the_same_as(other));
+        twins.map(|twin| twin.name()).collect()
+    };
+    data.map(same).unwrap_or_default()
 }
 
 /// Which of the Pods of a Node comes first.

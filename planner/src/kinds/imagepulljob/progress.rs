@@ -8,13 +8,17 @@ use api::kinds::nodeimage::{NodeImage, PullSecret};
 use api::kinds::shared::IntOrString;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Job;
+use super::{Job, Nodes};
 use crate::workload::image_pull::is_endless;
-use crate::workload::image_task::{FAILED, SUCCEEDED, has_room, is_owned_by, status, task};
+use crate::workload::image_task::{Fate, fate, has_room, is_owned_by, status, task};
 use crate::workload::status::merge_patch;
 
 /// Shortest wait for a deadline.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// How long a job that has begun waits for what it names and nobody knows, in seconds.
+const PATIENCE: i64 = 10;
+/// Pause before it is looked again for nodes without a NodeImage.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,23 +63,43 @@ pub struct Look<'n> {
     pub succeeded: Vec<&'n NodeImage>,
     /// Those that failed for good.
     pub failed: Vec<&'n NodeImage>,
+    /// What is not known yet and waited for.
+    pub awaited: Vec<String>,
+    /// A Secret is among it: nothing is handed out before.
+    pub lacks_secret: bool,
 }
 
 impl<'n> Look<'n> {
     /// Looks at the nodes of a job.
     pub fn at(job: &Job, nodes: &'n [Arc<NodeImage>]) -> Self {
-        let mut look = Self::default();
+        let (mut look, word) = (Self::default(), job.word());
         for node in nodes {
             let task = task(node, &job.image).filter(|task| is_owned_by(task, &job.object.metadata.uid));
-            let list = match task.map(|task| status(node, &job.image.name, task)) {
+            let list = match task.map(|task| fate(status(node, &job.image.name, task), &word)) {
                 None => &mut look.waiting,
-                Some(Some(status)) if status.phase == SUCCEEDED => &mut look.succeeded,
-                Some(Some(status)) if status.phase == FAILED => &mut look.failed,
-                Some(_) => &mut look.active,
+                Some(Fate::Succeeded) => &mut look.succeeded,
+                Some(Fate::Failed) => &mut look.failed,
+                Some(Fate::Open) => &mut look.active,
             };
             list.push(node);
         }
         look
+    }
+
+    /// Takes in that so many nodes are ready and have no NodeImage yet, and that these Secrets are not there. A job that has
+    /// just begun may know less than whoever created it.
+    pub fn wait_for(&mut self, job: &Job, unknown: usize, missing: &[String], now: Timestamp) {
+        let is_new = !patience(job, now).is_zero();
+        let names = if let Nodes::Named(names) = &job.nodes { names.len() } else { 1 };
+        if unknown > 0 {
+            self.awaited.push(format!("the NodeImages of {unknown} nodes"));
+        } else if is_new && self.desired() < names {
+            self.awaited.push("NodeImages".to_owned());
+        }
+        self.lacks_secret = is_new && !missing.is_empty();
+        if self.lacks_secret {
+            self.awaited.extend(missing.iter().map(|name| format!("Secret {name}")));
+        }
     }
 
     /// How many nodes there are.
@@ -88,7 +112,7 @@ impl<'n> Look<'n> {
     }
 
     fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.active.is_empty()
+        self.waiting.is_empty() && self.active.is_empty() && self.awaited.is_empty()
     }
 }
 
@@ -109,9 +133,17 @@ pub fn is_overdue(job: &Job, look: &Look<'_>, now: Timestamp) -> bool {
     !look.is_done() && deadline(job, now).is_some_and(|left| left.is_zero())
 }
 
+/// For how long a job still waits for what it names and nobody knows.
+pub fn patience(job: &Job, now: Timestamp) -> Duration {
+    let start = job.object.status.start_time.as_ref().and_then(|start| start.timestamp()).unwrap_or(now);
+    remaining(start, PATIENCE, now)
+}
+
 /// When a running job is to be looked at again even if nothing changes.
-pub fn next_look(job: &Job, now: Timestamp) -> Option<Duration> {
-    deadline(job, now).map(|left| left.max(SHORTEST))
+pub fn next_look(job: &Job, look: &Look<'_>, now: Timestamp) -> Option<Duration> {
+    let patience = Some(patience(job, now)).filter(|left| !left.is_zero());
+    let awaited = (!look.awaited.is_empty()).then(|| patience.unwrap_or(AGAIN));
+    deadline(job, now).into_iter().chain(awaited).min().map(|left| left.max(SHORTEST))
 }
 
 /// The nodes to write to.
@@ -175,15 +207,20 @@ pub fn status_of(job: &Job, look: &Look<'_>, now: Timestamp) -> Status {
     status.active = some(look.active.len());
     status.failed = some(look.failed.len());
     status.failed_nodes = names(&[&look.failed]);
-    status.message = if look.is_done() && !is_endless(&job.object.spec) {
+    if look.is_done() && !is_endless(&job.object.spec) {
         status.completion_time = Some(now.into());
-        "job has completed".to_owned()
-    } else if look.desired() == 0 {
+        "job has completed".clone_into(&mut status.message);
+        return status;
+    }
+    status.message = if look.desired() == 0 {
         "job is running, no progress".to_owned()
     } else {
         let share = 100.0 * look.finished() as f64 / look.desired() as f64;
         format!("job is running, progress {share:.1}%")
     };
+    if !look.awaited.is_empty() {
+        status.message.push_str(&format!(", waits for {}", look.awaited.join(", ")));
+    }
     status
 }
 

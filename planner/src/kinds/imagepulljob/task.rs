@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Job;
 use crate::text::moment::Moment;
 use crate::workload::image_pull::{BACKOFF_LIMIT, IMAGE_PULL_POLICY, TIMEOUT_SECONDS, is_endless};
-use crate::workload::image_task::{self, SUCCEEDED, is_owned_by, last_status, round, status};
+use crate::workload::image_task::{self, SUCCEEDED, is_owned_by, is_private, last_status, round, status};
 
 /// Seconds that a task of a job without end stays, and how long it may take at least.
 const DAY: i32 = 86_400;
@@ -21,7 +21,7 @@ const ENDLESS_DEADLINE: i64 = 1800;
 pub struct TooManyImages;
 
 /// The patch that gives a node the task of a job, with these Secrets; `None` where it has all that. `ttl` are seconds
-/// that tasks stay beyond the job's own time.
+/// that tasks stay beyond the job's own time; `is_over` tells of owners that have ended.
 ///
 /// # Errors
 /// The node has too many images.
@@ -30,6 +30,7 @@ pub fn hand_out(
     node: &NodeImage,
     secrets: &[PullSecret],
     ttl: i32,
+    is_over: impl Fn(&ObjectReference) -> bool,
     moment: Moment,
 ) -> Result<Option<String>, TooManyImages> {
     let known = node.spec.images.get(&job.image.name);
@@ -46,7 +47,7 @@ pub fn hand_out(
         Some(tag) if is_owned_by(tag, &job.object.metadata.uid) => {}
         Some(tag) => {
             image.sandbox_config = job.object.spec.sandbox_config.clone();
-            join(job, node, tag, moment.now);
+            join(job, node, tag, is_over, moment.now);
         }
         None => {
             image.sandbox_config = job.object.spec.sandbox_config.clone();
@@ -58,12 +59,19 @@ pub fn hand_out(
     Ok((known != Some(&image)).then(|| image_task::patch(node, &BTreeMap::from([(name, Some(image))]), None)))
 }
 
-/// Adds a job to the owners of a task. That is a new round, unless the image has just been pulled and neither job wants
-/// the registry to be asked.
-fn join(job: &Job, node: &NodeImage, task: &mut Tag, now: Timestamp) {
+/// Adds a job to the owners of a task. That is a new round, unless the image has just been pulled without credentials
+/// and neither job wants the registry to be asked.
+fn join(
+    job: &Job,
+    node: &NodeImage,
+    task: &mut Tag,
+    is_over: impl Fn(&ObjectReference) -> bool,
+    now: Timestamp,
+) {
     let wanted = policy_of(job);
     let is_fresh = || {
-        let pulled = status(node, &job.image.name, task).filter(|status| status.phase == SUCCEEDED);
+        let pulled = status(node, &job.image.name, task);
+        let pulled = pulled.filter(|status| status.phase == SUCCEEDED && !is_private(status));
         let completed = pulled.and_then(|status| status.completion_time.as_ref()?.timestamp());
         let ttl = task.pull_policy.ttl_seconds_after_finished.unwrap_or(0);
         let until =
@@ -75,6 +83,8 @@ fn join(job: &Job, node: &NodeImage, task: &mut Tag, now: Timestamp) {
         task.version = Some(round(task.version).saturating_add(1));
         task.created_at = Some(now.into());
         wanted.clone_into(&mut task.image_pull_policy);
+        // Nobody pulls for those that have ended and released their Secrets.
+        task.owner_references.retain(|owner| !is_over(owner));
     }
     task.owner_references.push(owner(job));
 }

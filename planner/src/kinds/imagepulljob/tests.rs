@@ -21,7 +21,7 @@ fn moment() -> Moment {
 }
 
 fn handed(job: &Job, node: &NodeImage) -> Arc<NodeImage> {
-    apply(node, &hand_out(job, node, &[], 300, moment()).unwrap().unwrap())
+    apply(node, &hand_out(job, node, &[], 300, |_| false, moment()).unwrap().unwrap())
 }
 
 /// The nodes that are written to now.
@@ -64,7 +64,7 @@ fn a_second_job_begins_a_new_round_unless_the_image_was_just_pulled() {
     let both = handed(&second, &one);
     assert_eq!(task_of(&both)["version"], 1);
     assert_eq!(task_of(&both)["ownerReferences"].as_array().unwrap().len(), 2);
-    assert_eq!(hand_out(&second, &both, &[], 300, moment()), Ok(None));
+    assert_eq!(hand_out(&second, &both, &[], 300, |_| false, moment()), Ok(None));
     let pulled = report(&one, "Succeeded", moment().now - SignedDuration::from_secs(60));
     assert_eq!(task_of(&handed(&second, &pulled))["version"], 0);
     let nodes = [handed(&second, &pulled)];
@@ -80,12 +80,44 @@ fn a_second_job_begins_a_new_round_unless_the_image_was_just_pulled() {
 }
 
 #[test]
+fn an_image_that_came_with_credentials_is_handed_to_no_other_job() {
+    let (first, second) = (job("a", json!({})), job("b", json!({})));
+    let said = |node: &NodeImage, phase: &str, message: &str| {
+        let mut node = (*report(node, phase, moment().now)).clone();
+        let status = &mut node.status.image_statuses.get_mut("nginx").unwrap().tags[0];
+        message.clone_into(&mut status.message);
+        Arc::new(node)
+    };
+    let pulled = said(&handed(&first, &node("n")), "Succeeded", "pulled with pull Secrets");
+    let both = handed(&second, &pulled);
+    assert_eq!(task_of(&both)["version"], 1);
+    // A job that has ended is not pulled for.
+    let alone = hand_out(&second, &pulled, &[], 300, |owner| owner.name == "a", moment()).unwrap().unwrap();
+    assert_eq!(task_of(&apply(&pulled, &alone))["ownerReferences"].as_array().unwrap().len(), 1);
+    let counts = |job: &Job, node: &Arc<NodeImage>| {
+        let nodes = [node.clone()];
+        let look = Look::at(job, &nodes);
+        [look.active.len(), look.succeeded.len(), look.failed.len()]
+    };
+    assert_eq!([&first, &second].map(|job| counts(job, &both)), [[1, 0, 0], [1, 0, 0]]);
+    let begun = report(&both, "Pulling", moment().now);
+    let partly = said(&both, "Pulling", "not for shop/b: attempt 1 failed: 401");
+    assert_eq!([&first, &second].map(|job| counts(job, &partly)), [[0, 1, 0], [1, 0, 0]]);
+    assert!(is_about(&first, &begun, &partly) && !is_about(&second, &begun, &partly));
+    let ended = said(&both, "Failed", "not for shop/b: 401");
+    assert_eq!([&first, &second].map(|job| counts(job, &ended)), [[0, 1, 0], [0, 0, 1]]);
+    let ended = said(&both, "Failed", "no such host");
+    assert_eq!([&first, &second].map(|job| counts(job, &ended)), [[0, 0, 1], [0, 0, 1]]);
+}
+
+#[test]
 fn missing_secrets_are_added_while_the_node_pulls() {
     let job = job("a", json!({}));
     let secrets = [PullSecret { name: "pull".to_owned(), ..PullSecret::default() }];
     let nodes = [handed(&job, &node("n"))];
     assert_eq!(to_serve(&job, &Look::at(&job, &nodes), &secrets).len(), 1);
-    let after = apply(&nodes[0], &hand_out(&job, &nodes[0], &secrets, 300, moment()).unwrap().unwrap());
+    let after =
+        apply(&nodes[0], &hand_out(&job, &nodes[0], &secrets, 300, |_| false, moment()).unwrap().unwrap());
     assert_eq!(after.spec.images["nginx"].pull_secrets, secrets);
     assert_eq!(task_of(&after)["version"], 0);
     let done = [report(&nodes[0], "Succeeded", moment().now)];
@@ -98,13 +130,13 @@ fn a_node_takes_no_more_than_256_images() {
     for number in 0..256 {
         full.spec.images.insert(format!("image-{number}"), api::kinds::nodeimage::Image::default());
     }
-    assert_eq!(hand_out(&job("a", json!({})), &full, &[], 300, moment()), Err(TooManyImages));
+    assert_eq!(hand_out(&job("a", json!({})), &full, &[], 300, |_| false, moment()), Err(TooManyImages));
     let nodes = [Arc::new(full.clone())];
     let job = job("a", json!({}));
     let found = due(&job, &Look::at(&job, &nodes), &[]);
     assert_eq!((found.waiting.len(), found.full, found.free), (0, 1, 1));
     full.spec.images.remove("image-0");
-    assert!(hand_out(&job, &full, &[], 300, moment()).is_ok());
+    assert!(hand_out(&job, &full, &[], 300, |_| false, moment()).is_ok());
 }
 
 fn written(job: &Job, nodes: &[Arc<NodeImage>]) -> Value {
@@ -140,6 +172,40 @@ fn the_status_tells_how_far_the_job_is() {
 }
 
 #[test]
+fn a_job_waits_for_what_is_not_known_yet_and_says_so() {
+    let at = |seconds| moment().now + SignedDuration::from_secs(seconds);
+    let said = |job: &Job, nodes: &[Arc<NodeImage>], unknown, missing: &[&str], now| {
+        let mut look = Look::at(job, nodes);
+        let missing: Vec<String> = missing.iter().map(|name| (*name).to_owned()).collect();
+        look.wait_for(job, unknown, &missing, now);
+        let wait = next_look(job, &look, now).map(|wait| wait.as_secs());
+        (status_of(job, &look, now).message, look.lacks_secret, wait)
+    };
+    let message = |text: &str, lacks, wait| (text.to_owned(), lacks, wait);
+    let mut all = job("a", json!({}));
+    let nothing = "job is running, no progress, waits for NodeImages";
+    assert_eq!(said(&all, &[], 0, &[], at(0)), message(nothing, false, Some(10)));
+    all.object.status.start_time = Some(at(0).into());
+    assert_eq!(said(&all, &[], 0, &[], at(4)), message(nothing, false, Some(6)));
+    assert_eq!(said(&all, &[], 0, &[], at(10)), message("job has completed", false, None));
+    // Nodes that are ready will have one, whenever that is.
+    let done = [report(&handed(&all, &node("n1")), "Succeeded", moment().now)];
+    let unknown = "job is running, progress 100.0%, waits for the NodeImages of 2 nodes";
+    assert_eq!(said(&all, &done, 2, &[], at(99)), message(unknown, false, Some(10)));
+    assert_eq!(said(&all, &done, 0, &[], at(1)), message("job has completed", false, None));
+    let mut named = job("a", json!({"selector": {"names": ["n1", "n2"]}}));
+    let half = "job is running, progress 100.0%, waits for NodeImages";
+    assert_eq!(said(&named, &done, 0, &[], at(0)), message(half, false, Some(10)));
+    named.object.status.start_time = Some(at(0).into());
+    assert_eq!(said(&named, &done, 0, &[], at(11)), message("job has completed", false, None));
+    let waits = [Arc::new(node("n1"))];
+    let secret = "job is running, progress 0.0%, waits for Secret pull";
+    assert_eq!(said(&all, &waits, 0, &["pull"], at(3)), message(secret, true, Some(7)));
+    let without = "job is running, progress 0.0%";
+    assert_eq!(said(&all, &waits, 0, &["pull"], at(10)), message(without, false, None));
+}
+
+#[test]
 fn what_has_not_ended_by_the_deadline_has_failed_once() {
     let mut job = job("a", json!({"completionPolicy": {"activeDeadlineSeconds": 600}}));
     job.object.status.start_time = Some((moment().now - SignedDuration::from_secs(600)).into());
@@ -154,7 +220,7 @@ fn what_has_not_ended_by_the_deadline_has_failed_once() {
     assert_eq!((&status["failedNodes"], status.get("active")), (&json!(["n2", "n3"]), None));
     assert_eq!(status["message"], "job exceeds activeDeadlineSeconds");
     let before = moment().now - SignedDuration::from_secs(60);
-    assert_eq!(next_look(&job, before), Some(std::time::Duration::from_secs(60)));
+    assert_eq!(next_look(&job, &Look::default(), before), Some(std::time::Duration::from_secs(60)));
     assert!(!is_overdue(&job, &Look::at(&job, &nodes), before));
 }
 

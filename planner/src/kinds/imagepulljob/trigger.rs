@@ -6,7 +6,7 @@ use api::kinds::nodeimage::{NodeImage, TagStatus};
 
 use super::{Job, is_placed};
 use crate::pod::observed::ObservedPod;
-use crate::workload::image_task::{last_status, task};
+use crate::workload::image_task::{fate, last_status, task};
 
 /// Whether a NodeImage came, went, or belongs to other jobs than before.
 pub fn changes_sets(old: Option<&NodeImage>, new: Option<&NodeImage>) -> bool {
@@ -42,7 +42,8 @@ pub fn is_about(job: &Job, old: &NodeImage, new: &NodeImage) -> bool {
     let image = &job.image;
     let secrets =
         |node: &NodeImage| node.spec.images.get(&image.name).map(|image| image.pull_secrets.clone());
-    let result = |status: &TagStatus| (status.version, status.phase.clone());
+    let word = job.word();
+    let result = |status: &TagStatus| (status.version, status.phase.clone(), fate(Some(status), &word));
     let said = |node| last_status(node, &image.name, &image.tag).map(result);
     secrets(old) != secrets(new) || task(old, image) != task(new, image) || said(old) != said(new)
 }

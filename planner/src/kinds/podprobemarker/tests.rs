@@ -36,7 +36,7 @@ type Change = fn(&mut Value);
 /// A running Pod of node `n` with label `app=web`, changed by `change`.
 fn pod(name: &str, change: impl FnOnce(&mut Value)) -> Arc<ObservedPod> {
     let mut object = json!({
-        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "labels": {"app": "web"}},
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7", "labels": {"app": "web"}},
         "spec": {"nodeName": "n", "containers": [
             {"name": "main", "ports": [{"name": "http", "containerPort": 8080}, {"containerPort": 9090}]},
         ]},

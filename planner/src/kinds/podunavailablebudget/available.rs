@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::annotations::{SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_INJECTED_LIST};
+use api::annotations::{
+    IN_PLACE_UPDATE_STATE, SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_INJECTED_LIST,
+    SIDECARSET_REPLACED_CONTAINERS,
+};
 use api::environment::IS_INJECTED;
 use api::features::FeatureGates;
 use api::labels::UNAVAILABLE_POD_PREFIX;
@@ -11,6 +14,7 @@ use serde::Deserialize;
 
 use crate::pod::inplace::{Rules, completed};
 use crate::pod::observed::{Container, ObservedPod};
+use crate::text::hash::fnv1_32;
 use crate::text::image_reference::{ImageReference, same_image};
 use crate::text::server_version::ServerVersion;
 
@@ -65,6 +69,15 @@ impl Availability {
         };
         sidecars.or_else(update)
     }
+}
+
+/// What updates by controllers leave on a Pod, as a number from 1 to 999. A Pod on which that has changed has been
+/// updated, and whether it is available tells how far the update is.
+pub(crate) fn trace(pod: &ObservedPod) -> i32 {
+    let left = [IN_PLACE_UPDATE_STATE, SIDECARSET_IN_PLACE_UPDATE_STATE, SIDECARSET_REPLACED_CONTAINERS];
+    let texts = left.into_iter().map(|key| pod.annotation(key).unwrap_or_default());
+    let hash = fnv1_32(texts.flat_map(|text| text.bytes().chain([0])));
+    i32::try_from(hash % 999 + 1).unwrap_or_default()
 }
 
 /// Whether a label takes its Pod out.

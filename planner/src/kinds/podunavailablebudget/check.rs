@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use api::annotations::PUB_NO_PROTECT;
-use api::features::{Feature, FeatureGates};
+use api::features::FeatureGates;
 
 use super::available::Availability;
 use super::budget::{Budget, protecting};
@@ -39,8 +39,8 @@ pub(crate) fn check<'b>(
     gates: &FeatureGates,
 ) -> Result<Assessment<'b>, Denial> {
     let gate = match disruption {
-        Disruption::Update { .. } => Feature::PodUnavailableBudgetUpdateGate,
-        Disruption::Delete { .. } | Disruption::Evict => Feature::PodUnavailableBudgetDeleteGate,
+        Disruption::Update { .. } => Operation::Update.gate(),
+        Disruption::Delete { .. } | Disruption::Evict => Operation::Delete.gate(),
     };
     // In a namespace without budgets, as most are, not even the Pod is read.
     if budgets.is_empty() || !gates.enabled(gate) {

@@ -107,14 +107,8 @@ fn limits(
 ) -> Vec<String> {
     let protected = protected_operations(budget, gates.enabled(Feature::InPlacePodVerticalScaling));
     let gate = |feature: Feature| if gates.enabled(feature) { "" } else { " (its gate is off)" };
-    let named = |operation: &super::terms::Operation| {
-        use super::terms::Operation::{Delete, Evict, Resize, Update};
-        let gate = match operation {
-            Delete | Evict => gate(Feature::PodUnavailableBudgetDeleteGate),
-            Update | Resize => gate(Feature::PodUnavailableBudgetUpdateGate),
-        };
-        format!("{}{gate}", operation.name())
-    };
+    let named =
+        |operation: &super::terms::Operation| format!("{}{}", operation.name(), gate(operation.gate()));
     let operations: Vec<String> = protected.iter().map(named).collect();
     let mut limits = vec![format!("holds {}", operations.join(", "))];
     let passing = |pod: &&&Arc<ObservedPod>| {

@@ -10,7 +10,7 @@ use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
 use jiff::Timestamp;
 
-use super::available::Availability;
+use super::available::{Availability, trace};
 use super::budget::{Scope, mark};
 use super::record::{self, Entry};
 use super::terms::{desired_available, given_total};
@@ -169,11 +169,14 @@ fn recorded<'a>(status: &Status, snapshot: &Snapshot<'a>) -> Vec<Recorded<'a>> {
         let pod = found.get(name).copied();
         let entry = Entry::of(status, name, pod.and_then(|pod| pod.metadata.creation_timestamp));
         let own = pod.filter(|pod| entry.is_some_and(|entry| entry.is_of(&pod.metadata.uid)));
-        let goes = own.is_some_and(|pod| !pod.is_active());
+        let is_over = |pod: &ObservedPod| {
+            !pod.is_active() || entry.is_some_and(|entry| entry.is_over(&pod.metadata.uid, trace(pod)))
+        };
+        let is_over = own.is_some_and(|pod| is_over(pod));
         Recorded {
             name: name.to_owned(),
-            leaver: own.filter(|_| !goes && entry.is_some_and(|entry| entry.leaves)),
-            end: entry.filter(|_| !goes).map(|entry| entry.end()),
+            leaver: own.filter(|_| !is_over && entry.is_some_and(|entry| entry.leaves)),
+            end: entry.filter(|_| !is_over).map(|entry| entry.end()),
         }
     });
     entries.collect()

@@ -4,6 +4,9 @@
 //! A Pod with an entry does not count as available, so that whatever else is done to it costs nothing. Entries are by
 //! name, but a Pod may be created anew under its name while the controller still sees the earlier one. So the fraction
 //! of the second of an entry's time tells the Pod's UID. One from before the Pod was created speaks of an earlier Pod.
+//!
+//! A controller that is about to update a Pod has its entry tell the trace of earlier updates, too: once the Pod shows
+//! another one, the update is seen, and the entry is over.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +21,8 @@ use crate::text::hash::fnv1_32;
 const DISRUPTION: SignedDuration = SignedDuration::from_secs(20);
 /// How long an update or a resize may take to be seen.
 const UPDATE: SignedDuration = SignedDuration::from_secs(10);
+/// The nanoseconds of an entry's time stand for the trace, what is above them for the UID.
+const TRACES: i32 = 1000;
 
 /// The entry of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) since: Timestamp,
     /// Which Pod it speaks of; 0 where that is not told.
     tag: i32,
+    /// The trace on the Pod before its update ([`super::available::trace`]); 0 where that is not told.
+    trace: i32,
     /// How long the entry holds.
     lasts: SignedDuration,
     /// The Pod was to go.
@@ -39,7 +46,8 @@ impl Entry {
             let time = entries.get(pod)?.timestamp()?;
             let since = whole_seconds(time);
             let is_older = created.is_some_and(|created| since < created);
-            (!is_older).then(|| Self { since, tag: time.subsec_nanosecond(), lasts, leaves })
+            let (tag, trace) = (time.subsec_nanosecond() / TRACES, time.subsec_nanosecond() % TRACES);
+            (!is_older).then_some(Self { since, tag, trace, lasts, leaves })
         };
         let leaves = entry(&status.disrupted_pods, DISRUPTION, true);
         let changes = entry(&status.unavailable_pods, UPDATE, false);
@@ -49,6 +57,11 @@ impl Entry {
     /// Whether it may speak of the Pod with this UID. If not, then of an earlier or a later Pod of that name.
     pub(crate) fn is_of(&self, uid: &str) -> bool {
         self.tag == 0 || self.tag == tag(uid)
+    }
+
+    /// The Pod with this UID, which shows this trace, has been updated since: what was admitted has happened.
+    pub(crate) fn is_over(&self, uid: &str, trace: i32) -> bool {
+        self.trace != 0 && self.trace != trace && self.tag == tag(uid)
     }
 
     /// When it ends.
@@ -63,17 +76,17 @@ impl Entry {
     }
 }
 
-/// Records a Pod, which is to leave or not, in place of what was recorded of it.
-pub(crate) fn record(status: &mut Status, pod: &str, uid: &str, leaves: bool, since: Timestamp) {
+/// Records a Pod, which is to leave or not, in place of what was recorded of it. `trace` is that before its update, or 0.
+pub(crate) fn record(status: &mut Status, pod: &str, uid: &str, leaves: bool, trace: i32, since: Timestamp) {
     forget(status, pod);
     let entries = if leaves { &mut status.disrupted_pods } else { &mut status.unavailable_pods };
-    let tagged = Timestamp::new(since.as_second(), tag(uid)).unwrap_or(since);
+    let tagged = Timestamp::new(since.as_second(), tag(uid) * TRACES + trace).unwrap_or(since);
     entries.insert(pod.to_owned(), Time(tagged.to_string()));
 }
 
-/// A fraction of a second, in nanoseconds and never 0, that stands for a UID.
+/// A fraction of a second, in microseconds and never 0, that stands for a UID.
 fn tag(uid: &str) -> i32 {
-    i32::try_from(fnv1_32(uid.bytes()) % 999_999_999 + 1).unwrap_or_default()
+    i32::try_from(fnv1_32(uid.bytes()) % 999_999 + 1).unwrap_or_default()
 }
 
 fn whole_seconds(time: Timestamp) -> Timestamp {

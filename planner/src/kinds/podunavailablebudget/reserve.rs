@@ -6,10 +6,12 @@
 //! 2. A Pod that is recorded already takes none: it is not counted as available.
 //! 3. Nothing is given where nothing is left.
 
+use api::Raw;
 use api::features::{Feature, FeatureGates};
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, Status};
 use jiff::Timestamp;
 
+use super::available::trace;
 use super::record::{self, Entry};
 use super::terms::{Operation, desired_available, given_total, protected_operations};
 use crate::pod::observed::ObservedPod;
@@ -32,6 +34,10 @@ pub struct Claim {
     pub operation: Operation,
     /// It is only tried out: nothing is taken.
     pub dry_run: bool,
+    /// The trace of earlier updates on the Pod.
+    pub trace: i32,
+    /// It is made by the leader before it updates the Pod, and from its own cache: none that it counts by is older.
+    pub by_controller: bool,
 }
 
 impl Claim {
@@ -44,6 +50,8 @@ impl Claim {
             created: metadata.creation_timestamp,
             operation,
             dry_run,
+            trace: trace(pod),
+            by_controller: false,
         }
     }
 }
@@ -95,6 +103,11 @@ impl Rules {
         Self { vertical_scaling: gates.enabled(Feature::InPlacePodVerticalScaling) }
     }
 
+    /// Whether a claim is refused on this state of its budget.
+    pub fn refuse(self, budget: &Raw, claim: &Claim, now: Timestamp) -> bool {
+        self.reserve(budget.get(), std::slice::from_ref(claim), now).answers.iter().any(Self::is_refusal)
+    }
+
     fn decide(self, budget: &PodUnavailableBudget, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {
         let protected = protected_operations(budget, self.vertical_scaling);
         let mut left = current(budget);
@@ -107,6 +120,7 @@ impl Rules {
                 return Answer::Granted;
             }
             let recorded = Entry::of(&left, &claim.pod, claim.created);
+            let recorded = recorded.filter(|entry| !entry.is_over(&claim.uid, claim.trace));
             let leaves = matches!(claim.operation, Operation::Delete | Operation::Evict);
             match recorded {
                 // By the times it can't be told which of the two Pods was there first, and nothing may be recorded in
@@ -134,7 +148,8 @@ impl Rules {
                 // By a clock that is behind, the entry would seem to be that of an earlier Pod.
                 let since = claim.created.map_or(now, |created| now.max(created));
                 let leaves = leaves || recorded.is_some_and(|entry| entry.leaves);
-                record::record(&mut left, &claim.pod, &claim.uid, leaves, since);
+                let trace = if claim.by_controller && !leaves { claim.trace } else { 0 };
+                record::record(&mut left, &claim.pod, &claim.uid, leaves, trace, since);
                 is_taken = true;
             }
             Answer::Granted

@@ -2,6 +2,7 @@
 //! (docs/behaviour/podunavailablebudget.md#numbers).
 
 use api::annotations::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
+use api::features::Feature;
 use api::kinds::podunavailablebudget::{PodUnavailableBudget, ProtectOperation, Spec};
 
 use crate::text::percent::{Rounding, scaled};
@@ -30,6 +31,14 @@ impl Operation {
             Self::Update => "UPDATE",
             Self::Evict => "EVICT",
             Self::Resize => "RESIZE",
+        }
+    }
+
+    /// The gate without which nothing is held.
+    pub(crate) fn gate(self) -> Feature {
+        match self {
+            Self::Delete | Self::Evict => Feature::PodUnavailableBudgetDeleteGate,
+            Self::Update | Self::Resize => Feature::PodUnavailableBudgetUpdateGate,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
 
-use super::available::Availability;
+use super::available::{Availability, trace};
 use super::budget::{Scope, mark};
 use crate::pod::observed::ObservedPod;
 use crate::workload::found::FoundWorkload;
@@ -49,6 +49,7 @@ pub fn of_pod(
     let counts = Availability::new(gates);
     let differs = old.is_active() != new.is_active()
         || counts.holds_for(old) != counts.holds_for(new)
+        || trace(old) != trace(new)
         || old.metadata.labels != new.metadata.labels
         || old.metadata.owner_references != new.metadata.owner_references
         || mark(old) != mark(new);
@@ -133,6 +134,9 @@ mod tests {
         assert_eq!(due(Some(&ready), Some(&ready)), None);
         assert_eq!(due(Some(&ready), Some(&unready)), Some(BURST));
         assert_eq!(due(Some(&ready), Some(&pod(json!({}), true))), Some(BURST));
+        let state = json!({"apps.kruise.io/inplace-update-state": "{}"});
+        let updated = pod(json!({"labels": {"a": "b"}, "annotations": state}), false);
+        assert_eq!(due(Some(&unready), Some(&updated)), Some(BURST));
         assert_eq!(due(Some(&ready), Some(&leaving)), Some(DELETION));
         assert_eq!(due(Some(&leaving), Some(&leaving)), None);
         assert_eq!(due(Some(&ready), None), Some(BURST));

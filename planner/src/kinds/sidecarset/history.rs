@@ -73,6 +73,7 @@ pub fn plan(
         collision_count: set.status.collision_count.unwrap_or(0),
         label_of_current: label,
         annotation_of_newest: None,
+        claims: None,
         must_be_owned: false,
     };
     let choice = choose(wanted, &history);

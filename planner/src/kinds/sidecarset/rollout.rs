@@ -239,6 +239,11 @@ impl Plan {
     }
 }
 
+/// Whether the Pod was given other sidecars than the present ones, and may get these.
+pub fn is_outdated(set: &RolloutSet, pod: &ObservedPod) -> bool {
+    !set.strategy.never && set.belongs(pod).is_ok() && !standing::is_updated(set, pod)
+}
+
 /// Plans the next writes of a rollout (docs/behaviour/sidecarset.md#reconcile).
 pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     plan_around(snapshot, &Refused::new(), now)

@@ -1,7 +1,8 @@
 //! The volume claims of the Pods of a StatefulSet: which there are, what becomes of them, and how they grow
 //! (docs/behaviour/statefulset.md#volume-claims).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use api::Raw;
 use api::annotations::OWNED_BY_ASTS;
@@ -16,6 +17,8 @@ use crate::pod::observed::{ObservedPod, Pairs};
 use crate::text::quantity::{Format, Quantity};
 use crate::workload::action::{Action, ClaimReason};
 use crate::workload::children::{Claim, ClaimSpec};
+use crate::workload::recipe::{claim_names, claim_volumes};
+use crate::workload::revision::StoredRevision;
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 
@@ -110,17 +113,32 @@ fn size(resources: &Pairs) -> Quantity {
     known.unwrap_or_else(|| Quantity::from_units(0, Format::BinarySi))
 }
 
+/// The names of the present claim templates, of those that revisions record, and of those that Pods show.
+pub(super) fn names(
+    set: &StatefulSet,
+    pods: &[Arc<ObservedPod>],
+    revisions: &[Arc<StoredRevision>],
+) -> BTreeSet<String> {
+    let recorded = revisions.iter().flat_map(|revision| claim_names(revision.claim_templates().as_ref()));
+    let shown = pods.iter().flat_map(|pod| claim_volumes(pod)).map(str::to_owned);
+    claim_names(set.spec.volume_claim_templates.as_ref()).into_iter().chain(recorded).chain(shown).collect()
+}
+
 /// The claims of a StatefulSet, found by name.
 pub(super) struct Claims<'a> {
     set: &'a StatefulSet,
     templates: Vec<ClaimTemplate>,
+    /// The names of all templates, those of older revisions included.
+    names: BTreeSet<String>,
     by_name: HashMap<&'a str, &'a Claim>,
 }
 
 impl<'a> Claims<'a> {
     pub(super) fn of(snapshot: &Snapshot<'a, StatefulSet>, templates: Vec<ClaimTemplate>) -> Self {
         let named = snapshot.claims.iter().map(|claim| (&*claim.metadata.name, &**claim));
-        Self { set: snapshot.workload, templates, by_name: named.collect() }
+        let set = snapshot.workload;
+        let names = names(set, snapshot.pods, snapshot.revisions);
+        Self { set, templates, names, by_name: named.collect() }
     }
 
     pub(super) fn templates(&self) -> &[ClaimTemplate] {
@@ -140,14 +158,13 @@ impl<'a> Claims<'a> {
         })
     }
 
-    /// A template for which the Pod has no volume with the claim of its ordinal: volumes of a Pod can't change.
-    pub(super) fn lacks_volume(&self, pod: &ObservedPod, ordinal: i32) -> Option<&str> {
-        let has = |template: &&ClaimTemplate| {
-            let claim = claim_name(&template.name, &self.set.metadata.name, ordinal);
-            let mut volumes = pod.spec.claims.iter();
-            volumes.any(|volume| *volume.name == *template.name && *volume.claim == *claim)
-        };
-        self.templates.iter().find(|template| !has(template)).map(|template| template.name.as_str())
+    /// The claims of the Pod with this ordinal that are there to stay, whatever revision asks for them.
+    fn all_of_ordinal(&self, ordinal: i32) -> impl Iterator<Item = &'a Claim> {
+        let named = self
+            .names
+            .iter()
+            .filter_map(move |template| self.named(&claim_name(template, &self.set.metadata.name, ordinal)));
+        named.filter(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
     /// How the claims of the Pod with this ordinal compare to their templates, all together.
@@ -177,7 +194,7 @@ impl<'a> Claims<'a> {
     /// A claim of this ordinal is left from a Pod that was scaled in, and goes with that
     /// (docs/behaviour/statefulset.md#retention-of-claims).
     pub(super) fn is_left_over(&self, ordinal: i32, pod: &str) -> bool {
-        self.of_ordinal(ordinal).any(|(_, claim)| {
+        self.all_of_ordinal(ordinal).any(|claim| {
             let mut owners = claim.metadata.owner_references.iter();
             owners.any(|owner| owner.kind == "Pod" && owner.group().is_empty() && owner.name == pod)
         })
@@ -197,7 +214,7 @@ impl<'a> Claims<'a> {
         let set_owns = retention.with_set && !pod_owns;
         let set = (API_VERSION, KIND, metadata.name.as_str(), metadata.uid.as_str());
         let owner = ("v1", "Pod", &*pod.metadata.name, pod_uid);
-        let corrections = self.of_ordinal(ordinal).filter_map(|(_, claim)| {
+        let corrections = self.all_of_ordinal(ordinal).filter_map(|claim| {
             let known = |uid: &str| claim.metadata.owner_references.iter().any(|owner| owner.uid == uid);
             let changes = [(set, set_owns), (owner, pod_owns)].into_iter().filter_map(|(owner, owns)| {
                 let (api_version, kind, name, uid) = owner;
@@ -229,7 +246,7 @@ impl<'a> Claims<'a> {
 
     /// The writes that keep the claims of this ordinal, which were to go with a Pod of this name that is gone.
     pub(super) fn keep(&self, ordinal: i32, pod: &str) -> Vec<Action> {
-        let kept = self.of_ordinal(ordinal).filter_map(|(_, claim)| {
+        let kept = self.all_of_ordinal(ordinal).filter_map(|claim| {
             let owners = claim.metadata.owner_references.iter();
             let stale = owners.filter(|owner| owner.kind == "Pod" && owner.name == pod);
             let stale: Vec<Value> =
@@ -245,7 +262,7 @@ impl<'a> Claims<'a> {
 
     /// A write to a claim of this ordinal is planned already.
     pub(super) fn is_written(&self, ordinal: i32, busy: &HashSet<&str>) -> bool {
-        self.of_ordinal(ordinal).any(|(_, claim)| busy.contains(&*claim.metadata.name))
+        self.all_of_ordinal(ordinal).any(|claim| busy.contains(&*claim.metadata.name))
     }
 
     /// The writes with which the claims of this ordinal grow, or why one can't.

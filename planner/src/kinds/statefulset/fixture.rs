@@ -7,7 +7,7 @@ use super::*;
 use crate::text::json_patch::Patch;
 use crate::workload::fleet::Planned;
 
-pub(super) use crate::workload::fleet::{merge, template};
+pub(super) use crate::workload::fleet::{image, merge, template};
 
 pub(super) type Fleet = crate::workload::fleet::Fleet<StatefulSet>;
 
@@ -67,7 +67,7 @@ impl Fleet {
         let running = |ordinal: &i32| {
             let name = format!("web-{ordinal}");
             let mut pods = self.pods.iter();
-            pods.any(|pod| *pod.metadata.name == *name && &*pod.spec.containers[0].image == image)
+            pods.any(|pod| *pod.metadata.name == *name && self::image(pod) == image)
         };
         self.ordinals().into_iter().filter(running).collect()
     }

@@ -1,6 +1,7 @@
 //! Names, labels and volumes by which Pods and claims of a StatefulSet are known
 //! (docs/behaviour/statefulset.md#identity).
 
+use api::Raw;
 use api::annotations::LIFECYCLE_TIMESTAMP;
 use api::features::{Feature, FeatureGates};
 use api::kinds::statefulset::{API_VERSION, KIND, StatefulSet};
@@ -16,6 +17,7 @@ use crate::text::moment::rfc3339;
 use crate::workload::new_pod::{self, NewClaim, NewMetadata, NewSpec, TemplateError, claim_templates};
 use crate::workload::ordinal;
 use crate::workload::owner::Owner;
+use crate::workload::recipe::Recipe;
 
 /// The ordinal of a Pod of this name, if it can be one of the StatefulSet.
 pub(crate) fn ordinal_of(set: &str, pod: &str) -> Option<i32> {
@@ -37,9 +39,13 @@ pub(super) fn claim_name(template: &str, set: &str, ordinal: i32) -> String {
     format!("{template}-{set}-{ordinal}")
 }
 
-/// The claims of the Pod with this ordinal.
-pub(super) fn claims(set: &StatefulSet, ordinal: i32) -> Result<Vec<NewClaim>, TemplateError> {
-    let templates = claim_templates(set.spec.volume_claim_templates.as_ref())?;
+/// The claims of these templates for the Pod with this ordinal.
+pub(super) fn claims(
+    set: &StatefulSet,
+    templates: Option<&Raw>,
+    ordinal: i32,
+) -> Result<Vec<NewClaim>, TemplateError> {
+    let templates = claim_templates(templates)?;
     let matched = set.spec.selector.match_labels.iter().flatten();
     let labels: Vec<(&str, &str)> = matched.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let claim = |(template_name, template): (String, _)| {
@@ -57,19 +63,20 @@ pub(super) fn claims(set: &StatefulSet, ordinal: i32) -> Result<Vec<NewClaim>, T
     Ok(templates.into_iter().map(claim).collect())
 }
 
-/// The Pod with this ordinal, from a revision's template.
+/// The Pod with this ordinal.
 pub(super) fn pod(
     set: &StatefulSet,
     ordinal: i32,
-    (revision, template): (&str, &str),
+    recipe: &Recipe<'_>,
     rules: &Rules,
     gates: &FeatureGates,
     now: Timestamp,
 ) -> Result<String, TemplateError> {
     let set_name = &set.metadata.name;
+    let template = recipe.template.get();
     let (name, index, time) = (pod_name(set_name, ordinal), ordinal.to_string(), rfc3339(now));
     let state = first_state(set, template);
-    let mut labels = rules.labels.labels(revision);
+    let mut labels = rules.labels.labels(recipe.revision);
     labels.extend([(STATEFULSET_POD_NAME, name.as_str()), (LIFECYCLE_STATE, state)]);
     if gates.enabled(Feature::PodIndexLabel) {
         labels.push((POD_INDEX, &index));
@@ -82,7 +89,7 @@ pub(super) fn pod(
         annotations: vec![(LIFECYCLE_TIMESTAMP, &time)],
         owner: Some(Owner::of(API_VERSION, KIND, &set.metadata)),
     };
-    let templates = claim_templates(set.spec.volume_claim_templates.as_ref())?;
+    let templates = claim_templates(recipe.claims.as_ref())?;
     let claims = templates.into_iter().map(|(template, _)| {
         let claim = claim_name(&template, set_name, ordinal);
         (template, claim)

@@ -150,8 +150,10 @@ fn create(
     }
     match new_pod(working, slot.ordinal, name, outdated) {
         Ok(action) => {
+            // What is refused makes nothing unavailable that was not, for however long it is tried.
+            let is_refused = working.snapshot.refused.contains(action.object());
             scale.creations.push(action);
-            wait(working, budget)
+            if is_refused && !working.settings.monotonic { Walk::Continue } else { wait(working, budget) }
         }
         Err(problem) => {
             scale.problem.get_or_insert(problem);
@@ -167,7 +169,10 @@ fn new_pod(
     outdated: &mut usize,
 ) -> Result<Action, String> {
     let set = working.set();
-    let mut claims = identity::claims(set, ordinal).map_err(|error| error.to_string())?;
+    let is_old = is_at_current(working, ordinal, *outdated);
+    let recipe = working.cookbook().recipe(if is_old { working.current } else { working.update })?;
+    let claims = identity::claims(set, recipe.claims.as_ref(), ordinal);
+    let mut claims = claims.map_err(|error| error.to_string())?;
     let ending = |name: &str| {
         working.claims.named(name).is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
     };
@@ -175,20 +180,11 @@ fn new_pod(
         return Err(format!("pvc {} is to be deleted", claim.name));
     }
     claims.retain(|claim| working.claims.named(&claim.name).is_none());
-    let is_old =
-        is_at_current(working, ordinal, *outdated) && working.current.name() != working.update.name();
-    let recorded = match is_old {
-        true => Some(working.current.template().map_err(|error| error.to_string())?),
-        false => None,
-    };
-    let template = recorded.as_ref().or(set.spec.template.as_ref());
-    let template = template.ok_or_else(|| "spec.template is missing".to_owned())?;
-    let revision = if is_old { working.current.name() } else { working.update.name() };
-    let blueprint = (revision, template.get());
-    let json = identity::pod(set, ordinal, blueprint, &working.rules, working.snapshot.gates, working.now);
+    let json = identity::pod(set, ordinal, &recipe, &working.rules, working.snapshot.gates, working.now);
     let json = json.map_err(|error| error.to_string())?;
-    *outdated += usize::from(is_old);
-    Ok(Action::CreatePod { instance_id: name.clone(), name, revision: revision.to_owned(), json, claims })
+    let revision = recipe.revision.to_owned();
+    *outdated += usize::from(revision != working.update.name());
+    Ok(Action::CreatePod { instance_id: name.clone(), name, revision, json, claims })
 }
 
 /// A new Pod is made from the current revision. `outdated` Pods are not at the update revision.

@@ -35,13 +35,31 @@ pub(super) struct Update {
 /// Names of Pods that count as unavailable.
 struct Unavailable<'a> {
     names: HashSet<&'a str>,
+    /// Of these, such as serve at an older revision: only `minReadySeconds` make them unavailable.
+    waiting: HashSet<&'a str>,
     /// Slots without a Pod.
     missing: usize,
 }
 
-impl Unavailable<'_> {
+impl<'a> Unavailable<'a> {
     fn count(&self) -> usize {
         self.names.len().saturating_add(self.missing)
+    }
+
+    /// The Pod may be taken out of service while at most `limit` are. One that serves nobody takes nothing away.
+    fn bears(&self, name: &str, limit: usize) -> bool {
+        let used = match self.waiting.contains(name) {
+            true => self.count().saturating_sub(self.waiting.len()),
+            false => self.count(),
+        };
+        let serves = self.waiting.contains(name) || !self.names.contains(name);
+        !serves || used < limit
+    }
+
+    /// The Pod is taken out of service.
+    fn take(&mut self, name: &'a str) {
+        self.waiting.remove(name);
+        self.names.insert(name);
     }
 }
 
@@ -60,9 +78,12 @@ pub(super) fn plan(working: &Working<'_>, scale: &Scale, busy: &HashSet<&str>) -
     let mut busy: HashSet<&str> = busy.clone();
     busy.extend(go_on(working, &updates, (&targets, may_begin), &mut policy, &busy, &mut update));
     busy.extend(keep_after_all(working, &updates, &targets, &mut policy, &busy, &mut update.step));
-    let unavailable = working.placed().filter(|pod| working.is_unavailable(pod)).map(Numbered::name);
+    let names = |counts: &dyn Fn(&&Numbered<'_>) -> bool| {
+        working.placed().filter(counts).map(Numbered::name).collect()
+    };
     let mut unavailable = Unavailable {
-        names: unavailable.collect(),
+        names: names(&|pod| working.is_unavailable(pod)),
+        waiting: names(&|pod| working.is_waiting(pod)),
         missing: usize::try_from(working.missing).unwrap_or(usize::MAX),
     };
     if may_begin {
@@ -174,13 +195,12 @@ fn delete_specified<'a>(
         if pod.is_terminating() || busy.contains(pod.name()) {
             continue;
         }
-        let is_free = unavailable.names.contains(pod.name());
-        if unavailable.count() >= working.settings.max_unavailable && !is_free {
+        if !unavailable.bears(pod.name(), working.settings.max_unavailable) {
             update.budget_is_used_up = true;
             continue;
         }
         update.step.actions.extend(delete(working, pod, DeleteReason::Specified));
-        unavailable.names.insert(pod.name());
+        unavailable.take(pod.name());
         deleted.push(pod.name());
         if working.settings.monotonic {
             break;
@@ -244,13 +264,13 @@ fn roll<'w, 'a>(
         if pod.member.is_updated && (!settings.resizes_claims || fit.compatible) && !is_replaced {
             continue;
         }
-        // One that is unavailable may be updated even where the budget is used up: it takes nothing away. One
+        // One that serves nobody may be updated even where the budget is used up: it takes nothing away. One
         // that serves while its claims wait for a new Pod does.
-        let is_free = match is_replaced {
+        let is_borne = match is_replaced {
             true => working.is_down(pod) || down < settings.max_unavailable,
-            false => unavailable.names.contains(pod.name()),
+            false => unavailable.bears(pod.name(), settings.max_unavailable),
         };
-        if !is_free && (is_replaced || unavailable.count() >= settings.max_unavailable) {
+        if !is_borne {
             // Those behind it that are unavailable need not wait: a corrected template heals what a broken one left.
             update.budget_is_used_up = true;
             continue;
@@ -261,7 +281,7 @@ fn roll<'w, 'a>(
             }
             // A claim that can't grow holds up the rollout of its Pod, not that of others.
             if fit.same_shape {
-                unavailable.names.insert(pod.name());
+                unavailable.take(pod.name());
             }
         } else if pod.has_ended() && !pod.is_terminating() && !busy.contains(pod.name()) {
             update.step.actions.extend(delete(working, pod, DeleteReason::Ended));
@@ -294,7 +314,7 @@ fn advance<'w, 'a>(
     if !in_place {
         update.step.actions.extend(delete(working, pod, DeleteReason::Recreate));
     }
-    unavailable.names.insert(pod.name());
+    unavailable.take(pod.name());
     let is_at_current = working.rules.labels.is_at(pod.pod(), working.current.name());
     if is_at_current && (in_place || update.step.actions.len() > before) {
         update.leaving_current += 1;

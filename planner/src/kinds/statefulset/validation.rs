@@ -17,6 +17,7 @@ use crate::pod::template::names;
 use crate::pod::template::node::invalid;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::verdict::Verdict;
+use crate::workload::new_pod::unmade_volume;
 use crate::workload::storage_class::StorageClasses;
 use crate::workload::submitted;
 use crate::workload::validation::{
@@ -76,6 +77,21 @@ impl Rules<StatefulSet> for Context<'_> {
             validate_update(new, old, self, &mut errors);
         }
         errors
+    }
+
+    fn warnings(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<String> {
+        let unmade = |submitted: &Submitted| {
+            let spec = &submitted.stored.spec;
+            unmade_volume(spec.template.as_ref()?.get(), spec.volume_claim_templates.as_ref())
+        };
+        let volume = unmade(new).filter(|volume| old.and_then(unmade).as_ref() != Some(volume));
+        let warning = volume.map(|volume| {
+            format!(
+                "spec.template mounts volume {volume:?}, which is neither one of its volumes nor a claim template: \
+                 Pods can't be created unless something adds it to them"
+            )
+        });
+        warning.into_iter().collect()
     }
 }
 

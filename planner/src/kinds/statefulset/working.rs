@@ -15,6 +15,7 @@ use crate::pod::lifecycle::State;
 use crate::pod::observed::ObservedPod;
 use crate::text::selector::Selector;
 use crate::workload::member::{Member, MemberRules};
+use crate::workload::recipe::Cookbook;
 use crate::workload::revision::StoredRevision;
 use crate::workload::snapshot::Snapshot;
 
@@ -171,6 +172,13 @@ impl<'a> Working<'a> {
         self.snapshot.workload
     }
 
+    /// What Pods of each revision are made from.
+    pub(super) fn cookbook(&self) -> Cookbook<'_> {
+        let spec = &self.set().spec;
+        let present = (spec.template.as_ref(), spec.volume_claim_templates.as_ref());
+        Cookbook::new(self.snapshot, self.update.name(), present, self.rules.labels)
+    }
+
     /// The Pods in slots, the lowest ordinal first.
     pub(super) fn placed(&self) -> impl DoubleEndedIterator<Item = &Numbered<'a>> {
         self.slots.iter().filter_map(|slot| match &slot.content {
@@ -200,12 +208,20 @@ impl<'a> Working<'a> {
 
     /// The Pod counts as unavailable in an update.
     pub(super) fn is_unavailable(&self, pod: &Numbered<'_>) -> bool {
-        let waits_for_claims = || {
-            let fit = self.claims.fit(pod.ordinal);
-            // A claim of another shape never becomes ready by itself.
-            self.settings.resizes_claims && fit.same_shape && !fit.ready
-        };
-        self.is_down(pod) || waits_for_claims()
+        self.is_down(pod) || self.waits_for_claims(pod)
+    }
+
+    /// The Pod serves at an older revision, and only `minReadySeconds` make it unavailable.
+    pub(super) fn is_waiting(&self, pod: &Numbered<'_>) -> bool {
+        let Member { is_updated, is_serving, is_available, .. } = pod.member;
+        let is_stable = pod.is_healthy() && inplace::completed(pod.pod(), &self.rules).is_ok();
+        is_serving && !is_available && !is_updated && is_stable && !self.waits_for_claims(pod)
+    }
+
+    fn waits_for_claims(&self, pod: &Numbered<'_>) -> bool {
+        let fit = self.claims.fit(pod.ordinal);
+        // A claim of another shape never becomes ready by itself.
+        self.settings.resizes_claims && fit.same_shape && !fit.ready
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Judgement {
     pub(super) condition: Option<Condition>,
     /// Pods that wait for room, or are not trusted yet.
     pub(super) reserved: i32,
-    /// Pods of a subset that got room again and do not exist yet: whether they find room is not known.
+    /// Pods of a subset that is not trusted, which do not exist yet: whether they find room is not known.
     pub(super) awaited: i32,
     /// Of the reserved ones, those that will not be ready soon: the scheduler refused them, or an older revision runs in them.
     pub(super) stuck: i32,
@@ -166,7 +166,7 @@ fn by_pods(rules: &Rules<'_>, place: &Place<'_>, partition: i32, mut judgement: 
     let lacking = place.child.replicas.saturating_sub(i32::try_from(living.len()).unwrap_or(i32::MAX)).max(0);
     if judgement.was_marked && (lacking > 0 || (is_new && living.is_empty())) {
         // Whether these find room is not known before they are there.
-        judgement.awaited = if is_new { 0 } else { lacking };
+        judgement.awaited = lacking;
         return judgement;
     }
     let (status, message) = match judgement.reserved {

@@ -11,7 +11,7 @@ use crate::text::percent::{Rounding, scaled};
 #[cfg(test)]
 mod tests;
 
-/// What is known of a subset that has a workload.
+/// What is known of a subset that has a workload, or is not trusted without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Present {
     /// Pods that its workload is to have.

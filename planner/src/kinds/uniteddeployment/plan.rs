@@ -158,6 +158,7 @@ fn wanted<'a>(
         collision_count: united.status.collision_count.unwrap_or(0),
         label_of_current: None,
         annotation_of_newest: None,
+        claims: None,
         must_be_owned: true,
     };
     let mut choice = revision::choose(wanted, history);
@@ -216,7 +217,7 @@ fn act(scene: &Scene<'_>) -> Plan {
     tell_revision(&mut status, scene.current, scene.updated, now);
     let mut conditions = scene.conditions();
     let mut judgements = scene.judge(&conditions, updated_since(&status));
-    let shares = match allocate(&united.spec, &scene.present(&judgements)) {
+    let shares = match allocate(&united.spec, &scene.present(&judgements, &conditions)) {
         Ok(shares) => shares,
         Err(problem) => {
             let message = format!("Specified subset replicas is ineffective: {problem}");

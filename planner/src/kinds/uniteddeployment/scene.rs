@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::kinds::Time;
-use api::kinds::shared::Condition;
+use api::kinds::shared::{Condition, ConditionStatus};
 use api::kinds::uniteddeployment::UnitedDeployment;
 use jiff::Timestamp;
 
@@ -95,8 +95,17 @@ impl<'a> Scene<'a> {
         judged.collect()
     }
 
-    /// What the allocation reads of each subset that has a workload.
-    pub(super) fn present(&self, judgements: &Judgements) -> BTreeMap<&'a str, Present> {
+    /// What the allocation reads of each subset that has a workload, and of those that are not trusted without one.
+    pub(super) fn present(
+        &self,
+        judgements: &Judgements,
+        conditions: &Conditions,
+    ) -> BTreeMap<&'a str, Present> {
+        let names = self.united.spec.topology.subsets.iter().map(|subset| subset.name.as_str());
+        let marked = names.filter(|name| {
+            conditions.get(*name).is_some_and(|condition| condition.status == ConditionStatus::False)
+        });
+        let absent = marked.map(|name| (name, Present { was_marked: true, ..Present::default() }));
         let present = self.found.places.iter().map(|(name, place)| {
             let judgement = judgements.get(*name);
             // A workload tells later than its Pods that they are ready.
@@ -111,7 +120,7 @@ impl<'a> Scene<'a> {
             };
             (*name, present)
         });
-        present.collect()
+        absent.chain(present).collect()
     }
 
     /// How many Pods of a subset are to stay at the old revision, however many it has.

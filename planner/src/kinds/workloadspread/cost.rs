@@ -1,6 +1,9 @@
 //! Deletion costs, by which a workload that is scaled in gives up the right Pods
 //! (docs/behaviour/workloadspread.md#deletion-costs).
 
+use api::kinds::workloadspread::Subset;
+
+use super::spread::{Maximum, maximum};
 use crate::pod::observed::ObservedPod;
 use crate::workload::standing::Standing;
 
@@ -14,6 +17,32 @@ pub(super) struct Group<'g, 'p> {
     pub(super) max: Option<i32>,
     /// The Pods are of the version that the workload wants.
     pub(super) is_latest: bool,
+    /// For how many replicas the subset keeps its first Pod, its second and so on, where costs have to hold for fewer
+    /// replicas too.
+    pub(super) needed: &'g [i32],
+}
+
+/// What such a Pod costs, less the replicas from which on it is needed.
+const NEEDED: i64 = 1_000_000;
+/// Nobody scales further at once.
+const FARTHEST: i32 = 100_000;
+
+/// For each subset the smallest number of replicas, up to `replicas`, with which it keeps its first Pod, its second and
+/// so on: subsets are filled in their order up to their maximum at that number.
+pub(super) fn needed(subsets: &[Subset], replicas: i32) -> Vec<Vec<i32>> {
+    let mut needed = vec![Vec::new(); subsets.len()];
+    for replicas in 1..=replicas.min(FARTHEST) {
+        let mut left = replicas;
+        for (subset, needed) in subsets.iter().zip(&mut needed) {
+            let kept = match maximum(subset, Some(replicas)) {
+                Maximum::Pods(max) => max.min(left),
+                Maximum::Unlimited | Maximum::Unknown => left,
+            };
+            left -= kept;
+            needed.resize(needed.len().max(usize::try_from(kept).unwrap_or(0)), replicas);
+        }
+    }
+    needed
 }
 
 /// The cost of each Pod of a group, when there are `subsets` subsets.
@@ -29,7 +58,12 @@ pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p Obser
     pods.sort_by(|one, other| Standing::of(one).cmp(&Standing::of(other)));
     let max = group.max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(0));
     let surplus = pods.len().saturating_sub(max);
-    let cost = |place: usize| if place < surplus { -100 * (position + 1) } else { 100 * (count - position) };
+    let last = pods.len().saturating_sub(1);
+    let cost = |place: usize| match group.needed.get(last - place) {
+        _ if place < surplus => -100 * (position + 1),
+        Some(replicas) => NEEDED - i64::from(*replicas),
+        None => 100 * (count - position),
+    };
     pods.into_iter().enumerate().map(|(place, pod)| (pod, cost(place))).collect()
 }
 
@@ -53,7 +87,7 @@ mod tests {
     fn of(count: usize, subset: Option<usize>, max: Option<i32>, is_latest: bool) -> Vec<(String, i64)> {
         let pods = pods(count);
         let pods: Vec<&ObservedPod> = pods.iter().collect();
-        let group = Group { pods: &pods, subset, max, is_latest };
+        let group = Group { pods: &pods, subset, max, is_latest, needed: &[] };
         costs(&group, 3).into_iter().map(|(pod, cost)| (pod.metadata.name.to_string(), cost)).collect()
     }
 

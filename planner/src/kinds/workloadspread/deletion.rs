@@ -1,11 +1,13 @@
 //! A Pod that is to be deleted or evicted gives its place back at once, before it is gone
 //! (docs/behaviour/workloadspread.md#deletion-of-a-pod). Nothing is ever refused.
 
+use super::member::id;
 use super::places::{Claim, PodEvent};
 use super::record::Matched;
 use super::spread::Spread;
 use super::spreads::Spreads;
 use crate::pod::observed::ObservedPod;
+use crate::workload::target::Workload;
 
 /// The WorkloadSpread that has to know of the deletion, and what to tell it; `None` where none has.
 pub fn claim<'s>(pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread, Claim)> {
@@ -13,12 +15,25 @@ pub fn claim<'s>(pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread,
     if of_namespace.is_empty() || !pod.is_active() || pod.controller().is_none() {
         return None;
     }
-    let Matched { name, subset, .. } = Matched::of(pod)?;
-    let spread = of_namespace.iter().find(|spread| spread.name() == name)?;
-    let is_limited = spread.subset(&subset).is_some_and(|subset| subset.max_replicas.is_some());
+    let matched = Matched::of(pod)?;
+    let spread = of_namespace.iter().find(|spread| spread.name() == matched.name)?;
+    let is_limited = spread.subset(&matched.subset).is_some_and(|subset| subset.max_replicas.is_some());
     (is_limited && !spread.goes_by_ordinal()).then(|| {
         let version = spreads.versioned().of(pod).to_owned();
-        let event = PodEvent::Deletion { pod: pod.metadata.name.to_string(), subset };
+        let id = id(pod, Some(&matched));
+        let event = PodEvent::Deletion { pod: pod.metadata.name.to_string(), id, subset: matched.subset };
+        (spread, Claim { version, replicas: None, event })
+    })
+}
+
+/// What to tell whom where others have refused to create or to delete a Pod of `namespace` that has a name: admission
+/// may have noted it.
+pub fn refused<'s>(namespace: &str, pod: &ObservedPod, spreads: &'s Spreads) -> Option<(&'s Spread, Claim)> {
+    let spread = spreads.dividing(namespace, &Workload::from(pod.controller()?))?;
+    let is_limited = spread.subsets().iter().any(|subset| subset.max_replicas.is_some());
+    (is_limited && !spread.goes_by_ordinal()).then(|| {
+        let version = spreads.versioned().of(pod).to_owned();
+        let event = PodEvent::Refusal { pod: pod.metadata.name.to_string() };
         (spread, Claim { version, replicas: None, event })
     })
 }
@@ -46,8 +61,11 @@ mod tests {
     #[test]
     fn only_active_pods_of_limited_subsets_give_a_place_back() {
         let mark = r#"{"name":"ws","subset":"a"}"#;
-        let noted = PodEvent::Deletion { pod: "p".to_owned(), subset: "a".to_owned() };
-        assert_eq!(claimed(&pod(mark, "", "Running")), Some(noted));
+        let noted =
+            |id: &str| PodEvent::Deletion { pod: "p".to_owned(), id: id.to_owned(), subset: "a".to_owned() };
+        assert_eq!(claimed(&pod(mark, "", "Running")), Some(noted("p")));
+        let unnamed = r#"{"name":"ws","subset":"a","uid":"uuid"}"#;
+        assert_eq!(claimed(&pod(unnamed, "", "Running")), Some(noted("uuid")));
         for other in [
             pod(r#"{"name":"ws","subset":"b"}"#, "", "Running"),
             pod(r#"{"name":"ws","subset":"gone"}"#, "", "Running"),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use api::annotations::REQUIRE_SUBSET;
+
 use super::places::{free, items};
 use super::record::Matched;
 use super::spread::{Spread, is_schedulable};
@@ -17,6 +19,8 @@ pub enum Reason {
     Subset(String),
     /// No subset takes the Pod.
     NoPlace,
+    /// No subset takes the Pod, which needs one.
+    Required,
     /// `spec.targetRef` is not the workload of the Pod.
     OtherWorkload,
     /// `spec.targetFilter` does not select the Pod.
@@ -44,6 +48,9 @@ impl fmt::Display for Reason {
         match self {
             Self::Subset(subset) => write!(formatter, "puts the Pod into subset {subset}"),
             Self::NoPlace => formatter.write_str("leaves the Pod as it is: no subset takes it"),
+            Self::Required => {
+                write!(formatter, "refuses the Pod: no subset takes it, and {REQUIRE_SUBSET} asks for one")
+            }
             Self::OtherWorkload => {
                 formatter.write_str("does not divide the Pods of its workload: spec.targetRef is another one")
             }

@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
+use super::record::Matched;
 use crate::pod::observed::ObservedPod;
+
+/// What a Pod was known by at its creation.
+pub(super) fn id(pod: &ObservedPod, matched: Option<&Matched>) -> String {
+    let uid = matched.map(|matched| &matched.uid).filter(|uid| !uid.is_empty());
+    uid.cloned().unwrap_or_else(|| pod.metadata.name.to_string())
+}
 
 /// A Pod and its place.
 #[derive(Debug)]

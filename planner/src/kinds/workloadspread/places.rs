@@ -4,7 +4,8 @@
 //! Invariants:
 //! 1. A place is given only while `maxReplicas` is above the Pods that run, less those that are to be deleted, plus
 //!    those on their way.
-//! 2. A Pod that is noted takes no second place, and gives back no second one.
+//! 2. A Pod that is noted takes no second place, and gives back no second one. One that is to be deleted is noted as
+//!    such alone: in whatever list it stands, a deletion frees its place at once.
 //! 3. Only the list of the Pod's version is written.
 
 use std::collections::BTreeMap;
@@ -40,8 +41,15 @@ pub enum PodEvent {
     Deletion {
         /// The Pod's name.
         pod: String,
+        /// What it was known by at its creation.
+        id: String,
         /// Its subset.
         subset: String,
+    },
+    /// Its creation or its deletion was refused by others, after it was noted.
+    Refusal {
+        /// The Pod's name.
+        pod: String,
     },
 }
 
@@ -54,7 +62,7 @@ pub enum Answer {
     Unlimited(String),
     /// No subset takes it.
     Full,
-    /// The deletion is noted.
+    /// The deletion or the refusal is noted.
     Noted,
     /// There is nothing to note.
     Nothing,
@@ -105,7 +113,7 @@ impl Answer {
     fn without_spread(claim: &Claim) -> Self {
         match claim.event {
             PodEvent::Creation { .. } => Self::Full,
-            PodEvent::Deletion { .. } => Self::Nothing,
+            PodEvent::Deletion { .. } | PodEvent::Refusal { .. } => Self::Nothing,
         }
     }
 }
@@ -159,26 +167,26 @@ impl<'s> List<'s> {
     fn decide(&mut self, claim: &Claim, now: Timestamp) -> Answer {
         match &claim.event {
             PodEvent::Creation { id } => self.admit(id, claim.replicas, now),
-            PodEvent::Deletion { pod, subset } => self.release(pod, subset, claim.replicas, now),
+            PodEvent::Deletion { pod, id, subset } => self.release((pod, id), subset, claim.replicas, now),
+            PodEvent::Refusal { pod } => self.forget(pod, claim.replicas),
         }
     }
 
-    /// The position of the subset in which a Pod is noted.
-    fn noted(&self, id: &str) -> Option<usize> {
-        let noted =
-            |item: &SubsetStatus| item.creating_pods.contains_key(id) || item.deleting_pods.contains_key(id);
-        self.items.iter().position(noted)
-    }
-
     fn admit(&mut self, id: &str, replicas: Option<i32>, now: Timestamp) -> Answer {
-        let noted = self.noted(id);
-        for (position, (subset, item)) in self.subsets.iter().zip(&mut self.items).enumerate() {
-            if noted.is_some_and(|noted| noted != position) {
-                continue;
-            }
-            let is_noted = noted.is_some();
+        let mut all = self.subsets.iter().zip(&self.items);
+        if let Some((subset, _)) = all.find(|(_, item)| item.creating_pods.contains_key(id)) {
+            return Answer::Subset(subset.name.clone());
+        }
+        // A Pod of this name that was to be deleted is gone, and the new one is as good as it in its subset.
+        let former = self.items.iter().position(|item| item.deleting_pods.contains_key(id));
+        if let Some(item) = former.and_then(|position| self.items.get_mut(position)) {
+            item.deleting_pods.remove(id);
+            item.replicas = item.replicas.saturating_sub(1).max(0);
+            self.is_changed = true;
+        }
+        for position in former.into_iter().chain(0..self.items.len()) {
+            let Some((subset, item)) = self.at(position) else { continue };
             match free(subset, item, replicas) {
-                _ if is_noted => {}
                 _ if !is_schedulable(item) => continue,
                 None => return Answer::Unlimited(subset.name.clone()),
                 Some(places) if places > 0 => {
@@ -193,26 +201,64 @@ impl<'s> List<'s> {
         Answer::Full
     }
 
-    fn release(&mut self, pod: &str, subset: &str, replicas: Option<i32>, now: Timestamp) -> Answer {
-        match self.noted(pod).and_then(|position| self.items.get(position)) {
-            Some(item) if item.deleting_pods.contains_key(pod) => return Answer::Nothing,
-            // A Pod on its way is noted when the controller has seen it: whether it has is not for an old state to say.
-            Some(_) => return Answer::Noted,
-            None => {}
+    fn release(
+        &mut self,
+        (pod, id): (&str, &str),
+        subset: &str,
+        replicas: Option<i32>,
+        now: Timestamp,
+    ) -> Answer {
+        if self.items.iter().any(|item| item.deleting_pods.contains_key(pod)) {
+            return Answer::Nothing;
         }
-        let mut all = self.subsets.iter().zip(&mut self.items);
-        let Some((subset, item)) = all.find(|(known, _)| known.name == subset) else {
+        let on_its_way = self.items.iter().position(|item| item.creating_pods.contains_key(id));
+        let position = on_its_way.or_else(|| self.subsets.iter().position(|known| known.name == subset));
+        let Some((subset, item)) = position.and_then(|position| self.at(position)) else {
             return Answer::Nothing;
         };
-        let Some(before) = free(subset, item, replicas) else { return Answer::Nothing };
+        if maximum(subset, replicas) == Maximum::Unlimited {
+            return Answer::Nothing;
+        }
+        // It is there, or it could not be deleted: it counts, whether the controller has seen it or not.
+        if item.creating_pods.remove(id).is_some() {
+            item.replicas = item.replicas.saturating_add(1);
+        }
         item.deleting_pods.insert(pod.to_owned(), Time::from(now));
-        item.missing_replicas = match maximum(subset, replicas) {
-            Maximum::Unknown => before.saturating_add(1),
-            Maximum::Unlimited | Maximum::Pods(_) => free(subset, item, replicas).unwrap_or(before),
-        };
+        recount(subset, item, replicas, 1);
         self.is_changed = true;
         Answer::Noted
     }
+
+    /// The Pod does not come after all, or stays after all. It has a name, or nobody could tell.
+    fn forget(&mut self, pod: &str, replicas: Option<i32>) -> Answer {
+        for (subset, item) in self.subsets.iter().zip(&mut self.items) {
+            let freed = if item.creating_pods.remove(pod).is_some() {
+                1
+            } else if item.deleting_pods.remove(pod).is_some() {
+                -1
+            } else {
+                continue;
+            };
+            recount(subset, item, replicas, freed);
+            self.is_changed = true;
+        }
+        // Not `Nothing`: an old state may lack the record.
+        Answer::Noted
+    }
+
+    fn at(&mut self, position: usize) -> Option<(&'s Subset, &mut SubsetStatus)> {
+        Some((self.subsets.get(position)?, self.items.get_mut(position)?))
+    }
+}
+
+/// Writes down what is free after a change that has freed `freed` places.
+fn recount(subset: &Subset, item: &mut SubsetStatus, replicas: Option<i32>, freed: i32) {
+    item.missing_replicas = match maximum(subset, replicas) {
+        Maximum::Unknown => item.missing_replicas.max(0).saturating_add(freed).max(0),
+        Maximum::Unlimited | Maximum::Pods(_) => {
+            free(subset, item, replicas).unwrap_or(item.missing_replicas)
+        }
+    };
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::adoption::{self, Candidate};
 use super::cost::{self, Group};
-use super::member::Member;
+use super::member::{Member, id};
 use super::record::Matched;
 use super::spread::{Maximum, Spread, maximum};
 use super::status;
@@ -19,6 +19,8 @@ use super::version::VersionedKinds;
 use crate::pod::observed::ObservedPod;
 use crate::workload::event::{Event, warning};
 
+#[cfg(test)]
+mod scalings;
 #[cfg(test)]
 mod tests;
 
@@ -123,7 +125,8 @@ fn mark(spread: &Spread, pod: &ObservedPod) -> Option<Matched> {
 
 /// Plans what to do.
 pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
-    let members = members(snapshot, now);
+    let members =
+        members(snapshot, |pod| mark(snapshot.spread, pod).is_some() || !is_fresh(snapshot.spread, pod, now));
     let mut counted = status::count(snapshot.spread, &members, snapshot.replicas, now);
     let stuck = std::mem::take(&mut counted.stuck)
         .into_iter()
@@ -138,6 +141,23 @@ pub fn plan(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     }
 }
 
+/// What the Pods of a workload cost that wants `replicas` now, by name: who deletes Pods need not wait until the costs
+/// are written (docs/behaviour/workloadspread.md#deletion-costs). `None` where only the controller knows the replicas.
+pub fn present_costs(
+    spread: &Spread,
+    pods: &[Arc<ObservedPod>],
+    replicas: i32,
+    versioned: &VersionedKinds,
+) -> Option<BTreeMap<Box<str>, i64>> {
+    if spread.has_shares() && !spread.replicas_paths().is_empty() {
+        return None;
+    }
+    let candidates = BTreeMap::new();
+    let snapshot = Snapshot { spread, pods, replicas, latest: None, versioned, candidates: &candidates };
+    let members = members(&snapshot, |_| true);
+    Some(costs(&snapshot, &members).into_iter().map(|(pod, cost)| (pod.into(), cost)).collect())
+}
+
 fn stuck(snapshot: &Snapshot<'_>, member: &Member<'_>, subset: usize) -> Stuck {
     let spread = snapshot.spread;
     let (namespace, name, pod) = (spread.namespace(), spread.name(), &member.pod.metadata.name);
@@ -150,22 +170,21 @@ fn stuck(snapshot: &Snapshot<'_>, member: &Member<'_>, subset: usize) -> Stuck {
 }
 
 /// The Pods that are meant, each with its subset.
-fn members<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Member<'a>> {
+fn members<'a>(snapshot: &Snapshot<'a>, is_meant: impl Fn(&ObservedPod) -> bool) -> Vec<Member<'a>> {
     let spread = snapshot.spread;
-    let meant = snapshot.pods.iter().filter(|pod| {
-        spread.selects(&pod.metadata.labels) && (mark(spread, pod).is_some() || !is_fresh(spread, pod, now))
-    });
-    let mut members: Vec<Member<'a>> = meant
+    let mut members: Vec<Member<'a>> = snapshot
+        .pods
+        .iter()
+        .filter(|pod| spread.selects(&pod.metadata.labels) && is_meant(pod))
         .map(|pod| {
             let matched = mark(spread, pod);
             let subset =
                 |matched: &Matched| spread.subsets().iter().position(|one| one.name == matched.subset);
-            let uid = matched.as_ref().map(|matched| matched.uid.clone()).filter(|uid| !uid.is_empty());
             Member {
                 shared: pod,
                 pod,
                 version: snapshot.versioned.of(pod),
-                id: uid.unwrap_or_else(|| pod.metadata.name.to_string()),
+                id: id(pod, matched.as_ref()),
                 subset: matched.as_ref().and_then(subset),
                 is_adopted: false,
             }
@@ -254,15 +273,22 @@ fn costs<'a>(snapshot: &Snapshot<'_>, members: &'a [Member<'_>]) -> BTreeMap<&'a
     for member in members.iter().filter(|member| member.pod.is_active()) {
         groups.entry((member.version, member.subset)).or_default().push(member.pod);
     }
-    let count = snapshot.spread.subsets().len();
+    let subsets = snapshot.spread.subsets();
+    // Kubernetes' own workloads go by what is written when their replicas change; those of ours need not.
+    let is_ahead = snapshot.spread.has_shares() && snapshot.spread.target().kind != "CloneSet";
+    let replicas = snapshot.replicas.max(i32::try_from(members.len()).unwrap_or(i32::MAX));
+    let needed = if is_ahead { cost::needed(subsets, replicas) } else { Vec::new() };
     let costs = groups.into_iter().flat_map(|((version, subset), pods)| {
+        let is_latest = snapshot.latest.is_none_or(|latest| latest == version);
+        let needed = subset.filter(|_| is_latest).and_then(|position| needed.get(position));
         let group = Group {
             pods: &pods,
             subset,
             max: subset.and_then(|position| limit(snapshot, position)),
-            is_latest: snapshot.latest.is_none_or(|latest| latest == version),
+            is_latest,
+            needed: needed.map_or(&[], Vec::as_slice),
         };
-        cost::costs(&group, count)
+        cost::costs(&group, subsets.len())
     });
     costs.map(|(pod, cost)| (&*pod.metadata.name, cost)).collect()
 }

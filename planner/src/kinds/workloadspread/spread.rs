@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use api::Raw;
+use api::annotations::REQUIRE_SUBSET;
 use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
 
@@ -110,6 +111,12 @@ impl Spread {
     pub fn has_shares(&self) -> bool {
         use api::kinds::shared::IntOrString::String;
         self.subsets().iter().any(|subset| matches!(subset.max_replicas, Some(String(_))))
+    }
+
+    /// Whether a Pod of its workload that no subset takes is not let through.
+    pub fn requires_subset(&self) -> bool {
+        let required = self.0.object.metadata.annotations.get(REQUIRE_SUBSET);
+        required.is_some_and(|required| required.eq_ignore_ascii_case("true"))
     }
 
     /// Whether some subset patches Pods.

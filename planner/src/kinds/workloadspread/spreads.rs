@@ -6,6 +6,7 @@ use super::custom::CustomWorkloads;
 use super::spread::Spread;
 use super::version::VersionedKinds;
 use crate::workload::namespaced::Namespaced;
+use crate::workload::target::Workload;
 
 /// The WorkloadSpreads and the workloads that they may divide. A clone is cheap and never changes.
 #[derive(Clone, Debug)]
@@ -61,6 +62,11 @@ impl Spreads {
     /// The WorkloadSpread of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Spread> {
         self.of(namespace).iter().find(|spread| spread.name() == name)
+    }
+
+    /// The WorkloadSpread that divides the Pods of this workload.
+    pub fn dividing(&self, namespace: &str, target: &Workload<'_>) -> Option<&Spread> {
+        self.of(namespace).iter().find(|spread| spread.is_active() && spread.target() == target)
     }
 
     /// How many there are.

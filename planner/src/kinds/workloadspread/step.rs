@@ -8,10 +8,12 @@
 //!   decide --> Needs(Owner)  --read-->   Findings.owners --> decide again
 //!          --> Needs(Place)  --claim-->  Findings.place  --> decide again
 //!          --> Member        the Pod comes into a subset     Nothing   it stays as it is
+//!          --> Refused       it needs a subset, and none takes it
 //! ```
 
 use std::borrow::Cow;
 
+use api::annotations::REQUIRE_SUBSET;
 use api::features::Feature;
 use api::kinds::workloadspread::Subset;
 use api::meta::OwnerReference;
@@ -29,6 +31,7 @@ use crate::pod::review::draft::Controller;
 use crate::pod::review::{Draft, Reasons, ReviewContext};
 use crate::text::json_patch::Patch;
 use crate::text::selector::Labels;
+use crate::text::verdict::Denial;
 
 /// What has to be found out before the step can be decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +74,8 @@ pub(crate) enum Decision<'s> {
     Nothing,
     Needs(Need),
     Member(Member<'s>),
+    /// The Pod is not let through.
+    Refused(Denial),
 }
 
 /// A Pod that comes into a subset.
@@ -143,6 +148,14 @@ pub(crate) fn decide<'s>(
             reasons.note(spread.name(), || Reason::Subset(subset.name.clone()));
             let matched = Matched { name: spread.name().to_owned(), subset: subset.name.clone(), uid };
             Decision::Member(Member { subset, matched })
+        }
+        None if spread.requires_subset() => {
+            reasons.note(spread.name(), || Reason::Required);
+            let message = format!(
+                "no subset of WorkloadSpread {} takes the Pod, which its annotation {REQUIRE_SUBSET} asks for",
+                spread.name()
+            );
+            Decision::Refused(Denial { code: 403, message })
         }
         None => {
             reasons.note(spread.name(), || Reason::NoPlace);

@@ -13,7 +13,7 @@ const fn seconds(count: u64) -> Duration {
 
 fn hooked(container: &str, after: &[&str], tail: u64) -> Hooked {
     let after = after.iter().map(|name| (*name).to_owned()).collect();
-    Hooked { container: container.to_owned(), after, grace: GRACE, tail: seconds(tail) }
+    Hooked { container: container.to_owned(), after, grace: GRACE, tail: seconds(tail), window: seconds(10) }
 }
 
 fn container(name: &str, condition: Condition) -> RuntimeContainer {
@@ -65,8 +65,9 @@ fn log_released() -> Settled {
 fn containers_are_held_and_let_go_in_their_order() {
     let mut end = End::new(three(), GRACE, seconds(100));
     let all = runs(&["main", "log", "envoy"]);
-    let holds = end.holds(&all, seconds(100));
+    let Step { holds, releases, .. } = end.step(&all, seconds(100));
     assert_eq!(shown(&holds), [("log", "--remaining-ms=25000"), ("envoy", "--remaining-ms=27000")]);
+    assert_eq!(releases, []);
     assert_eq!(holds[0].command[..4], [HOOK, "mark", "--name=log", "--state=hold"]);
     assert_eq!(holds[0].id, "id-log");
     assert_eq!(end.step(&all, seconds(101)), Step::default());
@@ -86,6 +87,7 @@ fn containers_are_held_and_let_go_in_their_order() {
 fn a_container_that_hangs_lets_the_others_go_in_their_time() {
     let mut end = End::new(three(), GRACE, Duration::ZERO);
     let all = runs(&["main", "log", "envoy"]);
+    end.step(&all, Duration::ZERO);
     assert_eq!(end.step(&all, Duration::from_millis(24_999)), Step::default());
     let late = |message: &str| {
         let event = Some(warning("ContainerExitOrderTimeout", message.to_owned()));
@@ -104,11 +106,16 @@ fn a_container_that_hangs_lets_the_others_go_in_their_time() {
 #[test]
 fn a_shorter_time_counts_and_a_longer_one_does_not() {
     let mut end = End::new(three(), GRACE, Duration::ZERO);
-    assert!(!end.shorten(seconds(40), seconds(1)));
-    assert!(end.shorten(seconds(9), seconds(1)));
     let all = runs(&["main", "log", "envoy"]);
-    let holds = end.holds(&all, seconds(1));
-    assert_eq!(shown(&holds), [("log", "--remaining-ms=4000"), ("envoy", "--remaining-ms=6000")]);
+    end.step(&all, Duration::ZERO);
+    end.held("log", true, Duration::ZERO);
+    end.shorten(seconds(40), seconds(1));
+    assert_eq!(end.step(&all, seconds(1)), Step::default());
+    end.shorten(seconds(9), seconds(1));
+    assert_eq!(shown(&end.step(&all, seconds(1)).holds), [("log", "--remaining-ms=4000")]);
+    // What one is being told is not its time any more.
+    end.held("envoy", true, seconds(1));
+    assert_eq!(shown(&end.step(&all, seconds(1)).holds), [("envoy", "--remaining-ms=6000")]);
     assert!(end.step(&runs(&["main"]), seconds(1)).is_over, "nobody waits any more");
 }
 
@@ -141,6 +148,27 @@ fn a_container_that_ends_before_it_is_known_to_be_told_ends_in_order() {
     assert_eq!(ends(&["main"]), Step { is_over: true, ..Step::default() }, "main is back");
     let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
     assert_eq!(end.step(&[], seconds(1)).settled, [], "nothing was tried");
+}
+
+#[test]
+fn a_hook_that_can_not_be_told_to_wait_is_told_again_while_it_listens() {
+    let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
+    let mut tries = Vec::new();
+    for tick in 0..200 {
+        let now = Duration::from_millis(tick * 100);
+        for _ in end.step(&runs(&["main", "log"]), now).holds {
+            tries.push(tick);
+            end.held("log", false, now);
+        }
+    }
+    assert_eq!(tries, (0..100).step_by(5).collect::<Vec<_>>());
+    let mut end = End::new(vec![hooked("log", &["main"], 2)], GRACE, Duration::ZERO);
+    let all = runs(&["main", "log"]);
+    for (now, held) in [(0, false), (1, true)] {
+        assert_eq!(end.step(&all, seconds(now)).holds.len(), 1);
+        end.held("log", held, seconds(now));
+    }
+    assert_eq!(end.step(&all, seconds(2)).holds, [], "it knows");
 }
 
 /// A Pod that ends on a node, in steps of 100 ms.
@@ -191,7 +219,8 @@ impl Course {
     fn go_on(&mut self, step: u64) {
         for name in self.containers.keys() {
             let waits = self.plan.iter().find(|hooked| hooked.container == *name);
-            let is_held = waits.is_some() && self.held.get(name).is_none_or(|until| at(step) < *until);
+            let is_held =
+                waits.is_some_and(|hooked| at(step) < self.held.get(name).copied().unwrap_or(hooked.window));
             if !is_held && !self.asked.contains_key(name) {
                 self.asked.insert(name.clone(), step);
             }
@@ -231,18 +260,20 @@ proptest! {
             let is_down = step >= down && step < down + down_for;
             let seen = course.running(step);
             if !is_down && !is_over {
-                let end = end.get_or_insert_with(|| {
-                    let new = End::new(course.plan.clone(), GRACE.saturating_sub(at(step)), at(step));
-                    for mark in new.holds(&seen, at(step)) {
+                let new = || End::new(course.plan.clone(), GRACE.saturating_sub(at(step)), at(step));
+                let end = end.get_or_insert_with(new);
+                let found = end.step(&seen, at(step));
+                for mark in &found.holds {
+                    let succeeded = fails.next() != Some(true);
+                    end.held(&mark.container, succeeded, at(step));
+                    if succeeded {
                         let rest = mark.command.last().unwrap().strip_prefix("--remaining-ms=").unwrap();
                         let until = at(step) + Duration::from_millis(rest.parse().unwrap());
                         // A hook that was let go stays so.
-                        let known = course.held.entry(mark.container).or_insert(until);
+                        let known = course.held.entry(mark.container.clone()).or_insert(until);
                         *known = if known.is_zero() { Duration::ZERO } else { until };
                     }
-                    new
-                });
-                let found = end.step(&seen, at(step));
+                }
                 for mark in &found.releases {
                     let succeeded = fails.next() != Some(true);
                     if succeeded {

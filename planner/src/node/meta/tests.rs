@@ -114,7 +114,7 @@ fn pods_are_looked_at_where_there_may_be_something_to_tell() {
     let bare = observed(&pod("a", None, "True"));
     let known = observed(&pod("a", Some(&told), "True"));
     let changed = observed(&pod("b", Some(&told), "True"));
-    assert!(!is_due(None, &bare, true), "an agent that starts leaves it alone");
+    assert!(is_due(None, &bare, true), "an agent that starts tells what it finds");
     assert!(is_due(Some(&bare), &bare, true));
     assert!(!is_due(None, &known, true) && !is_due(Some(&known), &known, true));
     assert!(is_due(None, &changed, true) && is_due(Some(&known), &changed, true));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::workload::image_task::{self, Fate};
 use proptest::prelude::*;
 
 fn node(images: &Value, status: &Value) -> NodeImage {
@@ -15,6 +16,14 @@ fn images(tags: &[(&str, i64)]) -> Value {
 
 fn key(tag: &str) -> Key {
     Key { image: "a".to_owned(), tag: tag.to_owned() }
+}
+
+fn refused(error: &str) -> Refusal {
+    Refusal { owners: Vec::new(), error: error.to_owned() }
+}
+
+fn pulled(id: Option<&str>) -> Report {
+    Report::Succeeded { id: id.map(str::to_owned), is_private: false }
 }
 
 fn now() -> Timestamp {
@@ -40,9 +49,9 @@ fn a_task_is_started_once_and_its_end_is_told() {
     assert!(tasks.report(&key("1"), 1, &Report::Began, now()));
     let pulling = written(&tasks, &waiting);
     assert_eq!((pulling.status.pulling, pulling.status.waiting), (Some(1), None));
-    assert!(tasks.report(&key("1"), 1, &Report::Stumbled("timeout".to_owned()), now()));
+    assert!(tasks.report(&key("1"), 1, &Report::Stumbled(refused("timeout")), now()));
     assert_eq!(written(&tasks, &pulling).status.image_statuses["a"].tags[0].message, "timeout");
-    assert!(tasks.report(&key("1"), 1, &Report::Succeeded(Some("sha256:9".to_owned())), now()));
+    assert!(tasks.report(&key("1"), 1, &pulled(Some("sha256:9")), now()));
     let done = written(&tasks, &pulling);
     let expected = json!({"tag": "1", "phase": "Succeeded", "version": 3, "progress": 100,
         "imageID": "a@sha256:9", "startTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:05Z"});
@@ -57,7 +66,7 @@ fn a_new_round_stops_the_worker_of_the_old_one_whose_words_no_longer_count() {
     tasks.follow(Some(&node(&images(&[("1", 0)]), &json!({}))));
     let node = node(&images(&[("1", 1)]), &json!({}));
     assert_eq!(tasks.follow(Some(&node)), [Step::Stop(1), Step::Start(2, key("1"))]);
-    assert!(!tasks.report(&key("1"), 1, &Report::Succeeded(None), now()));
+    assert!(!tasks.report(&key("1"), 1, &pulled(None), now()));
     assert_eq!(written(&tasks, &node).status.image_statuses["a"].tags[0].phase, WAITING);
     assert_eq!(tasks.follow(None), [Step::Stop(2)], "the NodeImage is gone");
 }
@@ -109,13 +118,43 @@ fn ends_are_told_sooner_than_beginnings_and_messages_are_short() {
     let node = node(&images(&[("1", 0)]), &json!({}));
     tasks.follow(Some(&node));
     assert_eq!(tasks.change(&node).unwrap().gather, Duration::from_secs(1));
-    tasks.report(&key("1"), 1, &Report::Failed("é".repeat(1000)), now());
+    tasks.report(&key("1"), 1, &Report::Failed(refused(&"é".repeat(1000))), now());
     assert_eq!(tasks.change(&node).unwrap().gather, Duration::from_millis(100));
     assert_eq!(written(&tasks, &node).status.image_statuses["a"].tags[0].message.len(), 1024);
-    let told = event(&key("1"), &Report::Failed("no such host".to_owned()), Duration::ZERO).unwrap();
+    let told = event(&key("1"), &Report::Failed(refused("no such host")), Duration::ZERO).unwrap();
     assert_eq!((told.warning, told.message.as_str()), (true, "Image a:1 no such host"));
-    let told = event(&key("1"), &Report::Succeeded(None), Duration::from_millis(1234)).unwrap();
+    let told = event(&key("1"), &pulled(None), Duration::from_millis(1234)).unwrap();
     assert_eq!(told.message, "Image a:1, ecalpsedTime 1.2s");
+}
+
+#[test]
+fn a_status_says_whom_it_is_about_and_whether_credentials_were_used() {
+    let (mut tasks, node) = (Tasks::default(), node(&images(&[("1", 0)]), &json!({})));
+    tasks.follow(Some(&node));
+    let said = |tasks: &Tasks| written(tasks, &node).status.image_statuses["a"].tags[0].clone();
+    let refusal = Refusal { owners: vec!["b/x".to_owned(), "b/y".to_owned()], error: "e: ".repeat(1000) };
+    tasks.report(&key("1"), 1, &Report::Stumbled(refusal), now());
+    for (owner, fate) in [("a/x", Fate::Succeeded), ("b/x", Fate::Open), ("b/y", Fate::Open)] {
+        assert_eq!(image_task::fate(Some(&said(&tasks)), owner), fate, "{owner}");
+    }
+    let refusal = Refusal { owners: vec!["b/x".to_owned()], error: "401".to_owned() };
+    let owner = |namespace: &str| ObjectReference {
+        namespace: namespace.to_owned(),
+        name: "x".to_owned(),
+        ..ObjectReference::default()
+    };
+    assert!(
+        refusal.concerns(&owner("b")) && !refusal.concerns(&owner("a")) && refused("").concerns(&owner("a"))
+    );
+    let mut others = tasks.clone();
+    others.report(&key("1"), 1, &Report::Failed(refusal), now());
+    assert_eq!(said(&others).message, "not for b/x: 401");
+    for (owner, fate) in [("b/x", Fate::Failed), ("b/y", Fate::Succeeded)] {
+        assert_eq!(image_task::fate(Some(&said(&others)), owner), fate, "{owner}");
+    }
+    tasks.report(&key("1"), 1, &Report::Succeeded { id: None, is_private: true }, now());
+    assert_eq!(said(&tasks).message, "pulled with pull Secrets");
+    assert!([said(&tasks), said(&others)].iter().all(image_task::is_private));
 }
 
 proptest! {
@@ -138,7 +177,7 @@ proptest! {
                     let key = key(&tag.to_string());
                     let worker = running.iter().find(|(_, known)| **known == key).map(|(worker, _)| *worker);
                     if let Some(worker) = worker {
-                        let report = if action == 3 { Report::Began } else { Report::Succeeded(None) };
+                        let report = if action == 3 { Report::Began } else { pulled(None) };
                         prop_assert!(tasks.report(&key, worker, &report, now()));
                         if action == 4 {
                             running.remove(&worker);

@@ -85,7 +85,7 @@ pub(super) fn is_occupied(spec: &RawObject<'_>) -> bool {
 }
 
 /// The containers that end after others; `grace` in seconds.
-pub(super) fn plan(containers: &[String], request: &Request, grace: u64) -> Vec<Hooked> {
+pub(super) fn plan(containers: &[String], request: &Request, grace: u64, settings: &Settings) -> Vec<Hooked> {
     let lowest = containers.iter().map(|name| request.of(name)).min().unwrap_or_default();
     let steps: BTreeSet<i32> =
         containers.iter().map(|name| request.of(name)).filter(|value| *value > lowest).collect();
@@ -99,6 +99,7 @@ pub(super) fn plan(containers: &[String], request: &Request, grace: u64) -> Vec<
             after: after.cloned().collect(),
             grace: Duration::from_secs(grace),
             tail: Duration::from_secs(left),
+            window: settings.window,
         }
     });
     hooked.collect()

@@ -10,6 +10,9 @@ use thiserror::Error;
 
 use crate::pod::observed::ObservedPod;
 
+/// How long a hook waits that nobody tells anything, where the command line does not say it.
+pub const WINDOW: Duration = Duration::from_secs(10);
+
 /// A container that ends after others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hooked {
@@ -21,6 +24,8 @@ pub struct Hooked {
     pub grace: Duration,
     /// What is kept of it for this container and those behind it.
     pub tail: Duration,
+    /// How long its hook waits where nobody tells it anything.
+    pub window: Duration,
 }
 
 /// The arguments of a hook can't be understood.
@@ -47,13 +52,14 @@ pub enum PlanError {
 impl Hooked {
     /// The command of the hook, without what the user's own hook does.
     pub(super) fn command(&self) -> Vec<String> {
-        let Self { container, after, grace, tail } = self;
+        let Self { container, after, grace, tail, window } = self;
         let mut command: Vec<String> = WAIT.map(str::to_owned).into();
         command.extend([
             format!("--name={container}"),
             format!("--after={}", after.join(",")),
             format!("--grace={}", grace.as_secs()),
             format!("--tail={}", tail.as_secs()),
+            format!("--window={}", window.as_secs()),
         ]);
         command
     }
@@ -80,6 +86,8 @@ impl Hooked {
             after: value("--after")?.split(',').map(str::to_owned).collect(),
             grace: seconds("--grace")?,
             tail: seconds("--tail")?,
+            // Hooks of an earlier version do not have it.
+            window: seconds("--window").unwrap_or(WINDOW),
         })
     }
 }
@@ -122,11 +130,14 @@ mod tests {
             after: vec!["main".to_owned()],
             grace: Duration::from_secs(30),
             tail: Duration::from_secs(2),
+            window: Duration::from_secs(7),
         };
         let mut command = wanted.command();
         command.extend(["--", "sh", "--name=other"].map(str::to_owned));
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        assert_eq!(hooked(&pod(&words)), Ok(vec![wanted]));
+        assert_eq!(hooked(&pod(&words)), Ok(vec![wanted.clone()]));
+        let earlier: Vec<&str> = words.iter().copied().filter(|word| *word != "--window=7").collect();
+        assert_eq!(hooked(&pod(&earlier)), Ok(vec![Hooked { window: WINDOW, ..wanted }]));
         assert_eq!(hooked(&pod(&["sh", "-c", "/.kruise-exit/hook wait"])), Ok(Vec::new()));
     }
 

@@ -55,11 +55,11 @@ fn later_containers_wait_for_all_that_end_before_them() {
     let pod = mutated(&pod(r#"{"log-agent":1,"envoy":2}"#, |_| {}));
     let spec = &pod["spec"];
     assert_eq!(spec["containers"][0], json!({"name": "main"}));
-    let log = ["/.kruise-exit/hook", "wait", "--name=log-agent", "--after=main", "--grace=30", "--tail=4"];
-    assert_eq!(*command(&pod, 1), json!(log));
-    let envoy =
-        ["/.kruise-exit/hook", "wait", "--name=envoy", "--after=main,log-agent", "--grace=30", "--tail=2"];
-    assert_eq!(*command(&pod, 2), json!(envoy));
+    let hook = |words: &str| -> Value { format!("/.kruise-exit/hook wait {words}").split(' ').collect() };
+    let log = "--name=log-agent --after=main --grace=30 --tail=4 --window=10";
+    assert_eq!(*command(&pod, 1), hook(log));
+    let envoy = "--name=envoy --after=main,log-agent --grace=30 --tail=2 --window=10";
+    assert_eq!(*command(&pod, 2), hook(envoy));
     assert_eq!(
         spec["containers"][1]["volumeMounts"],
         json!([
@@ -79,6 +79,13 @@ fn later_containers_wait_for_all_that_end_before_them() {
         },
     });
     assert_eq!(spec["initContainers"], json!([installer]));
+}
+
+#[test]
+fn how_long_a_hook_waits_for_a_word_is_a_setting() {
+    let settings = Settings { window: std::time::Duration::from_secs(25), ..settings() };
+    let pod = reviewed(&pod(r#"{"envoy":2}"#, |_| {}), &settings).0;
+    assert_eq!(command(&pod, 2)[6], "--window=25");
 }
 
 /// Scenario 32.
@@ -168,7 +175,7 @@ fn the_users_own_hooks_are_chained_and_come_back() {
             pod["spec"]["containers"][2]["lifecycle"] = json!({"preStop": handler, "stopSignal": "SIGUSR1"});
         });
         let after = mutated(&before);
-        assert_eq!(json!(command(&after, 2).as_array().unwrap()[6..]), json!(chained));
+        assert_eq!(json!(command(&after, 2).as_array().unwrap()[7..]), json!(chained));
         assert_eq!(after["spec"]["containers"][2]["lifecycle"]["stopSignal"], "SIGUSR1");
         let mut without = after.clone();
         without["metadata"]["annotations"][PRIORITY] = json!("{}");
@@ -209,7 +216,7 @@ fn named_ports_become_numbers() {
         })
     };
     let expected = r#"--then-http={"scheme":"HTTP","host":"","port":15000,"path":"/","headers":[]}"#;
-    assert_eq!(command(&mutated(&named("admin")), 2)[6], expected);
+    assert_eq!(command(&mutated(&named("admin")), 2)[7], expected);
     let refused = mutate(&named("other").to_string(), &settings(), &FeatureGates::default());
     assert_eq!(
         message(&refused),

@@ -214,7 +214,7 @@ fn scenario_27_resources_go_through_their_own_endpoint_and_the_pod_stays_ready()
     assert_eq!(resize.target, Target::Resize);
     assert!(change.containers.is_empty());
     assert_eq!(
-        resize.to_json("u", "1"),
+        resize.to_json(&pod),
         r#"{"metadata":{"uid":"u","resourceVersion":"1"},"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"2"}}}]}}"#,
         "only what differs"
     );

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::entry::{ClientConfig, json};
 use super::{Endpoint, RegistrationError};
+use crate::server::callers::{Call, Segment};
 use crate::text::json_patch::{Patch, Pointer, string};
 
 const PATH: &str = "/convert";
@@ -93,13 +94,19 @@ impl Definition {
         self.client_config()?.ca_bundle.as_deref()
     }
 
-    /// The smallest patch after which the API server converts at `endpoint` and trusts `bundle`
-    /// (base64); `None` where nothing is to be changed.
-    pub fn plan(&self, endpoint: &Endpoint, bundle: &str) -> Option<Patch> {
+    /// How it is called.
+    pub fn call(&self) -> Option<Call> {
+        self.client_config()?.call()
+    }
+
+    /// The smallest patch after which the API server converts at `endpoint` behind `segment`, or behind what it has,
+    /// and trusts `bundle` (base64); `None` where nothing is to be changed.
+    pub fn plan(&self, endpoint: &Endpoint, segment: Option<Segment>, bundle: &str) -> Option<Patch> {
         if !self.converts() {
             return None;
         }
-        let wanted = ClientConfig::new(endpoint, PATH, Some(bundle));
+        let present = self.client_config().cloned().unwrap_or_default();
+        let wanted = present.renewed(endpoint, segment, PATH, Some(bundle));
         let place = Pointer::from_escaped("/spec/conversion/webhook");
         let mut patch = Patch::default();
         let webhook = self.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());

@@ -7,7 +7,8 @@ use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
 use super::table::{Entry, Purpose};
-use super::{ConfigurationKind, Endpoint, Settings};
+use super::{ConfigurationKind, Endpoint, Settings, Wanted};
+use crate::server::callers::{self, Call, Segment};
 use crate::text::json_patch::{Patch, Pointer};
 use crate::text::selector::Selector;
 
@@ -106,26 +107,54 @@ fn https() -> i32 {
 }
 
 impl ClientConfig {
-    /// Calls `path` at `endpoint`, verified by `bundle` (base64) where one is given.
-    pub(super) fn new(endpoint: &Endpoint, path: &str, bundle: Option<&str>) -> Self {
+    /// Calls `path` behind `segment` at `endpoint`, verified by `bundle` (base64) where one is given.
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        segment: Option<Segment>,
+        path: &str,
+        bundle: Option<&str>,
+    ) -> Self {
         let ca_bundle = bundle.map(str::to_owned);
+        let path = segment.map_or_else(|| path.to_owned(), |segment| segment.before(path));
         match endpoint {
             Endpoint::Service { namespace, name } => Self {
                 ca_bundle,
                 service: Some(ServiceReference {
                     name: name.clone(),
                     namespace: namespace.clone(),
-                    path: Some(path.to_owned()),
+                    path: Some(path),
                     port: 443,
                 }),
                 url: None,
             },
-            Endpoint::Host { .. } => Self { ca_bundle, service: None, url: Some(endpoint.url(path)) },
+            Endpoint::Host { .. } => Self { ca_bundle, service: None, url: Some(endpoint.url(&path)) },
         }
     }
 
-    /// The path that is called, of a service or of a URL.
+    /// [`ClientConfig::new`] in place of this one, whose segment stays where none is given.
+    pub(super) fn renewed(
+        &self,
+        endpoint: &Endpoint,
+        segment: Option<Segment>,
+        path: &str,
+        bundle: Option<&str>,
+    ) -> Self {
+        let present = || self.called().and_then(|called| callers::split(called).0);
+        Self::new(endpoint, segment.or_else(present), path, bundle)
+    }
+
+    /// How it is called.
+    pub(super) fn call(&self) -> Option<Call> {
+        self.called().map(callers::split).map(|(segment, path)| (segment, path.to_owned()))
+    }
+
+    /// The path that is called, apart from the segment in front of it.
     pub(super) fn path(&self) -> Option<&str> {
+        self.called().map(|called| callers::split(called).1)
+    }
+
+    /// The whole path that is called, of a service or of a URL.
+    fn called(&self) -> Option<&str> {
         let url_path = || {
             let (_, rest) = self.url.as_ref()?.split_once("://")?;
             rest.find('/').and_then(|start| rest.get(start..))
@@ -147,13 +176,15 @@ impl ClientConfig {
 }
 
 impl Webhook {
-    /// The entry as `settings` want it.
+    /// The entry as `settings` want it, to be published as `published` says, or to be remembered.
     pub(super) fn new(
         kind: ConfigurationKind,
         entry: &Entry,
         settings: &Settings,
-        bundle: Option<&str>,
+        published: Option<&Wanted<'_>>,
     ) -> Self {
+        let (segment, bundle) =
+            published.map_or((None, None), |wanted| (wanted.segment, Some(wanted.bundle)));
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let policy = match entry.purpose {
             Purpose::Pods | Purpose::ExitPriority => settings.pod_failure_policy,
@@ -168,7 +199,7 @@ impl Webhook {
         Self {
             name: entry.name.to_owned(),
             admission_review_versions: owned(&["v1", "v1beta1"]),
-            client_config: ClientConfig::new(&settings.endpoint, entry.path, bundle),
+            client_config: ClientConfig::new(&settings.endpoint, segment, entry.path, bundle),
             failure_policy: choice.failure_policy.unwrap_or(policy).as_str().to_owned(),
             match_conditions: match_conditions(entry.purpose),
             match_policy: equivalent(),
@@ -186,6 +217,11 @@ impl Webhook {
             side_effects: "None".to_owned(),
             timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(settings.timeout_seconds.get())),
         }
+    }
+
+    /// The same entry, called so.
+    pub(super) fn called(&self, client_config: ClientConfig) -> Self {
+        Self { client_config, ..self.clone() }
     }
 
     /// The namespaces of which every Pod comes here, those of our own installation aside; `None` where more

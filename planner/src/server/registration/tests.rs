@@ -22,6 +22,7 @@ struct Server {
     answering: BTreeSet<String>,
     owner: Option<Owner>,
     bundle: &'static str,
+    segment: Option<Segment>,
     refusal: Option<&'static str>,
 }
 
@@ -36,6 +37,7 @@ impl Server {
             definitions: api::crds::ALL.iter().map(|definition| definition.name()).collect(),
             owner: None,
             bundle: "QQ==",
+            segment: None,
             refusal: None,
         }
     }
@@ -48,6 +50,7 @@ impl Server {
             served: &self.served,
             definitions: &self.definitions,
             bundle: self.bundle,
+            segment: self.segment,
             answering: &self.answering,
             owner: self.owner.as_ref(),
         };
@@ -384,6 +387,7 @@ fn scenario_11_external_bundles_are_only_compared() {
         served: &server.served,
         definitions: &server.definitions,
         bundle: "Wg==",
+        segment: None,
         answering: &BTreeSet::new(),
         owner: None,
     };
@@ -429,7 +433,7 @@ fn a_placeholder_conversion_becomes_ours_and_then_stays() {
         Value::Null,
     ] {
         let live = definition(&json!({"strategy": "Webhook", "webhook": webhook}));
-        let patch = Definition::parse(&live).unwrap().plan(&endpoint, "QQ==").unwrap();
+        let patch = Definition::parse(&live).unwrap().plan(&endpoint, None, "QQ==").unwrap();
         let after: Value = serde_json::from_str(&apply(&live, &patch).unwrap()).unwrap();
         assert_eq!(
             after["spec"]["conversion"]["webhook"],
@@ -441,8 +445,8 @@ fn a_placeholder_conversion_becomes_ours_and_then_stays() {
         );
         assert_eq!(after["metadata"]["resourceVersion"], "7");
         let after = Definition::parse(&after.to_string()).unwrap();
-        assert_eq!(after.plan(&endpoint, "QQ=="), None);
-        assert_eq!(after.plan(&endpoint, "Wg==").unwrap().operations().len(), 2);
+        assert_eq!(after.plan(&endpoint, None, "QQ=="), None);
+        assert_eq!(after.plan(&endpoint, None, "Wg==").unwrap().operations().len(), 2);
     }
 }
 
@@ -456,7 +460,7 @@ fn conversion_of_other_kinds_or_by_strategy_none_is_left_alone() {
         webhook.replace("\"apps.kruise.io\"", "\"example.com\""),
         webhook.replace("v1alpha1", "v9"),
     ] {
-        assert_eq!(Definition::parse(&live).unwrap().plan(&endpoint, "QQ=="), None, "{live}");
+        assert_eq!(Definition::parse(&live).unwrap().plan(&endpoint, None, "QQ=="), None, "{live}");
         assert_eq!(Definition::parse(&live).unwrap().mismatch("QQ=="), None);
     }
 }
@@ -566,4 +570,49 @@ fn it_is_known_which_new_pods_must_come() {
     server.settings.choices =
         Choices::parse("webhooks: {mpod.kb.io: {objectSelector: {matchLabels: {a: b}}}}").unwrap();
     assert_eq!(scope(&server.apply(MUTATING, &live)), None, "not every Pod comes");
+}
+
+#[test]
+fn everything_is_called_behind_the_segment_and_remembered_without_it() {
+    let (old, new) = (Segment::new(1), Segment::new(2));
+    let plain = Server::new();
+    let live = change(&plain.apply(MUTATING, &empty(MUTATING)), |live| {
+        live["webhooks"].as_array_mut().unwrap().push(foreign("/mutate-pod", None));
+    });
+    let annotation = |text: &str| {
+        let parsed: Value = serde_json::from_str(text).unwrap();
+        parsed["metadata"]["annotations"]["template"].as_str().unwrap().to_owned()
+    };
+    let remembered = annotation(&plain.apply(MUTATING, &live));
+    let mut after = live;
+    for segment in [old, new] {
+        let server = Server { segment: Some(segment), ..Server::new() };
+        after = server.apply(MUTATING, &after);
+        let calls = Configuration::parse(&after).unwrap().calls();
+        assert_eq!(calls.len(), names(&after).len());
+        assert!(calls.iter().all(|(called, path)| *called == Some(segment) && path.starts_with("/mutate-")));
+        let path = &entry(&after, "mine.example.com")["clientConfig"]["service"]["path"];
+        assert_eq!(*path, json!(segment.before("/mutate-pod")));
+        assert_eq!(annotation(&after), remembered);
+        // The annotation is lost: what is live tells of it.
+        let lost = change(&after, |live| live["metadata"]["annotations"] = json!({}));
+        assert!(!annotation(&server.apply(MUTATING, &lost)).contains(&segment.before("")));
+    }
+    // While it is not known what all replicas answer, the paths stay, and all else is repaired.
+    let changed = change(&after, |live| live["webhooks"][0]["clientConfig"]["caBundle"] = json!("Cg=="));
+    assert_eq!(plain.apply(MUTATING, &changed), after);
+}
+
+#[test]
+fn conversion_is_called_behind_the_segment() {
+    let segment = Segment::new(u128::MAX);
+    for endpoint in [settings().endpoint, Endpoint::Host { host: "10.0.0.5".to_owned(), port: 9876 }] {
+        let live = definition(&json!({"strategy": "Webhook", "webhook": null}));
+        let patch = Definition::parse(&live).unwrap().plan(&endpoint, Some(segment), "QQ==").unwrap();
+        let after = Definition::parse(&apply(&live, &patch).unwrap()).unwrap();
+        assert_eq!(after.call(), Some((Some(segment), "/convert".to_owned())));
+        assert_eq!(after.plan(&endpoint, Some(segment), "QQ=="), None);
+        assert_eq!(after.plan(&endpoint, None, "QQ=="), None);
+        assert!(after.plan(&endpoint, Some(Segment::new(0)), "QQ==").is_some());
+    }
 }

@@ -183,6 +183,9 @@ impl<W: Simulated> Cluster<'_, W> {
             return Err(Refusal::Denied);
         }
         let write = accepted(write);
+        if !write.keeps_places(&before) {
+            return Err(Refusal::Invalid);
+        }
         let after = self.server.change_pod(&pod.name, precondition, |pod| write.apply(pod))?;
         errand.version = Some(after.metadata.resource_version.to_string());
         self.ledger.judge_write(view, errand.action.as_ref(), (&before, &after), &self.server);
@@ -251,7 +254,10 @@ fn accepted(write: &PodWrite) -> PodWrite {
             write.removed_finalizers.clear();
             write.owners.clear();
         }
-        Target::Resize => write = PodWrite { containers: write.containers, ..PodWrite::to(Target::Resize) },
+        Target::Resize => {
+            write = PodWrite { containers: write.containers, ..PodWrite::to(Target::Resize) };
+            write.containers.iter_mut().for_each(|container| container.image = None);
+        }
     }
     write
 }

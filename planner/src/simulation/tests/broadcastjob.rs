@@ -51,7 +51,7 @@ impl Author {
         let Self { restart_policy, is_flaky, image, .. } = self;
         let image = format!("{}app:v{image}", if *is_flaky { "flaky" } else { "" });
         let containers =
-            (0..self.containers).map(|index| format!(r#"{{"name":"c{index}","image":"{image}"}}"#));
+            (0..self.containers).rev().map(|index| format!(r#"{{"name":"c{index}","image":"{image}"}}"#));
         let containers: Vec<String> = containers.collect();
         let text = format!(
             r#"{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{{"restartPolicy":"{restart_policy}","containers":[{}]}}}}"#,

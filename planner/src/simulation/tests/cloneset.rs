@@ -174,11 +174,11 @@ impl Script<CloneSet> for Author {
             }
             44..=49 => self.partition(),
             50..=53 => self.budgets(),
-            54..=58 => {
+            54..=57 => {
                 let rolling = &mut self.spec.update_strategy.rolling_update;
                 rolling.paused = !rolling.paused;
             }
-            59 => self.spec.min_ready_seconds = Some(self.dice.of(&[0, 2, 5])),
+            58..=59 => self.spec.min_ready_seconds = Some(self.dice.of(&[0, 2, 120])),
             60 => {
                 let policies = [PodUpdatePolicy::ReCreate, PodUpdatePolicy::InPlaceIfPossible];
                 self.spec.update_strategy.rolling_update.pod_update_policy = Some(self.dice.of(&policies));

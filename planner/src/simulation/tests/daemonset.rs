@@ -89,7 +89,8 @@ impl Script<DaemonSet> for Author {
         match self.dice.below(100) {
             0..=29 => self.template(),
             30..=37 => self.partition(),
-            38..=42 => {
+            38..=39 => self.spec.min_ready_seconds = Some(self.dice.of(&[0, 3, 120])),
+            40..=42 => {
                 let rolling = &mut self.spec.update_strategy.rolling_update;
                 rolling.paused = !rolling.paused;
             }

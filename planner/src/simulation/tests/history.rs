@@ -34,14 +34,15 @@ impl Template {
         let priority = if is_ordered { r#",{"name":"KRUISE_CONTAINER_PRIORITY","value":"5"}"# } else { "" };
         let sidecar = sidecar.map_or(String::new(), |sidecar| {
             format!(
-                r#",{{"name":"side","image":"{side_bad}side:v{sidecar}","env":[{{"name":"Z","value":"1"}}{priority}]}}"#
+                r#",{{"name":"aside","image":"{side_bad}side:v{sidecar}","env":[{{"name":"Z","value":"1"}}{priority}]}}"#
             )
         });
         let hooks = if is_hooked { r#","hold-delete":"yes","hold-update":"yes""# } else { "" };
         let finalizers = if is_hooked { r#","finalizers":["hold/delete"]"# } else { "" };
         Raw::parse(format!(
-            r#"{{"metadata":{{"labels":{{"app":"web","v":"{label}"{hooks}}}{finalizers}}},"spec":{{"containers":[
-            {{"name":"main","image":"{bad}app:{tag}","env":[{{"name":"V","value":"{variable}"}}]}}{sidecar}]}}}}"#
+            r#"{{"metadata":{{"labels":{{"app":"web","v":"{label}"{hooks}}}{finalizers}}},"spec":{{"futureField":[2,1],
+            "initContainers":[{{"name":"proxy","image":"proxy:v1","restartPolicy":"Always"}},{{"name":"load","image":"load:v1"}}],
+            "containers":[{{"name":"main","image":"{bad}app:{tag}","env":[{{"name":"V","value":"{variable}"}}]}}{sidecar}]}}}}"#
         ))
         .unwrap()
     }

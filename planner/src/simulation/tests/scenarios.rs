@@ -1,6 +1,7 @@
 //! Single stories with a known end: the simulator itself does what it says.
 
 use api::Raw;
+use api::kinds::cloneset::Spec;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 
 use super::*;
@@ -13,7 +14,8 @@ fn set(replicas: i32, image: &str) -> CloneSet {
     set.spec.replicas = Some(replicas);
     set.spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     let template = format!(
-        r#"{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{{"containers":[{{"name":"main","image":"{image}"}}]}}}}"#
+        r#"{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{{"containers":[{{"name":"main","image":"{image}"}},
+        {{"name":"aa","image":"{image}"}}]}}}}"#
     );
     set.spec.template = Some(Raw::parse(template).unwrap());
     let rolling = &mut set.spec.update_strategy.rolling_update;
@@ -120,4 +122,52 @@ fn the_chart_has_a_row_for_each_pod_and_is_well_formed() {
     assert!(svg.contains("web &amp; &lt;co&gt;"));
     let opened = svg.matches("<text").count() + svg.matches("<title").count();
     assert_eq!(opened, svg.matches("</text>").count() + svg.matches("</title>").count());
+}
+
+/// A rollout with so much surge of Pods that will not be available for 68 years, which begins when minReadySeconds have
+/// been raised.
+fn blue_green(
+    surge: &str,
+    planner: Planner<'_, CloneSet>,
+    judge: impl Fn(&mut Cluster<'_, CloneSet>, &Spec),
+) {
+    let spec = |image: &str, min_ready_seconds: i32| {
+        let mut spec = set(5, image).spec;
+        spec.min_ready_seconds = Some(min_ready_seconds);
+        let rolling = &mut spec.update_strategy.rolling_update;
+        rolling.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
+        rolling.max_unavailable = Some(IntOrString::Int(0));
+        rolling.max_surge = Some(IntOrString::String(surge.to_owned()));
+        spec
+    };
+    let mut start = set(5, "app:v1");
+    start.spec = spec("app:v1", 0);
+    let mut cluster = Cluster::new(start, Settings { record: true, ..Settings::default() }, planner);
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    cluster.add(0, Step::Apply(Box::new(spec("app:v1", i32::MAX - 1))));
+    cluster.add(60_000, Step::Apply(Box::new(spec("app:v2", i32::MAX - 1))));
+    cluster.run_until(cluster.elapsed() + 3_600_000);
+    judge(&mut cluster, &spec("app:v2", 0));
+}
+
+#[test]
+fn serving_pods_stay_beside_new_ones_that_are_not_available_until_the_settings_are_put_back() {
+    for (surge, new) in [("50%", 3), ("100%", 5)] {
+        blue_green(surge, &plan, |cluster, after| {
+            let counts = cluster.counts();
+            assert_eq!((counts.old, counts.new), (5, new), "maxSurge {surge}");
+            cluster.add(0, Step::Apply(Box::new(after.clone())));
+            cluster.run_until(cluster.elapsed() + 3_600_000);
+            let counts = cluster.counts();
+            assert_eq!((counts.old, counts.new, counts.available), (0, 5, 5), "maxSurge {surge}");
+            assert!(cluster.violations().is_empty(), "{:?}", cluster.violations());
+        });
+    }
+}
+
+#[test]
+fn a_planner_for_which_new_pods_that_serve_are_good_enough_is_noticed() {
+    let hasty: Planner<'_, CloneSet> =
+        &|snapshot, moment| plan_with(snapshot, moment, |spec| spec.min_ready_seconds = Some(0));
+    blue_green("50%", hasty, |cluster, _| assert_eq!(cluster.violations()[0].rule, "Served"));
 }

@@ -113,7 +113,11 @@ impl Script<StatefulSet> for Author {
             0..=29 => self.template(),
             30..=41 => self.spec.replicas = Some(self.dice.below(6) as i32),
             42..=48 => self.partition(),
-            49..=53 => {
+            49..=50 => {
+                let seconds = self.dice.of(&[0, 3, 120]);
+                self.spec.update_strategy.rolling_update.min_ready_seconds = Some(seconds);
+            }
+            51..=53 => {
                 let rolling = &mut self.spec.update_strategy.rolling_update;
                 rolling.paused = !rolling.paused;
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use api::Raw;
-use api::annotations::WHOLE_TEMPLATE;
+use api::annotations::{CLAIM_TEMPLATES, WHOLE_TEMPLATE};
 use api::kinds::ObjectMeta;
 use api::labels::CONTROLLER_REVISION_HASH;
 use serde::Serialize;
@@ -14,6 +14,9 @@ use super::stored::StoredRevision;
 use super::template::template_labels;
 use crate::workload::owner::Owner;
 use crate::workload::seen::Seen;
+
+/// The API server takes so many bytes of annotations.
+const MOST_ANNOTATIONS: usize = 256 * 1024;
 
 /// One write of a ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub struct Wanted<'a> {
     pub label_of_current: Option<(&'static str, &'a str)>,
     /// An annotation that an old revision must have when it becomes the newest.
     pub annotation_of_newest: Option<(&'static str, &'a str)>,
+    /// The claim templates that belong to it, a JSON list; none for kinds that have no claims.
+    pub claims: Option<&'a str>,
     /// A revision of the wanted name that somebody else owns is of no use, whatever it records.
     pub must_be_owned: bool,
 }
@@ -89,8 +94,16 @@ impl<'a> Wanted<'a> {
             collision_count,
             label_of_current: None,
             annotation_of_newest: None,
+            claims: None,
             must_be_owned: true,
         })
+    }
+
+    /// The claim templates, as far as there is room for them beside these annotations.
+    fn recorded_claims(&self, others: &BTreeMap<String, String>) -> Option<&'a str> {
+        let others = others.iter().filter(|(key, _)| *key != CLAIM_TEMPLATES);
+        let size: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+        self.claims.filter(|claims| size + CLAIM_TEMPLATES.len() + claims.len() <= MOST_ANNOTATIONS)
     }
 }
 
@@ -113,7 +126,7 @@ pub struct NewRevision {
 
 impl NewRevision {
     /// The wanted revision with this number.
-    fn new(wanted: Wanted<'_>, number: i64) -> Self {
+    fn new(mut wanted: Wanted<'_>, number: i64) -> Self {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata<'a> {
@@ -122,9 +135,12 @@ impl NewRevision {
             annotations: BTreeMap<String, String>,
             owner_references: [Owner<'a>; 1],
         }
+        wanted.annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
+        let recorded = wanted.recorded_claims(&wanted.annotations);
         let Wanted { data, owner, namespace, mut labels, mut annotations, collision_count, .. } = wanted;
         labels.insert(wanted.hash_label.to_owned(), data.hash(collision_count));
-        annotations.insert(WHOLE_TEMPLATE.to_owned(), "true".to_owned());
+        annotations.remove(CLAIM_TEMPLATES);
+        annotations.extend(recorded.map(|claims| (CLAIM_TEMPLATES.to_owned(), claims.to_owned())));
         let metadata = Metadata { namespace, labels, annotations, owner_references: [owner] };
         // Texts in maps with text keys only: writing them as JSON cannot fail.
         let metadata = serde_json::to_string(&metadata).unwrap_or_default();
@@ -216,7 +232,7 @@ fn patch(wanted: &Wanted<'_>, stored: &StoredRevision, number: Option<i64>) -> O
         uid: &'a str,
         resource_version: &'a str,
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-        annotations: BTreeMap<&'static str, &'a str>,
+        annotations: BTreeMap<&'static str, Option<&'a str>>,
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         labels: BTreeMap<&'static str, &'a str>,
     }
@@ -227,13 +243,18 @@ fn patch(wanted: &Wanted<'_>, stored: &StoredRevision, number: Option<i64>) -> O
     let annotation =
         wanted.annotation_of_newest.filter(|pair| number.is_some() && lacks(&known.annotations, pair));
     let label = wanted.label_of_current.filter(|pair| lacks(&known.labels, pair));
-    if number.is_none() && label.is_none() {
+    // A revision that does not record its claim templates is left as it is, until it is written anyway.
+    let known_claims = known.annotations.get(CLAIM_TEMPLATES).map(String::as_str);
+    let claims = wanted.recorded_claims(&known.annotations);
+    let is_due = wanted.claims.is_some() && (number.is_some() || known_claims.is_some());
+    let claims = (is_due && claims != known_claims).then_some((CLAIM_TEMPLATES, claims));
+    if number.is_none() && label.is_none() && claims.is_none() {
         return None;
     }
     let metadata = Metadata {
         uid: &known.uid,
         resource_version: &known.resource_version,
-        annotations: annotation.into_iter().collect(),
+        annotations: annotation.map(|(key, value)| (key, Some(value))).into_iter().chain(claims).collect(),
         labels: label.into_iter().collect(),
     };
     // Texts in maps with text keys only: writing them as JSON cannot fail.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::Raw;
-use api::annotations::{CLONESET_CLAIMS_HASH, WHOLE_TEMPLATE};
+use api::annotations::{CLAIM_TEMPLATES, CLONESET_CLAIMS_HASH, WHOLE_TEMPLATE};
 use api::kinds::{ObjectMeta, Time};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -61,6 +61,12 @@ impl StoredRevision {
     /// Where the data is not a patch of a template.
     pub fn template(&self) -> Result<Raw, CanonicalError> {
         restored_template(self.data.get())
+    }
+
+    /// The claim templates that belong to it, a JSON list; none on revisions that do not record them.
+    pub fn claim_templates(&self) -> Option<Raw> {
+        let text = self.metadata.annotations.get(CLAIM_TEMPLATES).filter(|text| text.starts_with('['))?;
+        Raw::parse(text.as_str()).ok()
     }
 
     /// The hash of the volume claim templates; none on revisions that never recorded it.

@@ -63,6 +63,7 @@ fn chosen<'a>(claims_hash: Option<&str>, collision_count: i32, history: &[&'a St
         collision_count,
         label_of_current: None,
         annotation_of_newest: annotation,
+        claims: None,
         must_be_owned: true,
     };
     choose(wanted, history)

@@ -10,6 +10,8 @@ fn plan(old: Status, new: Status) -> StatusPlan<Status> {
         old,
         new,
         now: "2026-05-01T08:00:00Z".parse().unwrap(),
+        blocked: None,
+        nothing_was_done: false,
     }
 }
 

@@ -55,6 +55,7 @@ fn new_ids_are_new_and_the_same_for_the_same_seed() {
         nodes: &nodes,
         refused: &refused,
         held: &BTreeMap::new(),
+        costs: &BTreeMap::new(),
         failures: &Failures::default(),
         collision_count: None,
         gates: &fleet.gates,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Pods as docs/behaviour/cloneset.md#worked-results writes them: `5o 1n' o*`.
+/// Pods as docs/behaviour/cloneset.md#worked-results writes them: `5o 1n' o* n~`.
 fn groups(text: &str) -> (Group, Group) {
     let (mut old, mut new) = (Group::default(), Group::default());
     for word in text.split_whitespace() {
@@ -14,7 +14,8 @@ fn groups(text: &str) -> (Group, Group) {
             group.add(Facts {
                 preparing_delete: rest.ends_with('-'),
                 specified: rest.ends_with('*'),
-                available: !rest.ends_with('\''),
+                available: !rest.ends_with(['\'', '~']),
+                serving: !rest.ends_with('\''),
             });
         }
     }
@@ -45,6 +46,7 @@ const NONE: Difference = Difference {
     down: 0,
     down_old: 0,
     ready_limit: 0,
+    proven_limit: 0,
     serving_limit: 0,
     update: 0,
     update_limit: 0,
@@ -79,8 +81,9 @@ fn worked_results() {
         (r#""99%""#, "3", "2", "5o 1n'", false, Difference { down: 1, down_old: 1, ready_limit: 3, ..NONE }),
     ];
     for (partition, unavailable, surge, pods, rollback, expected) in cases {
-        // Where none that is to be deleted is unavailable both limits are that of the spec.
-        let expected = Difference { serving_limit: expected.ready_limit, ..expected };
+        // Where all that serve are available the limits are one.
+        let limit = expected.ready_limit;
+        let expected = Difference { proven_limit: limit, serving_limit: limit, ..expected };
         let spec = spec(5, partition, unavailable, surge, "");
         assert_eq!(answer(&spec, rollback, pods), expected, "P={partition} U={unavailable} S={surge} {pods}");
     }
@@ -91,7 +94,7 @@ fn worked_results() {
 #[test]
 fn worked_results_with_other_settings() {
     let scaled_in = answer(&spec(4, "0", "1", "0", ""), false, "3n 2n*");
-    assert_eq!(scaled_in, Difference { ready_limit: 2, serving_limit: 2, ..NONE });
+    assert_eq!(scaled_in, Difference { ready_limit: 2, proven_limit: 2, serving_limit: 2, ..NONE });
     let paused = answer(&spec(5, "0", "0", "3", r#","paused":true"#), false, "3o");
     assert_eq!(paused, Difference { up: 2, up_limit: 2, update: 3, update_limit: -2, ..NONE });
     for (pods, up_limit) in [("2n n'", 1), ("1n 2n'", 0)] {
@@ -130,6 +133,24 @@ fn first_steps_of_a_rollout() {
     assert_eq!(answer(&spec(5, "0", "0", "3", ""), false, "4o 3n").update, 2);
 }
 
+/// A longer `minReadySeconds` makes no Pod broken, and no new Pod good enough for an old one to go.
+#[test]
+fn pods_that_serve_at_an_older_revision_may_go_only_beside_proven_ones() {
+    for (replicas, unavailable, surge, pods, expected) in [
+        (5, "0", "3", "5o~ 3n~", (1, 0, 0, 3)),
+        (5, "0", "5", "5o~ 5n~", (5, 0, 0, 5)),
+        (5, "1", "3", "5o~ 3n~", (1, 0, 1, 4)),
+        (3, "0", "3", "5o~ 5n~", (7, 0, 2, 7)),
+        (3, "1", "0", "5n~", (2, 0, 0, 3)),
+        (5, "0", "3", "5o 3n~", (1, 0, 0, 3)),
+        (5, "0", "3", "5o~ 3n", (1, 0, 3, 3)),
+    ] {
+        let found = answer(&spec(replicas, "0", unavailable, surge, ""), false, pods);
+        let found = (found.down, found.ready_limit, found.proven_limit, found.serving_limit);
+        assert_eq!(found, expected, "R={replicas} U={unavailable} S={surge} {pods}");
+    }
+}
+
 /// docs/behaviour/cloneset.md#numbers-and-percentages: percentages of maxUnavailable and maxSurge, and
 /// paused.
 #[test]
@@ -159,7 +180,7 @@ fn a_ready_pod_does_not_go_beside_a_broken_one_that_goes() {
     let question = Question { limits, ..Question::default() };
     let mut new = Group::default();
     for (specified, available) in [(true, false), (true, true), (false, true)] {
-        new.add(Facts { preparing_delete: false, specified, available });
+        new.add(Facts { preparing_delete: false, specified, available, serving: available });
     }
     assert_eq!(question.answer(Group::default(), new).ready_limit, 0);
 }
@@ -182,6 +203,7 @@ fn extreme_numbers_do_not_overflow() {
         specified: 3,
         specified_unavailable: 1,
         unavailable: 1,
+        waiting: 1,
     };
     assert!(question.answer(group, group).up > 0);
 }
@@ -197,7 +219,8 @@ struct Pod {
 fn count(pods: &[Pod]) -> (Group, Group) {
     let (mut old, mut new) = (Group::default(), Group::default());
     for pod in pods {
-        let facts = Facts { preparing_delete: false, specified: pod.specified, available: pod.available };
+        let Pod { specified, available, .. } = *pod;
+        let facts = Facts { preparing_delete: false, specified, available, serving: available };
         if pod.new { new.add(facts) } else { old.add(facts) }
     }
     (old, new)

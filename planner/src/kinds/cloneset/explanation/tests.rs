@@ -7,7 +7,7 @@ use crate::kinds::cloneset::fixture::{Fleet, merge, template};
 use crate::pod::lifecycle::specify_delete;
 use crate::pod::write::{PodWrite, Target, condition};
 use crate::workload::explanation::BLOCKED;
-use crate::workload::plan::Plan;
+use crate::workload::plan::{Outcome, Plan};
 use crate::workload::snapshot::Refusal;
 
 fn reasons(plan: &Plan<Status>) -> Vec<&'static str> {
@@ -252,4 +252,50 @@ fn what_cannot_be_planned_is_told_since_it_failed() {
         ("Failed", Some(crate::kinds::cloneset::fixture::NOW.parse().unwrap()))
     );
     assert!(blockers[0].message.contains(&name), "{blockers:?}");
+}
+
+/// The condition after the next plan came to nothing, or was carried out in part.
+fn blocked(fleet: &mut Fleet, (scale, update): (&str, &str), is_in_part: bool) -> Option<Value> {
+    let outcome = |error: &str| match error {
+        "" => Outcome::Succeeded,
+        error => Outcome::Failed(error.to_owned()),
+    };
+    let plan = fleet.settled_plan();
+    assert!(plan.explanation.is_moving, "{plan}");
+    let mut status = plan.status.unwrap();
+    if !is_in_part {
+        status.nothing_was_done();
+    }
+    let patch = status.patch(&outcome(scale), &outcome(update)).unwrap_or_else(|| "{}".to_owned());
+    let patch: Value = serde_json::from_str(&patch).unwrap();
+    let stored = &fleet.object["status"]["conditions"];
+    let conditions = patch.pointer("/status/conditions").unwrap_or(stored).as_array()?;
+    conditions.iter().find(|condition| condition["type"] == BLOCKED).cloned()
+}
+
+#[test]
+fn the_condition_comes_and_stays_while_the_only_thing_to_do_is_refused() {
+    let mut rollout = Fleet::running(1, Fleet::rolling("InPlaceIfPossible", json!({})));
+    rollout.image("nginx:2");
+    let growing = Fleet::new(json!({"replicas": 2}));
+    for (mut fleet, failed, outcomes) in
+        [(rollout, "FailedUpdate", ("", "no")), (growing, "FailedScale", ("no", ""))]
+    {
+        let since = crate::text::moment::rfc3339(fleet.now);
+        let condition =
+            json!({"type": failed, "status": "True", "message": "no", "lastTransitionTime": since});
+        fleet.object["status"]["conditions"] = json!([condition]);
+        fleet.later(59);
+        assert_eq!(blocked(&mut fleet, outcomes, false), None, "too early");
+        fleet.later(1);
+        assert_eq!(blocked(&mut fleet, outcomes, true), None, "something moves");
+        let first = blocked(&mut fleet, outcomes, false).unwrap();
+        assert_eq!((&first["reason"], &first["status"]), (&json!(failed), &json!("True")), "{first}");
+        assert!(first["message"].as_str().unwrap().starts_with("no; "), "{first}");
+        fleet.object["status"]["conditions"] = json!([condition, first]);
+        fleet.later(60);
+        assert_eq!(blocked(&mut fleet, outcomes, false), Some(first), "the next try is refused, too");
+        assert_eq!(blocked(&mut fleet, ("", ""), false), None, "nothing is refused any more");
+        assert_eq!(blocked(&mut fleet, outcomes, true), None, "something moves again");
+    }
 }

@@ -14,13 +14,24 @@ const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"web"},"annotations":{"a"
     "containers":[{"name":"main","image":"nginx","futureField":{"x":12345678901234567890123}}],"readinessGates":[{"conditionType":"Mine"}]}}"#;
 
 fn blueprint(short: bool) -> Blueprint<'static> {
-    Blueprint { revision: "web-5d8f", template: TEMPLATE, labels: RevisionLabels::CloneSet { short } }
+    Blueprint {
+        revision: "web-5d8f",
+        template: TEMPLATE,
+        claims: None,
+        labels: RevisionLabels::CloneSet { short },
+    }
+}
+
+fn given(set: &CloneSet) -> Option<&Raw> {
+    set.spec.volume_claim_templates.as_ref()
 }
 
 #[test]
 fn a_pod_is_the_template_with_what_makes_it_ours() {
     let set = set(r#""volumeClaimTemplates":[{"metadata":{"name":"data"}}]"#);
-    let text = pod(&set, blueprint(false), "abcde", "2026-05-01T08:00:00Z").unwrap();
+    let text =
+        pod(&set, Blueprint { claims: given(&set), ..blueprint(false) }, "abcde", "2026-05-01T08:00:00Z")
+            .unwrap();
     let pod: Value = serde_json::from_str(&text).unwrap();
     let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "u",
         "controller": true, "blockOwnerDeletion": true}]);
@@ -61,7 +72,7 @@ fn claims_are_the_templates_with_selector_and_id() {
         r#""volumeClaimTemplates":[{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data","labels":{"tier":"db","app":"other"},
         "annotations":{"a":"b"},"creationTimestamp":null},"spec":{"x":1.50},"status":{"phase":"Pending"}}]"#,
     );
-    let [claim] = claims(&set, "abcde").unwrap().try_into().unwrap();
+    let [claim] = claims(&set, given(&set), "abcde").unwrap().try_into().unwrap();
     assert_eq!(claim.name, "data-web-abcde");
     assert!(claim.json.contains(r#""spec":{"x":1.50}"#), "{}", claim.json);
     let object: Value = serde_json::from_str(&claim.json).unwrap();
@@ -84,7 +95,7 @@ fn what_is_no_template_makes_no_pod() {
     );
     let set = set(r#""volumeClaimTemplates":["x"]"#);
     assert_eq!(
-        claims(&set, "a").unwrap_err().to_string(),
+        claims(&set, given(&set), "a").unwrap_err().to_string(),
         "spec.volumeClaimTemplates[0] is not a JSON object"
     );
 }

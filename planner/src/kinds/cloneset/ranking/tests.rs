@@ -29,6 +29,16 @@ fn conditions(list: &Value) -> Value {
 
 /// The names in the order in which they go.
 fn order(pods: &[Arc<ObservedPod>], keys: &[&str], nodes: &[(&str, &str, &str)]) -> Vec<String> {
+    order_by(pods, keys, nodes, &Costs::new())
+}
+
+/// The same where these costs are about to be written.
+fn order_by(
+    pods: &[Arc<ObservedPod>],
+    keys: &[&str],
+    nodes: &[(&str, &str, &str)],
+    costs: &Costs,
+) -> Vec<String> {
     let references: Vec<&Arc<ObservedPod>> = pods.iter().collect();
     let now = "2026-05-01T09:00:00Z".parse().unwrap();
     let all = members(&references, &CloneSet::default(), "web-1", now);
@@ -40,7 +50,7 @@ fn order(pods: &[Arc<ObservedPod>], keys: &[&str], nodes: &[(&str, &str, &str)])
     };
     let nodes: Nodes =
         nodes.iter().map(|(node, key, value)| ((*node).into(), Arc::new(facts(key, value)))).collect();
-    let order = rank(&candidates, Topology { keys: &keys, nodes: &nodes });
+    let order = rank(&candidates, Topology { keys: &keys, nodes: &nodes, costs });
     order.into_iter().map(|position| candidates[position].name().to_owned()).collect()
 }
 
@@ -77,6 +87,8 @@ fn the_rules_apply_one_after_another() {
 fn scenario_20_the_lowest_cost_goes_first() {
     let pods = [pod("a", "n1", cost("10")), pod("b", "n2", cost("-5")), pod("c", "n3", json!({}))];
     assert_eq!(order(&pods, &[], &[]), ["b", "c", "a"]);
+    let costs = [("a".into(), -9), ("c".into(), 5)].into();
+    assert_eq!(order_by(&pods, &[], &[], &costs), ["a", "b", "c"], "what is about to be written comes first");
 }
 
 #[test]

@@ -130,3 +130,128 @@ fn sharp_edge_18_refused_pods_keep_their_claims() {
     };
     assert!(id == instance_id && claims.is_empty() && again.release.is_empty());
 }
+
+/// Two containers mount claims of these names; of each the templates have fields that nobody knows.
+fn mounting(names: &[&str]) -> Value {
+    let mounts: Vec<Value> =
+        names.iter().map(|name| json!({"name": name, "mountPath": format!("/{name}")})).collect();
+    let claim = |name: &&str| {
+        json!({"metadata": {"name": name, "annotations": {"for": name}}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "future": 1.50}})
+    };
+    let mut template = super::super::fixture::template("nginx:1");
+    for container in template["spec"]["containers"].as_array_mut().unwrap() {
+        container["volumeMounts"] = json!(mounts);
+    }
+    json!({"template": template, "volumeClaimTemplates": names.iter().map(claim).collect::<Vec<_>>()})
+}
+
+/// A Pod with two claims, of which one is taken out of the template, which comes to no Pod yet.
+fn one_claim_less(replicas: i32) -> Fleet {
+    let rolling = Fleet::rolling("ReCreate", json!({"partition": 3}));
+    let mut fleet = Fleet::running(replicas, with(rolling, mounting(&["one", "two"])));
+    fleet.edit(json!({"spec": mounting(&["one"])}));
+    fleet
+}
+
+fn claim_names(fleet: &Fleet) -> Vec<String> {
+    let mut names: Vec<String> =
+        fleet.claims.iter().map(|claim| claim.metadata.name.split('-').next().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn pods_of_an_older_revision_have_its_claims() {
+    let mut fleet = one_claim_less(1);
+    fleet.edit(json!({"spec": {"replicas": 3}}));
+    let plan = fleet.settled_plan();
+    let [Action::CreatePod { json, claims, .. }, _] = plan.scale.as_slice() else { panic!("{plan}") };
+    let pod: Value = serde_json::from_str(json).unwrap();
+    let volumes: Vec<&Value> =
+        pod["spec"]["volumes"].as_array().unwrap().iter().map(|volume| &volume["name"]).collect();
+    assert_eq!(volumes, ["one", "two"]);
+    let claim: Value = serde_json::from_str(&claims[1].json).unwrap();
+    assert_eq!(
+        (&claim["spec"]["future"], &claim["metadata"]["annotations"]["for"]),
+        (&json!(1.5), &json!("two"))
+    );
+    fleet.settle();
+    assert_eq!(claim_names(&fleet), ["one", "one", "one", "two", "two", "two"]);
+    assert!(fleet.pods.iter().all(|pod| pod.spec.claims.len() == 2));
+    fleet.edit(json!({"spec": Fleet::rolling("ReCreate", json!({"partition": 0}))}));
+    fleet.settle();
+    assert_eq!(claim_names(&fleet), ["one", "one", "one"]);
+}
+
+/// As OpenKruise leaves revisions: the Pod that is there shows what the next ones need.
+#[test]
+fn pods_show_the_claims_of_a_revision_that_records_none() {
+    let mut fleet = one_claim_less(1);
+    fleet.settle();
+    for revision in &mut fleet.revisions {
+        Arc::make_mut(revision).metadata.annotations.clear();
+    }
+    let before = fleet.revisions.clone();
+    fleet.edit(json!({"spec": {"replicas": 3}}));
+    let plan = fleet.settled_plan();
+    let [Action::CreatePod { claims, .. }, _] = plan.scale.as_slice() else { panic!("{plan}") };
+    let specs: Vec<Value> = claims
+        .iter()
+        .map(|claim| serde_json::from_str::<Value>(&claim.json).unwrap()["spec"].clone())
+        .collect();
+    let shown = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    assert_eq!(specs, [with(shown.clone(), json!({"future": 1.50})), shown]);
+    fleet.settle();
+    assert_eq!(claim_names(&fleet), ["one", "one", "one", "two", "two", "two"]);
+    assert_eq!(fleet.revisions.len(), before.len());
+    assert!(
+        fleet.revisions.iter().all(|revision| revision.claim_templates().is_none()),
+        "nothing is written"
+    );
+}
+
+#[test]
+fn a_pod_whose_claims_nobody_knows_any_more_is_told_of_and_leaves_no_claim() {
+    let mut fleet = one_claim_less(1);
+    fleet.settle();
+    for revision in &mut fleet.revisions {
+        Arc::make_mut(revision).metadata.annotations.clear();
+    }
+    (fleet.pods, fleet.claims) = (Vec::new(), Vec::new());
+    fleet.settle();
+    assert!(fleet.pods.is_empty() && fleet.claims.is_empty());
+    let status = fleet.status();
+    let told = status.conditions.iter().find(|condition| condition.kind == "FailedScale").unwrap();
+    assert!(told.message.contains(r#"mounts volume "two", and there is no such claim template"#), "{told:?}");
+    fleet.edit(json!({"spec": {"volumeClaimTemplates": mounting(&["one", "two"])["volumeClaimTemplates"]}}));
+    fleet.settle();
+    assert_eq!(claim_names(&fleet), ["one", "two"]);
+}
+
+/// A change of the claim templates alone makes no revision: the one that there is follows.
+#[test]
+fn the_newest_revision_records_the_present_claim_templates() {
+    let mut fleet = Fleet::running(1, mounting(&["one", "two"]));
+    let names =
+        |revision: &StoredRevision| revision.claim_templates().map(|raw| raw.get().matches("name").count());
+    assert_eq!(names(&fleet.revisions[0]), Some(2));
+    fleet.edit(
+        json!({"spec": {"volumeClaimTemplates": mounting(&["one", "two", "three"])["volumeClaimTemplates"]}}),
+    );
+    fleet.settle();
+    assert_eq!((fleet.revisions.len(), names(&fleet.revisions[0])), (1, Some(3)));
+    fleet.edit(json!({"spec": {"volumeClaimTemplates": null}}));
+    fleet.settle();
+    assert_eq!((fleet.revisions.len(), names(&fleet.revisions[0])), (1, Some(0)));
+}
+
+/// The API server refuses more annotations than so many: Pods come all the same.
+#[test]
+fn claim_templates_are_not_recorded_where_there_is_no_room_for_them() {
+    let mut fleet = Fleet::new(with(mounting(&["one"]), json!({"replicas": 1})));
+    fleet.object["metadata"]["annotations"] = json!({"note": "x".repeat(256 * 1024 - 100)});
+    fleet.settle();
+    assert_eq!((fleet.pods.len(), fleet.revisions.len()), (1, 1));
+    assert!(fleet.revisions[0].claim_templates().is_none());
+}

@@ -6,7 +6,7 @@ use api::conditions::IN_PLACE_UPDATE_READY;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::fixture::{Fleet, template};
+use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{in_place, specify, with};
 use crate::pod::write::{Target, condition};
@@ -56,7 +56,7 @@ fn kruise_1351_a_conflict_is_no_failure_and_does_not_let_the_pod_flap() {
     other.apply(fleet.pod_mut(&name));
     let plan = fleet.step();
     assert!(!writes(&plan, &name).iter().any(|write| opens_gate(write) || closes_gate(write)), "{plan}");
-    assert_eq!(&*fleet.pod_mut(&name).spec.containers[0].image, "nginx:2");
+    assert_eq!(image(fleet.pod_mut(&name)), "nginx:2");
     assert!(fleet.status().conditions.is_empty());
     fleet.settle();
     assert_eq!(fleet.with_image("nginx:2"), 2);

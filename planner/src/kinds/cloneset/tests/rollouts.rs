@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::fixture::{Fleet, template};
+use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{in_place, names};
 
@@ -116,7 +116,7 @@ fn scenario_28_a_rollback_touches_only_what_was_changed() {
     fleet.settle();
     assert_eq!(fleet.with_image("nginx:1"), 5);
     assert_eq!((fleet.status().update_revision, fleet.revisions.len()), (first, 2));
-    let untouched = |pod: &&Arc<ObservedPod>| &*pod.spec.containers[0].image == "nginx:1";
+    let untouched = |pod: &&Arc<ObservedPod>| image(pod) == "nginx:1";
     assert!(before.iter().filter(untouched).all(|pod| fleet.pods.contains(pod)));
 }
 
@@ -167,4 +167,68 @@ fn a_marked_pod_keeps_its_place_in_the_partition() {
         fleet.kubelet();
     }
     assert_eq!((fleet.with_image("nginx:1"), fleet.with_image("nginx:2")), (4, 1));
+}
+
+/// Five old Pods and new ones by this surge. No Pod will be available for 68 years: a blue-green release raises
+/// `minReadySeconds` before it changes the template.
+fn blue_green(surge: &str) -> Fleet {
+    let mut fleet =
+        Fleet::running(5, Fleet::rolling("ReCreate", json!({"maxUnavailable": 0, "maxSurge": surge})));
+    fleet.edit(json!({"spec": {"minReadySeconds": i32::MAX - 1}}));
+    fleet.settle();
+    assert_eq!(fleet.available(), 0);
+    fleet.image("nginx:2");
+    let plan = fleet.settled_plan();
+    assert!(plan.update.is_empty(), "none goes before there is any new one: {plan}");
+    fleet.settle();
+    fleet.later(3_600);
+    fleet.settle();
+    fleet
+}
+
+fn old_and_new(fleet: &Fleet) -> (usize, usize) {
+    (fleet.with_image("nginx:1"), fleet.with_image("nginx:2"))
+}
+
+#[test]
+fn serving_pods_stay_until_new_ones_are_available() {
+    for (surge, new) in [("50%", 3), ("100%", 5)] {
+        let mut fleet = blue_green(surge);
+        assert_eq!(old_and_new(&fleet), (5, new), "{}", fleet.plan());
+        fleet.edit(json!({"spec": {"minReadySeconds": 0}}));
+        fleet.settle();
+        assert_eq!(old_and_new(&fleet), (0, 5), "{}", fleet.plan());
+    }
+}
+
+/// What is beyond `replicas` and `maxSurge` is for the user who scales in, the rest for the rollout.
+#[test]
+fn scaling_in_goes_on_beside_new_pods_that_are_not_available() {
+    for (surge, new) in [("50%", 2), ("100%", 3)] {
+        let mut fleet = blue_green(surge);
+        fleet.edit(json!({"spec": {"replicas": 3}}));
+        fleet.settle();
+        assert_eq!(old_and_new(&fleet), (3, new), "{}", fleet.plan());
+    }
+    // Without a surge too new ones go, since old ones have to stay.
+    let mut fleet = blue_green("50%");
+    fleet.edit(json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"paused": true}}}}));
+    fleet.settle();
+    assert_eq!(old_and_new(&fleet), (3, 0), "{}", fleet.plan());
+}
+
+#[test]
+fn a_rollout_takes_as_many_serving_pods_as_may_be_unavailable_however_long_pods_have_to_be_ready() {
+    for unavailable in [1, 2] {
+        let rolling = Fleet::rolling("ReCreate", json!({"maxUnavailable": unavailable}));
+        let mut fleet = Fleet::running(5, rolling);
+        fleet.edit(json!({"spec": {"minReadySeconds": 3_600}}));
+        fleet.image("nginx:2");
+        fleet.settle();
+        assert_eq!(old_and_new(&fleet), (5 - unavailable, unavailable), "{}", fleet.plan());
+        fleet.edit(json!({"spec": {"replicas": 4,
+            "scaleStrategy": {"podsToDelete": [fleet.name(fleet.pods.len() - 1)]}}}));
+        fleet.settle();
+        assert_eq!(fleet.pods.len(), 4, "a named new Pod goes: {}", fleet.plan());
+    }
 }

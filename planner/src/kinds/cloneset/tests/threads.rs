@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::fixture::{Fleet, template};
+use super::super::fixture::{Fleet, image, template};
 use super::super::*;
 use super::{created, deleted, in_place, names, specify, with};
 
@@ -136,11 +136,11 @@ fn kruise_1549_scaling_out_keeps_the_share_of_the_partition() {
     fleet.image("nginx:2");
     fleet.settle();
     assert_eq!((fleet.with_image("nginx:1"), fleet.with_image("nginx:2")), (1, 1));
-    let old = fleet.pods.iter().find(|pod| &*pod.spec.containers[0].image == "nginx:1").unwrap();
+    let old = fleet.pods.iter().find(|pod| image(pod) == "nginx:1").unwrap();
     let old = old.metadata.name.to_string();
     fleet.remove(&old);
     fleet.step();
-    let new = fleet.pods.iter().find(|pod| &*pod.spec.containers[0].image == "nginx:2").unwrap();
+    let new = fleet.pods.iter().find(|pod| image(pod) == "nginx:2").unwrap();
     let new = new.metadata.name.to_string();
     fleet.remove(&new);
     fleet.edit(json!({"spec": {"replicas": 4}}));

@@ -88,12 +88,18 @@ fn images_are_pulled_ahead_only_with_gate_and_kind() {
         let plan = fleet.settled_plan();
         if gate && pull_jobs {
             assert_eq!(before, [Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job }]);
-            let [Action::CreateChild { name, .. }, Action::PatchChild { child: revision, .. }] =
-                plan.pre_download.as_slice()
+            let [
+                Action::CreateChild { name, .. },
+                Action::CreateChild { name: other, .. },
+                Action::PatchChild { child: revision, .. },
+            ] = plan.pre_download.as_slice()
             else {
                 panic!("{plan}")
             };
-            assert_eq!(*name, format!("{}-main", revision.name));
+            assert_eq!(
+                [name, other].map(String::as_str),
+                ["main", "aa"].map(|one| format!("{}-{one}", revision.name))
+            );
         } else {
             assert_eq!((before, plan.pre_download), (Vec::new(), Vec::new()));
         }
@@ -105,12 +111,12 @@ fn images_are_pulled_ahead_only_with_gate_and_kind() {
 fn scenario_37_a_set_of_open_kruise_is_taken_over_untouched() {
     const DATA: &str = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"demo"}},"spec":{"containers":[{"image":"nginx:1.25","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
     for short in [false, true] {
-        let mut labelled = template("nginx:1.25");
-        labelled["metadata"]["labels"] = json!({"app": "demo"});
         let mut fleet = Fleet::new(json!({"replicas": 2}));
         fleet.object["spec"]["selector"] = json!({"matchLabels": {"app": "demo"}});
-        fleet.edit(json!({"spec": {"template": {"metadata": {"labels": null}}}}));
-        fleet.edit(json!({"spec": {"template": labelled}}));
+        let template = json!({"metadata": {"labels": {"app": "demo"}},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1.25"}]}});
+        fleet.object["spec"]["template"] = json!({});
+        fleet.edit(json!({"spec": {"template": template}}));
         fleet.gates = FeatureGates::default().with(Feature::CloneSetShortHash, short);
         let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": "set-uid", "controller": true}]);
         let revision = json!({"metadata": {"name": "web-86f599f8d5", "namespace": "shop", "uid": "r",

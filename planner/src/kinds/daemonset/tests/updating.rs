@@ -1,8 +1,12 @@
 //! Which Pods are updated, and when.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::kinds::daemonset::fixture::{Fleet, gates, rolling, template};
+use crate::kinds::daemonset::fixture::{Fleet, gates, image, rolling, template};
+use crate::pod::observed::ObservedPod;
+use crate::pod::write::PodWrite;
 
 /// An image that can be updated in place.
 fn in_place(more: &Value) -> Value {
@@ -236,6 +240,9 @@ fn nodes_that_one_edit_excludes_do_not_hold_up_its_image_with_the_gate() {
     fleet.lingering = true;
     fleet.step();
     fleet.lingering = false;
+    // The update of another Node has begun beside, and its Pod ends.
+    let begun = fleet.name_on("n5");
+    fleet.remove(&begun);
     for _ in 0..20 {
         fleet.step();
         assert!(fleet.without_available() <= 3, "one beside those that are excluded");
@@ -265,7 +272,7 @@ fn a_node_that_rejects_pods_gets_no_crowd_of_them_with_a_surge() {
         fleet.step();
         for at in 0..fleet.pods.len() {
             let name = fleet.name(at);
-            if &*fleet.pods[at].spec.containers[0].image == "nginx:2" {
+            if image(&fleet.pods[at]) == "nginx:2" {
                 fleet.pod_mut(&name).status.phase = "Failed".into();
             }
         }
@@ -283,4 +290,72 @@ fn a_pod_that_can_not_be_deleted_holds_up_no_other() {
     fleet.image("nginx:2");
     fleet.settle();
     assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n2"]);
+}
+
+/// A longer `minReadySeconds` makes no Pod broken: what serves counts against the budget.
+#[test]
+fn serving_pods_go_within_the_budget_however_long_pods_have_to_be_ready() {
+    for (settings, updated, pods) in
+        [(json!({"maxUnavailable": 2}), 2, 5), (json!({"maxSurge": 2, "maxUnavailable": 0}), 2, 7)]
+    {
+        let mut fleet = Fleet::on_nodes(5, rolling(settings));
+        fleet.edit(json!({"spec": {"minReadySeconds": 3_600}}));
+        fleet.image("nginx:2");
+        fleet.settle();
+        let found = (fleet.nodes_with("nginx:2").len(), fleet.pods.len());
+        assert_eq!(found, (updated, pods), "{}", fleet.plan());
+        fleet.edit(json!({"spec": {"minReadySeconds": 0}}));
+        fleet.settle();
+        assert_eq!((fleet.nodes_with("nginx:2").len(), fleet.pods.len()), (5, 5));
+    }
+}
+
+#[test]
+fn a_node_that_lacks_its_pod_holds_no_update_of_others_up() {
+    let mut fleet = Fleet::on_nodes(4, rolling(json!({"maxUnavailable": 3})));
+    fleet.image("nginx:2");
+    let lost = fleet.name_on("n1");
+    fleet.remove(&lost);
+    let plan = fleet.settled_plan();
+    assert_eq!((plan.scale.len(), plan.update.len()), (1, 2), "{plan}");
+    assert_eq!(plan.split_update().0.len(), 2);
+    fleet.step();
+    assert_eq!((fleet.nodes_with("nginx:1").len(), fleet.nodes_with("nginx:2").len()), (1, 1));
+}
+
+#[test]
+fn pods_that_are_created_by_both_steps_of_a_plan_have_names_of_their_own() {
+    let mut fleet = Fleet::on_nodes(2, rolling(json!({"maxSurge": 2, "maxUnavailable": 0})));
+    fleet.image("nginx:2");
+    let lost = fleet.name_on("n1");
+    fleet.remove(&lost);
+    let plan = fleet.step();
+    assert_eq!((plan.scale.len(), plan.update.len()), (1, 1), "{plan}");
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1", "n2"]);
+}
+
+/// Whoever managed the DaemonSet before may have left two revisions that record the same.
+#[test]
+fn pods_of_an_equal_revision_are_relabelled_and_not_replaced() {
+    for settings in [json!({}), json!({"maxSurge": 1, "maxUnavailable": 0}), json!({"paused": true})] {
+        let mut fleet = Fleet::on_nodes(3, rolling(settings));
+        let mut twin = (*fleet.revisions[0]).clone();
+        twin.metadata.name = "web-twin".to_owned();
+        twin.metadata.uid = "twin".to_owned();
+        twin.revision = 0;
+        fleet.revisions.insert(0, Arc::new(twin));
+        let mut write = PodWrite::default();
+        write.set_label("controller-revision-hash", "twin");
+        for name in (0..3).map(|index| fleet.name(index)).collect::<Vec<_>>() {
+            write.apply(fleet.pod_mut(&name));
+        }
+        let uids = |fleet: &Fleet| fleet.pods.iter().map(|pod| pod.metadata.uid.clone()).collect::<Vec<_>>();
+        let before = uids(&fleet);
+        assert!(fleet.plan().status.is_some_and(|status| status.status().updated_number_scheduled == 3));
+        fleet.settle();
+        assert_eq!(uids(&fleet), before);
+        let revision = fleet.status().update_revision;
+        let is_at = |pod: &Arc<ObservedPod>| pod.label("controller-revision-hash") == Some(&*revision);
+        assert!(fleet.pods.iter().all(is_at) && revision != "twin");
+    }
 }

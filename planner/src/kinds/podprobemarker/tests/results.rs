@@ -25,7 +25,7 @@ fn written(pod: &Arc<ObservedPod>, markers: &[Arc<Marker>], states: Value) -> Op
     let results = results(&told(states), &probed);
     assert!(results.len() <= 1);
     let results = results.first()?;
-    let write = serde_json::from_str(&results.write.to_json("u", "1")).unwrap();
+    let write = serde_json::from_str(&results.write.to_json(pod)).unwrap();
     Some((write, results.conflicts.iter().map(|event| event.message.clone()).collect()))
 }
 
@@ -40,7 +40,7 @@ fn scenario_5_each_result_has_its_condition_and_its_labels() {
     assert_eq!(
         patch(&fresh, &markers, json!([state("game#idle", "Succeeded", "yes")])).unwrap(),
         json!({
-            "metadata": {"uid": "u", "resourceVersion": "1", "labels": {"idle": "true", "free": "yes"},
+            "metadata": {"uid": "uid-web", "resourceVersion": "7", "labels": {"idle": "true", "free": "yes"},
                 "annotations": {"cost": "-1"}},
             "status": {"conditions": [{"type": "game/idle", "status": "True", "reason": null, "message": "yes",
                 "lastProbeTime": "2026-01-01T00:00:09Z", "lastTransitionTime": "2026-01-01T00:00:05Z"}]},
@@ -60,7 +60,7 @@ fn scenario_5_each_result_has_its_condition_and_its_labels() {
     assert_eq!(failed["metadata"]["annotations"], json!({"cost": null}));
     assert_eq!(failed["status"]["conditions"][0]["status"], "False");
     let unknown = patch(&idle, &markers, json!([state("game#idle", "Unknown", "")])).unwrap();
-    assert_eq!(unknown["metadata"], json!({"uid": "u", "resourceVersion": "1"}));
+    assert_eq!(unknown["metadata"], json!({"uid": "uid-web", "resourceVersion": "7"}));
     assert_eq!(unknown["status"]["conditions"][0]["status"], "False");
 }
 
@@ -136,10 +136,14 @@ fn scenario_11_a_platform_s_condition_marks_the_pod() {
         })
     };
     let marks = |status: &str| game().marks(&with(status));
-    let succeeded: Value = serde_json::from_str(&marks("True").to_json("u", "1")).unwrap();
+    let patch =
+        |status: &str| -> Value { serde_json::from_str(&marks(status).to_json(&with(status))).unwrap() };
+    let succeeded = patch("True");
     assert_eq!(succeeded["metadata"]["labels"], json!({"idle": "true"}));
     assert_eq!(succeeded["metadata"]["annotations"], json!({"cost": "-1"}));
-    let failed: Value = serde_json::from_str(&marks("False").to_json("u", "1")).unwrap();
-    assert_eq!(failed["metadata"], json!({"uid": "u", "resourceVersion": "1", "labels": {"idle": "false"}}));
+    assert_eq!(
+        patch("False")["metadata"],
+        json!({"uid": "uid-web", "resourceVersion": "7", "labels": {"idle": "false"}})
+    );
     assert!(marks("Unknown").is_empty() && game().marks(&pod("web", |_| {})).is_empty());
 }

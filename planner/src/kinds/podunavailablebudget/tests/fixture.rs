@@ -26,7 +26,7 @@ pub(super) fn ago(seconds: i64) -> String {
 /// The same of an entry of a Pod, whose UID is its name.
 pub(super) fn entry(pod: &str, seconds: i64) -> String {
     let mut status = Status::default();
-    record(&mut status, pod, pod, true, now() - SignedDuration::from_secs(seconds));
+    record(&mut status, pod, pod, true, 0, now() - SignedDuration::from_secs(seconds));
     status.disrupted_pods.remove(pod).unwrap().0
 }
 

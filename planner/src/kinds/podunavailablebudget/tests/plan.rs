@@ -99,6 +99,39 @@ fn recorded_pods_do_not_count_until_their_time_ends() {
 }
 
 #[test]
+fn an_update_by_a_controller_is_over_when_it_is_seen_on_the_pod() {
+    let state = |revision: &str| json!({"revision": revision, "updateTimestamp": ago(60)}).to_string();
+    let updated = |name: &str, revision: &str| {
+        pod(
+            name,
+            &json!({"metadata": {"annotations": {"apps.kruise.io/inplace-update-state": state(revision)}}}),
+        )
+    };
+    let before = pod("web-0", &json!({}));
+    let claim = |by_controller| Claim { by_controller, ..Claim::new(&before, Operation::Update, false) };
+    let budget = budget_json(&json!({"status": {"observedGeneration": 1, "totalReplicas": 2,
+        "currentAvailable": 2, "desiredAvailable": 1, "unavailableAllowed": 1}}));
+    for (by_controller, seen, expected) in [
+        (true, before.clone(), [2, 1, 1, 0]),
+        (true, updated("web-0", "1"), [2, 1, 2, 1]),
+        // Of changes by others the Pod does not tell how far they are.
+        (false, updated("web-0", "1"), [2, 1, 1, 0]),
+    ] {
+        let mut budget = budget.clone();
+        let reserved = Rules::new(&gates("")).reserve(&budget.to_string(), &[claim(by_controller)], now());
+        json_patch::merge(&mut budget, &serde_json::from_str(&reserved.patch.unwrap()).unwrap());
+        budget["metadata"]["resourceVersion"] = json!("7");
+        let plan = planned(&budget, &[seen, pod("web-1", &json!({}))], &[workload("w", 2)]);
+        let is_dropped = expected[3] == 1;
+        assert_eq!(plan.status.is_some(), is_dropped);
+        if is_dropped {
+            assert_eq!(numbers(&plan), expected);
+            assert_eq!(status(&plan)["unavailablePods"], json!({"web-0": null}));
+        }
+    }
+}
+
+#[test]
 fn entries_go_with_their_pods() {
     let going = |name: &str| pod(name, &json!({"metadata": {"deletionTimestamp": ago(1)}}));
     let young = pod("web-1", &json!({"metadata": {"creationTimestamp": ago(2)}}));

@@ -13,7 +13,15 @@ const NOTHING_LEFT: Answer = Answer::Refused(Refusal::NothingLeft);
 
 fn claim(pod: &str, operation: Operation) -> Claim {
     let created = ago(3600).parse::<Timestamp>().ok();
-    Claim { pod: pod.to_owned(), uid: pod.to_owned(), created, operation, dry_run: false }
+    Claim {
+        pod: pod.to_owned(),
+        uid: pod.to_owned(),
+        created,
+        operation,
+        dry_run: false,
+        trace: 7,
+        by_controller: false,
+    }
 }
 
 fn deletions(pods: &[&str]) -> Vec<Claim> {
@@ -102,6 +110,17 @@ fn what_needs_no_unit_changes_nothing() {
     assert_eq!((changed.patch, changed.answers), (None, vec![GRANTED]));
     let new = reserve(&budget_json(&json!({})), &deletions(&["a"]));
     assert_eq!((new.patch, new.answers), (None, vec![GRANTED]), "its first status is not written");
+}
+
+#[test]
+fn nobody_relies_on_the_entry_of_an_update_that_has_happened() {
+    let update = Claim { by_controller: true, ..claim("a", Operation::Update) };
+    let mut one = budget(1, &json!({}));
+    let reserved = reserve(&one, std::slice::from_ref(&update));
+    json_patch::merge(&mut one, &patch(&reserved));
+    one["metadata"]["resourceVersion"] = json!("7");
+    let later = Claim { trace: update.trace + 1, by_controller: false, ..update.clone() };
+    assert_eq!(reserve(&one, &[update, later]).answers, [GRANTED, NOTHING_LEFT]);
 }
 
 #[test]

@@ -130,8 +130,13 @@ impl Evictions {
 
     /// Notes that the API server refused an eviction.
     pub fn refused(&mut self, pod: Uid, message: &str, now: Timestamp) {
-        let message = message.get(..message.floor_char_boundary(MESSAGE)).unwrap_or_default();
+        let message = crate::text::short::shortened(message, MESSAGE);
         self.refused.insert(pod, (after(now, REFUSED), message.to_owned()));
+    }
+
+    /// What was refused may be tried at once.
+    pub fn again(&mut self, pod: Uid) {
+        self.refused.remove(&pod);
     }
 
     /// Chooses the Pods to evict, so that at most `limit` are away.

@@ -49,10 +49,18 @@ impl Standing {
     }
 }
 
+/// The Pod was given the present sidecars.
+pub(super) fn is_updated(set: &RolloutSet, pod: &ObservedPod) -> bool {
+    *given(set, pod, SIDECARSET_HASH) == *set.hash
+}
+
+fn given(set: &RolloutSet, pod: &ObservedPod, annotation: &str) -> String {
+    record::injected(pod, annotation, &set.name).hash.unwrap_or_default()
+}
+
 impl View {
     pub(super) fn of(set: &RolloutSet, pod: &ObservedPod) -> Self {
-        let hash = |annotation| record::injected(pod, annotation, &set.name).hash.unwrap_or_default();
-        let updated = *hash(SIDECARSET_HASH) == *set.hash;
+        let updated = is_updated(set, pod);
         let consistency = Consistency::of(set, pod);
         let mut sidecars = set.sidecars.iter().flat_map(Sidecar::names_in_pod);
         let updating = sidecars.find(|name| {
@@ -60,7 +68,7 @@ impl View {
         });
         Self {
             updated,
-            upgradable: *hash(SIDECARSET_HASH_WITHOUT_IMAGE) == *set.hash_without_image,
+            upgradable: *given(set, pod, SIDECARSET_HASH_WITHOUT_IMAGE) == *set.hash_without_image,
             consistent: consistency.holds_for(set.sidecars.iter().flat_map(Sidecar::names_in_pod)),
             ready: is_running_and_ready(pod) && hot::is_settled(set, pod),
             selected: match &set.strategy.selector {

@@ -80,3 +80,70 @@ fn sharp_edge_7_a_new_claim_template_waits_for_new_pods() {
     }
     assert!(fleet.set_status().conditions.is_empty());
 }
+
+/// A StatefulSet of one Pod whose claim `log` and its mount are taken out of the template, which comes to no Pod yet.
+fn one_claim_less() -> Fleet {
+    let claim = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}})
+    };
+    let mounting = |names: &[&str]| {
+        let mut template = template("nginx:1");
+        let mounts = names.iter().map(|name| json!({"name": name, "mountPath": format!("/{name}")}));
+        template["spec"]["initContainers"][0]["volumeMounts"] = mounts.collect();
+        let claims: Vec<serde_json::Value> = names.iter().map(|name| claim(name)).collect();
+        json!({"template": template, "volumeClaimTemplates": claims})
+    };
+    let mut spec = retaining("Delete", "Retain");
+    merge(&mut spec, mounting(&["www", "log"]));
+    merge(&mut spec, json!({"updateStrategy": {"rollingUpdate": {"partition": 3}}}));
+    let mut fleet = Fleet::running(1, spec);
+    fleet.edit(json!({"spec": mounting(&["www"])}));
+    fleet.settle();
+    fleet
+}
+
+#[test]
+fn pods_below_the_partition_have_the_claims_of_their_revision() {
+    for is_recorded in [true, false] {
+        let mut fleet = one_claim_less();
+        for revision in fleet.revisions.iter_mut().filter(|_| !is_recorded) {
+            std::sync::Arc::make_mut(revision).metadata.annotations.clear();
+        }
+        fleet.edit(json!({"spec": {"replicas": 4}}));
+        fleet.settle();
+        assert_eq!(fleet.ordinals(), [0, 1, 2, 3]);
+        let mut claims: Vec<&str> = fleet.claims.iter().map(|claim| &*claim.metadata.name).collect();
+        claims.sort_unstable();
+        let old = ["log-web-0", "log-web-1", "log-web-2", "www-web-0", "www-web-1", "www-web-2"];
+        assert_eq!(claims, [&old[..], &["www-web-3"]].concat(), "{is_recorded}");
+        assert_eq!(owners(&fleet, "log-web-2"), ["StatefulSet"], "it goes with the set like the others");
+        assert!(fleet.set_status().conditions.is_empty(), "no Pod lacks a volume of its revision");
+        fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}));
+        fleet.settle();
+        assert!(fleet.pods.iter().all(|pod| pod.spec.claims.len() == 1));
+    }
+}
+
+#[test]
+fn a_pending_pod_gets_back_the_claims_of_its_own_revision() {
+    let mut fleet = one_claim_less();
+    fleet.pod_mut("web-0").status.phase = "Pending".into();
+    fleet.claims.clear();
+    fleet.step();
+    assert_eq!(fleet.claims.len(), 2);
+}
+
+#[test]
+fn a_slot_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+    let mut fleet = one_claim_less();
+    for revision in &mut fleet.revisions {
+        std::sync::Arc::make_mut(revision).metadata.annotations.clear();
+    }
+    (fleet.pods, fleet.claims) = (Vec::new(), Vec::new());
+    fleet.settle();
+    assert!(fleet.claims.is_empty() && fleet.pods.is_empty());
+    let told =
+        fleet.set_status().conditions.into_iter().find(|known| known.kind == "FailedCreatePod").unwrap();
+    assert!(told.message.contains(r#"mounts volume "log""#), "{}", told.message);
+}

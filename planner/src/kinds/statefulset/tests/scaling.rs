@@ -222,3 +222,15 @@ fn sharp_edge_11_a_rollout_is_not_finished_while_pods_are_missing() {
     let status = fleet.set_status();
     assert_ne!(status.current_revision, status.update_revision);
 }
+
+#[test]
+fn a_creation_that_is_refused_for_ever_takes_nothing_of_the_budget() {
+    let mut fleet = Fleet::new(parallel(json!({"replicas": 3, "scaleStrategy": {"maxUnavailable": 1}})));
+    let planned = |fleet: &mut Fleet| {
+        let plan = fleet.settled_plan();
+        plan.scale.iter().map(|action| action.object().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(planned(&mut fleet), ["web-0"]);
+    fleet.refused.insert("web-0".to_owned());
+    assert_eq!(planned(&mut fleet), ["web-1", "web-0"]);
+}

@@ -259,3 +259,25 @@ fn ordered_pods_are_updated_only_while_all_are_available() {
     fleet.settle();
     assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2]);
 }
+
+/// A longer `minReadySeconds` makes no Pod broken: what serves counts against the budget.
+#[test]
+fn serving_pods_go_within_the_budget_however_long_pods_have_to_be_ready() {
+    for unavailable in [1, 2] {
+        let settings = |seconds: i32| {
+            json!({"updateStrategy": {"type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": unavailable, "minReadySeconds": seconds}}})
+        };
+        let mut fleet = Fleet::running(5, parallel(settings(0)));
+        fleet.edit(json!({"spec": settings(300)}));
+        fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+        for _ in 0..10 {
+            fleet.step();
+            fleet.kubelet();
+        }
+        assert_eq!(fleet.running_image("nginx:1").len(), 5 - unavailable, "{}", fleet.plan());
+        fleet.edit(json!({"spec": settings(0)}));
+        fleet.settle();
+        assert_eq!(fleet.running_image("nginx:2").len(), 5);
+    }
+}

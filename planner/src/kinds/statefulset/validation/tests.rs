@@ -299,3 +299,28 @@ fn an_update_is_refused_for_what_it_makes_wrong() {
     stored["spec"]["replicas"] = json!(-1);
     assert!(review(&stored.to_string(), Some(&old), &context).denial().is_some());
 }
+
+/// Templates are not checked that deep: who takes a claim template away that is still mounted hears of it once.
+#[test]
+fn a_mounted_volume_that_pods_would_not_have_is_warned_of() {
+    let gates = FeatureGates::default();
+    let context = Context { gates: &gates, allow_privileged: true, storage_classes: None };
+    let claims = json!([{"metadata": {"name": "log"}, "spec": {}}]);
+    let mounting = |claims: &Value| {
+        let mounts = json!([{"name": "log", "mountPath": "/log"}]);
+        let containers = json!([{"name": "main", "image": "nginx:1", "volumeMounts": mounts}]);
+        let spec = json!({"template": {"spec": {"containers": containers}}, "volumeClaimTemplates": claims});
+        completed(&object(spec), &gates)
+    };
+    let (whole, lacking) = (mounting(&claims), mounting(&json!([])));
+    let warned = |new: &str, old: Option<&str>| match review(new, old, &context) {
+        Verdict::Allow { warnings, .. } => warnings,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(warned(&whole, None), [""; 0]);
+    for old in [None, Some(&*whole)] {
+        let warnings = warned(&lacking, old);
+        assert!(matches!(&*warnings, [one] if one.contains(r#"mounts volume "log""#)), "{warnings:?}");
+    }
+    assert_eq!(warned(&lacking, Some(&lacking)), [""; 0]);
+}

@@ -439,6 +439,51 @@ fn reserved_pods_wait_beside_temporary_ones() {
     }
 }
 
+/// What comes in front of others takes their Pods over one by one, once it serves itself.
+#[test]
+fn a_new_subset_takes_no_pods_away_before_it_serves() {
+    for kind in [ChildKind::CloneSet, ChildKind::Deployment] {
+        let names =
+            |names: &[&str]| -> Vec<Value> { names.iter().map(|name| json!({"name": name})).collect() };
+        let topology = |list: &[&str]| json!({"scheduleStrategy": reserving(), "subsets": names(list)});
+        let mut world = World::new(kind, &json!({"replicas": 3, "topology": topology(&["a", "b"])}));
+        world.settle(100);
+        let served = |world: &World| world.running().values().sum::<usize>();
+        world.edit(&json!({"topology": topology(&["c", "a", "b"])}));
+        world.room.insert("c".to_owned(), 2);
+        for _ in 0..60 {
+            world.look();
+            assert!(world.running()["a"] == 3 || world.running()["c"] == 2, "{:?}", world.running());
+            world.run();
+            assert!(served(&world) >= 3, "{kind:?}: {:?}", world.running());
+            world.pass(10);
+        }
+        assert_eq!(world.shares(), [3, 1, 0], "{kind:?}: two are ready in it");
+        world.room.clear();
+        world.settle(600);
+        assert_eq!(world.shares(), [3, 0, 0]);
+    }
+}
+
+/// A subset that waited for room when its workload went is not trusted because it is made anew.
+#[test]
+fn a_marked_subset_without_workload_is_not_trusted() {
+    let topology = json!({"scheduleStrategy": reserving(), "subsets": [{"name": "a"}, {"name": "b"}]});
+    let mut world = World::new(ChildKind::CloneSet, &json!({"replicas": 3, "topology": topology}));
+    world.room.insert("a".to_owned(), 0);
+    world.settle(100);
+    assert_eq!(world.shares(), [3, 3]);
+    let uid = world.child("a")["metadata"]["uid"].clone();
+    world.children.retain(|(_, child)| child["metadata"]["uid"] != uid);
+    world.pods.retain(|pod| pod["child"] != uid);
+    for _ in 0..20 {
+        world.look();
+        assert_eq!(world.shares(), [3, 3]);
+        world.run();
+        world.pass(10);
+    }
+}
+
 /// Two Pods of ten find no room: the eight others are updated all the same, at the pace of the template.
 #[test]
 fn a_rollout_goes_on_beside_pods_without_room() {

@@ -30,7 +30,11 @@ pub(super) struct World {
 }
 
 pub(super) fn template(kind: ChildKind, image: &str) -> Value {
-    let pods = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}});
+    let pods = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
+        "futureField": {"list": [2, 1]},
+        "initContainers": [{"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}],
+        "containers": [{"name": "main", "image": image}, {"name": "aa", "image": format!("aa/{image}")}],
+    }});
     let mut template = json!({});
     template[kind.member()] = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"template": pods}});
     template

@@ -29,7 +29,16 @@ fn create(id: &str) -> Claim {
 }
 
 fn delete(pod: &str, subset: &str) -> Claim {
-    versioned("v", None, PodEvent::Deletion { pod: pod.to_owned(), subset: subset.to_owned() })
+    deletion(pod, pod, subset)
+}
+
+fn deletion(pod: &str, id: &str, subset: &str) -> Claim {
+    let [pod, id, subset] = [pod, id, subset].map(str::to_owned);
+    versioned("v", None, PodEvent::Deletion { pod, id, subset })
+}
+
+fn refusal(pod: &str) -> Claim {
+    versioned("v", None, PodEvent::Refusal { pod: pod.to_owned() })
 }
 
 fn versioned(version: &str, replicas: Option<i32>, event: PodEvent) -> Claim {
@@ -98,6 +107,43 @@ fn scenario_21_a_pod_that_is_deleted_gives_its_place_back_at_once() {
 }
 
 #[test]
+fn a_pod_that_is_deleted_before_it_was_counted_gives_its_place_back_at_once() {
+    let (before, _) = reserve(&spread(limited(), json!({})), &["p1", "p2", "uuid"].map(create));
+    let deletions = [delete("p1", "a"), delete("p1", "a"), deletion("p3", "uuid", "a")];
+    let (after, answers) = reserve(&before, &deletions);
+    assert_eq!(answers, ["noted", "nothing", "noted"]);
+    let leaving = json!({"creatingPods": {"p2": NOW}, "deletingPods": {"p1": NOW, "p3": NOW}});
+    assert_eq!(list(&after, "v")[0], item("a", 2, 2, leaving));
+    assert_eq!(reserve(&after, &["p4", "p5", "p6"].map(create)).1, ["a", "a", "b"]);
+}
+
+#[test]
+fn a_pod_that_comes_under_the_name_of_one_that_left_takes_a_place() {
+    let full = spread(limited(), json!({"v": [item("a", 3, 0, json!({})), item("b", 0, -1, json!({}))]}));
+    let (after, _) = reserve(&full, &[delete("p1", "a")]);
+    let (again, subsets) = reserve(&after, &[create("p1"), create("p4")]);
+    assert_eq!(subsets, ["a", "b"]);
+    assert_eq!(list(&again, "v")[0], item("a", 2, 0, json!({"creatingPods": {"p1": NOW}})));
+    let (taken, subsets) = reserve(&after, &[create("p4"), create("p1")]);
+    assert_eq!(subsets, ["a", "b"], "the place was given to another");
+    assert_eq!(list(&taken, "v")[0], item("a", 2, 0, json!({"creatingPods": {"p4": NOW}})));
+}
+
+#[test]
+fn what_others_refuse_changes_nothing() {
+    let running = spread(limited(), json!({"v": [item("a", 2, 1, json!({})), item("b", 0, -1, json!({}))]}));
+    for (noted, pod) in [(create("p3"), "p3"), (delete("p1", "a"), "p1")] {
+        let (after, _) = reserve(&running, &[noted]);
+        let (back, answers) = reserve(&after, &[refusal(pod), refusal("other")]);
+        assert_eq!((back, answers), (running.clone(), vec!["noted".to_owned(); 2]));
+    }
+    let subsets = json!([{"name": "a", "maxReplicas": "50%"}]);
+    let counted = spread(subsets, json!({"v": [item("a", 1, 1, json!({}))]}));
+    let (after, _) = reserve(&counted, &[create("p3")]);
+    assert_eq!(reserve(&after, &[refusal("p3")]).0, counted);
+}
+
+#[test]
 fn scenario_31_no_place_is_left() {
     let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]);
     let full = spread(subsets, json!({"v": [item("a", 1, 0, json!({})), item("b", 1, 0, json!({}))]}));
@@ -157,8 +203,12 @@ fn what_takes_no_place_costs_no_request() {
     let decide = |claims: &[Claim]| desk.decide(&Places, claims, now());
     assert_eq!(decide(&[create("p9")]), Step::Answer(vec![Answer::Unlimited("b".to_owned())]));
     assert_eq!(decide(&[delete("p2", "a"), delete("p8", "b")]), Step::Answer(vec![Answer::Nothing; 2]));
-    for old in [create("p1"), delete("p1", "a")] {
-        assert_eq!(decide(std::slice::from_ref(&old)), Step::Read, "{old:?} may be noted no more");
+    for old in [create("p1"), refusal("p9")] {
+        assert_eq!(
+            decide(std::slice::from_ref(&old)),
+            Step::Read,
+            "{old:?} may be noted no more, or meanwhile"
+        );
         assert_eq!(decide(&[create("p9"), old]), Step::Read);
     }
 }
@@ -211,7 +261,7 @@ proptest! {
     #[test]
     fn no_quota_is_ever_exceeded(
         max in prop::collection::vec(0..4_i32, 1..4),
-        steps in prop::collection::vec((0..12_usize, 0..4_u8), 1..60),
+        steps in prop::collection::vec((0..12_usize, 0..5_u8), 1..60),
     ) {
         let names = |index: usize| format!("s{index}");
         let subsets: Value = max.iter().enumerate().map(|(index, max)| json!({"name": names(index), "maxReplicas": max})).collect();
@@ -236,11 +286,12 @@ proptest! {
                 }
                 (2, Some(subset)) => {
                     object = reserve(&object, &[delete(&pod, &subset)]).0;
-                    // One that the controller has not seen yet keeps its place until it has.
-                    let items = list(&object, "v").as_array().unwrap();
-                    if items.iter().any(|item| !item["deletingPods"][&pod].is_null()) {
-                        model.leaving.insert(pod);
-                    }
+                    model.leaving.insert(pod);
+                }
+                // It is gone, and another may come under its name before the controller has looked.
+                (4, Some(_)) if model.leaving.contains(&pod) => {
+                    model.leaving.remove(&pod);
+                    model.running.remove(&pod);
                 }
                 (3, _) => {
                     // Those that leave are gone, and the controller has seen all.

@@ -162,6 +162,26 @@ fn a_patch_that_does_not_fit_refuses_the_pod() {
 }
 
 #[test]
+fn a_pod_that_needs_a_subset_is_not_let_through_without() {
+    let mut object = json!({"metadata": {"name": "ws", "namespace": "shop", "resourceVersion": "1", "annotations": {"kutter.io/require-subset": "true"}},
+        "spec": {"targetRef": {"apiVersion": WEB.0, "kind": WEB.1, "name": WEB.2}}});
+    object["spec"]["subsets"] = limited();
+    let cluster = Cluster::new().apply(Watched::WorkloadSpread, &object);
+    assert_eq!(mark(&placed(&cluster, &of_web(), Some("a")))["subset"], "a");
+    for subset in [None, Some("gone".to_owned())] {
+        let findings = Findings { place: Some(("ws".to_owned(), subset)), ..Findings::default() };
+        let Outcome::Decided(Verdict::Deny(denial)) = decided(&cluster, &of_web(), &findings) else {
+            panic!("let through")
+        };
+        assert_eq!(denial.code, 403);
+        let expected = "no subset of WorkloadSpread ws takes the Pod, which its annotation kutter.io/require-subset asks for";
+        assert_eq!(denial.message, expected);
+    }
+    let other = owned("apps.kruise.io/v1beta1", "CloneSet", "other");
+    assert_eq!(mark(&cluster.admit(&other)), Value::Null, "Pods of others need none");
+}
+
+#[test]
 fn every_spread_of_the_namespace_is_explained() {
     let cluster = spread(Cluster::new(), WEB, json!([{"name": "a"}]));
     let other = json!({"metadata": {"name": "other", "namespace": "shop"}, "spec": {"subsets": [{"name": "a"}],

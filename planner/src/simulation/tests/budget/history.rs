@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use api::Raw;
+use api::annotations::IN_PLACE_UPDATE_STATE;
 use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
@@ -50,7 +51,7 @@ enum Event {
     /// A replica has waited for long enough.
     Silence { replica: usize, call: u64 },
     /// What was admitted is done.
-    Do { pod: Arc<ObservedPod>, operation: Operation },
+    Do { pod: Arc<ObservedPod>, operation: Operation, by_controller: bool },
     /// A Pod that was deleted is gone.
     Gone { uid: Box<str> },
     /// The workload brings a Pod.
@@ -377,7 +378,7 @@ impl History {
                 self.decide(replica);
             }
             Event::Answer { .. } | Event::Silence { .. } => {}
-            Event::Do { pod, operation } => self.carry_out(&pod, operation),
+            Event::Do { pod, operation, by_controller } => self.carry_out(&pod, operation, by_controller),
             Event::Gone { uid } => {
                 let gone = self.live().iter().find(|pod| pod.metadata.uid == uid).cloned();
                 if let Some(gone) = gone {
@@ -433,7 +434,12 @@ impl History {
         let operation = [Operation::Delete, Operation::Evict, Operation::Update][self.upto(2) as usize];
         if !pod.is_active() || !pod.is_ready() {
             // It is not counted: nothing is asked.
-            return self.carry_out(&pod, operation);
+            return self.carry_out(&pod, operation, false);
+        }
+        let by_controller = operation == Operation::Update && self.upto(1) == 0;
+        if by_controller {
+            // What the leader updates it knows.
+            self.leader.pods = self.pods.len() - 1;
         }
         let is_trial = self.upto(7) == 0;
         let number = self.upto(self.replicas.len() as u64 - 1) as usize;
@@ -443,7 +449,8 @@ impl History {
         replica.seen = seen;
         replica.desk.watched(&watched);
         let dry_run = is_trial && self.defect != Some(Defect::TrialsTake);
-        replica.waiting.push_back(Request { claim: Claim::new(&pod, operation, dry_run), pod, is_trial });
+        let claim = Claim { by_controller, ..Claim::new(&pod, operation, dry_run) };
+        replica.waiting.push_back(Request { claim, pod, is_trial });
         if replica.batch.is_empty() {
             self.open(number);
         }
@@ -505,17 +512,30 @@ impl History {
             if *answer == Answer::Granted && !is_trial && !self.goes_wrong() {
                 self.granted += 1;
                 let time = if claim.operation == Operation::Update { CHANGES } else { LEAVES };
-                self.later(time, Event::Do { pod, operation: claim.operation });
+                let Claim { operation, by_controller, .. } = claim;
+                self.later(time, Event::Do { pod, operation, by_controller });
             }
         }
         self.open(number);
     }
 
-    fn carry_out(&mut self, pod: &ObservedPod, operation: Operation) {
+    fn carry_out(&mut self, pod: &ObservedPod, operation: Operation, by_controller: bool) {
+        // Of a Pod that has changed meanwhile a change is admitted anew, or conflicts.
+        if operation == Operation::Update && !self.live().iter().any(|live| **live == *pod) {
+            return;
+        }
         self.tell(|| format!("{operation:?} of {}", pod.metadata.name));
+        self.count += 1;
+        let trace = [(IN_PLACE_UPDATE_STATE, self.count.to_string())].into_iter().collect();
         let (uid, now) = (pod.metadata.uid.clone(), self.clock());
         if operation == Operation::Update {
-            if self.change_pod(&uid, |pod| set_ready(pod, "False")) {
+            let update = |pod: &mut ObservedPod| {
+                set_ready(pod, "False");
+                if by_controller {
+                    pod.metadata.annotations = trace;
+                }
+            };
+            if self.change_pod(&uid, update) {
                 self.later(8_000, Event::Ready { uid });
             }
         } else if self.change_pod(&uid, |pod| pod.metadata.deletion_timestamp = Some(now)) {

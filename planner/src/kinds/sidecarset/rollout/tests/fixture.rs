@@ -13,7 +13,7 @@ use crate::kinds::sidecarset::records;
 use crate::kinds::sidecarset::rollout::{
     Plan, PodUpdate, Refused, RolloutSet, Snapshot, Step, plan, plan_around,
 };
-use crate::pod::observed::{ContainerStatus, ObservedPod, Pairs, PodCondition};
+use crate::pod::observed::{Container, ContainerStatus, ObservedPod, Pairs, PodCondition};
 use crate::pod::write::{PodWrite, Target};
 use crate::text::hash::sidecarset_hashes;
 
@@ -98,11 +98,13 @@ fn status(name: &str, image: &str) -> ContainerStatus {
     }
 }
 
-/// A running, ready Pod into which the sidecars of `set` were injected.
+/// A running, ready Pod into which the sidecars of `set` were injected, behind `app` and in front of `aa`.
 pub(super) fn injected_pod(set: &RolloutSet, name: &str) -> ObservedPod {
     let mut pod = ObservedPod::read(
         r#"{"metadata":{"namespace":"shop","labels":{"app":"web"},"resourceVersion":"1"},
-            "spec":{"nodeName":"n","containers":[{"name":"app","image":"app:1"}]},"status":{"phase":"Running"}}"#,
+            "spec":{"nodeName":"n","containers":[{"name":"app","image":"app:1"}],
+                "initContainers":[{"name":"proxy","image":"proxy:1","restartPolicy":"Always"},{"name":"load","image":"load:1"}]},
+            "status":{"phase":"Running"}}"#,
     )
     .unwrap();
     pod.metadata.name = name.into();
@@ -129,6 +131,7 @@ pub(super) fn injected_pod(set: &RolloutSet, name: &str) -> ObservedPod {
             containers.push(container);
         }
     }
+    containers.push(Container { name: "aa".into(), image: "aa:1".into(), ..Container::default() });
     pod.spec.containers = containers.into();
     pod.status.container_statuses =
         pod.spec.containers.iter().map(|container| status(&container.name, &container.image)).collect();
@@ -290,9 +293,11 @@ impl Cluster {
 
 /// What holds for every write to a Pod.
 fn check(write: &PodWrite, pod: &ObservedPod) {
-    assert!(write.containers.iter().all(|change| change.name != "app"), "an app container is written");
+    let is_sidecar = |name: &str| !["app", "aa"].contains(&name);
+    assert!(write.containers.iter().all(|change| is_sidecar(&change.name)), "an app container is written");
     assert!(write.containers.iter().all(|change| change.resources == Default::default()));
     assert!(write.labels.is_empty() && write.finalizers.is_empty() && write.phase.is_none());
     assert!(!write.is_empty(), "an empty write to {}", pod.metadata.name);
     assert_eq!(write.target == Target::Status, !write.conditions.is_empty());
+    assert!(write.keeps_places(pod), "the API server refuses {}", write.to_json(pod));
 }

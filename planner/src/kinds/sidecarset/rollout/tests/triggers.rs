@@ -82,11 +82,11 @@ fn any_pod(sets: Vec<RolloutSet>) -> impl Strategy<Value = ObservedPod> {
         if statuses {
             pod.status.container_statuses = pod.status.container_statuses[1..].into();
         }
-        if let Some(status) = pod.status.container_statuses.last_mut() {
+        if let Some(status) = pod.status.container_statuses.iter_mut().nth_back(1) {
             status.ready = sidecar_ready;
         }
         let images = ["log:1", "log:2", "mesh:v1", EMPTY];
-        if let Some(container) = Arc::make_mut(&mut pod.spec.containers).last_mut() {
+        if let Some(container) = Arc::make_mut(&mut pod.spec.containers).iter_mut().nth_back(1) {
             container.image = images[image].into();
         }
         if condition {

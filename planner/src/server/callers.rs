@@ -1,0 +1,294 @@
+//! Who may call the webhooks: API servers, which alone know the segment that stands in front of every registered
+//! path (docs/behaviour/server.md#callers).
+//!
+//! ```text
+//!   [A]        A is published everywhere
+//!   [B, A]     a new certificate was signed; both count, A is still published
+//!       every replica answers B: B is published
+//!       90 s later every API server calls B
+//!   [B]
+//! ```
+//!
+//! Nobody but who may write registrations decides what they say. So what is registered counts, whatever it
+//! is, and goes on counting until every API server has seen that it is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Digits of a segment.
+const DIGITS: usize = 32;
+/// Segments that count at the same time, however often certificates change before one is published.
+const MAX_SEGMENTS: usize = 4;
+
+/// A segment of a path that nobody can guess: 128 random bits. It has no text form but those that registering
+/// and storing need.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Segment(u128);
+
+impl Segment {
+    /// The segment of these random bits.
+    pub fn new(random: u128) -> Self {
+        Self(random)
+    }
+
+    /// The segment that `text` is.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let formed = text.len() == DIGITS && text.bytes().all(digits);
+        formed.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+
+    /// The segments of a stored text; what is none is left out.
+    pub fn parse_all(text: &str) -> Vec<Self> {
+        text.split_whitespace().filter_map(Self::parse).collect()
+    }
+
+    /// The text under which segments are stored.
+    pub fn store(segments: &[Self]) -> String {
+        let texts: Vec<String> = segments.iter().map(|segment| format!("{:032x}", segment.0)).collect();
+        texts.join(" ")
+    }
+
+    /// The path to register for `path`.
+    pub fn before(self, path: &str) -> String {
+        format!("/{:032x}{path}", self.0)
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Segment(..)")
+    }
+}
+
+/// The path that is called, apart from the segment in front of it.
+pub fn split(called: &str) -> (Option<Segment>, &str) {
+    let parts = || {
+        let (segment, path) = called.strip_prefix('/')?.split_at_checked(DIGITS)?;
+        Some((Segment::parse(segment).filter(|_| path.starts_with('/'))?, path))
+    };
+    parts().map_or((None, called), |(segment, path)| (Some(segment), path))
+}
+
+/// A way in which a webhook is registered: the segment in front, and the path.
+pub type Call = (Option<Segment>, String);
+
+/// Whom the webhook paths answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    everybody: bool,
+    segments: Vec<Segment>,
+    plain: BTreeSet<String>,
+    registered: BTreeSet<String>,
+}
+
+impl Callers {
+    /// Whoever reaches the port.
+    pub fn everybody() -> Self {
+        Self { everybody: true, ..Self::default() }
+    }
+
+    /// Whether a call with this segment, or none, is answered at `path`. The time that this takes tells nothing
+    /// of the segments.
+    pub fn admit(&self, segment: Option<Segment>, path: &str) -> bool {
+        match segment {
+            Some(called) => {
+                let equal = |known: &Segment| std::hint::black_box(known.0 ^ called.0) == 0;
+                self.segments.iter().fold(false, |found, known| found | equal(known))
+            }
+            None => self.everybody || self.plain.contains(path),
+        }
+    }
+
+    /// Whether API servers may still call `path`.
+    pub fn may_call(&self, path: &str) -> bool {
+        self.registered.contains(path)
+    }
+
+    /// How this very process is called at `path`.
+    pub fn way_to(&self, path: &str) -> String {
+        self.segments.first().map_or_else(|| path.to_owned(), |segment| segment.before(path))
+    }
+}
+
+/// The ways in which API servers may call: those that are registered, and those that were a short time ago.
+#[derive(Debug, Default)]
+pub struct Calls(BTreeMap<Call, Option<Timestamp>>);
+
+impl Calls {
+    /// Takes in what is registered `now`. When to look again, to forget what every API server has seen go.
+    pub fn see(
+        &mut self,
+        live: impl IntoIterator<Item = Call>,
+        uptake: SignedDuration,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        for gone in self.0.values_mut() {
+            gone.get_or_insert(now);
+        }
+        self.0.extend(live.into_iter().map(|call| (call, None)));
+        // A clock that was set back begins anew.
+        self.0.values_mut().flatten().filter(|gone| **gone > now).for_each(|gone| *gone = now);
+        self.0.retain(|_, gone| gone.is_none_or(|gone| after(gone, uptake) > now));
+        self.0.values().flatten().min().map(|gone| after(*gone, uptake))
+    }
+
+    /// Whom to answer, with the segments of our own store.
+    pub fn callers(&self, own: &[Segment], everybody: bool) -> Callers {
+        let mut segments = own.to_vec();
+        segments.extend(self.0.keys().filter_map(|(segment, _)| *segment));
+        let plain = self.0.keys().filter(|(segment, _)| segment.is_none());
+        Callers {
+            everybody,
+            segments,
+            plain: plain.map(|(_, path)| path.clone()).collect(),
+            registered: self.0.keys().map(|(_, path)| path.clone()).collect(),
+        }
+    }
+}
+
+/// The segments to store: a `fresh` one in front where there is none, or where a new certificate is made
+/// (`rotates`); the first alone once it has been published since long enough.
+pub fn kept(
+    stored: &[Segment],
+    fresh: Segment,
+    rotates: bool,
+    published: Option<Timestamp>,
+    uptake: SignedDuration,
+    now: Timestamp,
+) -> Vec<Segment> {
+    if rotates || stored.is_empty() {
+        return std::iter::once(fresh).chain(stored.iter().copied()).take(MAX_SEGMENTS).collect();
+    }
+    let known = published.is_some_and(|since| after(since, uptake) <= now);
+    stored.iter().copied().take(if known { 1 } else { MAX_SEGMENTS }).collect()
+}
+
+/// The segment to publish. Replicas that share no store agree on one that is registered already.
+pub fn wanted(own: &[Segment], live: &BTreeSet<Option<Segment>>, shared: bool) -> Option<Segment> {
+    let other = live.iter().flatten().find(|segment| !own.contains(segment)).filter(|_| !shared);
+    other.or(own.first()).copied()
+}
+
+fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
+    time.checked_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPTAKE: SignedDuration = SignedDuration::from_secs(90);
+    const A: Segment = Segment(0xa);
+    const B: Segment = Segment(0xb);
+    const C: Segment = Segment(u128::MAX);
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn call(segment: Option<Segment>, path: &str) -> Call {
+        (segment, path.to_owned())
+    }
+
+    #[test]
+    fn a_segment_is_a_label_and_nothing_else_is_a_segment() {
+        for segment in [A, B, C, Segment(0)] {
+            let path = segment.before("/mutate-pod");
+            let label = path.strip_suffix("/mutate-pod").unwrap().strip_prefix('/').unwrap();
+            assert_eq!(label.len(), 32);
+            assert!(label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+            assert_eq!(split(&path), (Some(segment), "/mutate-pod"));
+        }
+        let label = "0123456789abcdef0123456789abcdef";
+        for path in [
+            "/mutate-pod".to_owned(),
+            format!("/{label}"),
+            format!("/{}/x", label.to_uppercase()),
+            format!("/+{}/x", &label[1..]),
+            format!("/{label}0/x"),
+            format!("//{label}/x"),
+            format!("/{}é/x", &label[..31]),
+            String::new(),
+        ] {
+            assert_eq!(split(&path), (None, path.as_str()));
+        }
+        assert_eq!(Segment::parse_all(&format!("{} x {label}", Segment::store(&[C, A]))).len(), 3);
+        assert_eq!(Segment::parse_all(&Segment::store(&[C, A])), [C, A]);
+        let shown = format!("{:?}", Callers { segments: vec![A], ..Callers::default() });
+        assert!(shown.contains("Segment(..)"), "{shown}");
+    }
+
+    #[test]
+    fn only_who_knows_a_segment_is_answered() {
+        let mut calls = Calls::default();
+        calls.see([call(Some(A), "/a"), call(None, "/b")], UPTAKE, at(0));
+        let callers = calls.callers(&[B], false);
+        for (segment, path, admitted) in [
+            (Some(A), "/a", true),
+            (Some(B), "/a", true),
+            (Some(C), "/a", false),
+            (None, "/a", false),
+            // As it is registered.
+            (None, "/b", true),
+        ] {
+            assert_eq!(callers.admit(segment, path), admitted, "{path}");
+        }
+        assert_eq!(
+            [callers.may_call("/a"), callers.may_call("/b"), callers.may_call("/c")],
+            [true, true, false]
+        );
+        assert_eq!(callers.way_to("/x"), B.before("/x"));
+        assert!(!Callers::default().admit(None, "/a") && Callers::everybody().admit(None, "/a"));
+        assert!(!Callers::everybody().admit(Some(A), "/a") && !Callers::everybody().may_call("/a"));
+    }
+
+    #[test]
+    fn what_is_gone_counts_until_every_api_server_knows() {
+        let mut calls = Calls::default();
+        let plain = || [call(None, "/a")];
+        assert_eq!(calls.see(plain(), UPTAKE, at(0)), None);
+        // However long nobody looked.
+        assert_eq!(calls.see([call(Some(A), "/a")], UPTAKE, at(1000)), Some(at(1090)));
+        assert_eq!(calls.see([], UPTAKE, at(1089)), Some(at(1090)));
+        assert!(calls.callers(&[], false).admit(None, "/a"));
+        assert_eq!(calls.see([], UPTAKE, at(1090)), Some(at(1179)));
+        let callers = calls.callers(&[], false);
+        assert!(!callers.admit(None, "/a") && callers.admit(Some(A), "/a") && callers.may_call("/a"));
+        // It is back.
+        assert_eq!(calls.see([call(Some(A), "/a")], UPTAKE, at(1100)), None);
+        // A clock that is set back makes nothing longer.
+        calls.see([], UPTAKE, at(1100));
+        assert_eq!(calls.see([], UPTAKE, at(500)), Some(at(590)));
+        assert_eq!(calls.see([], UPTAKE, at(590)), None);
+        assert_eq!(calls.callers(&[], false), Callers::default());
+    }
+
+    #[test]
+    fn segments_change_with_the_certificate_and_overlap() {
+        let next = |stored: &[Segment], rotates, published: Option<i64>| {
+            kept(stored, C, rotates, published.map(at), UPTAKE, at(1000))
+        };
+        assert_eq!(next(&[], false, None), [C], "a store of an earlier release");
+        assert_eq!(next(&[A], true, Some(0)), [C, A]);
+        assert_eq!(next(&[B, A], false, None), [B, A]);
+        assert_eq!(next(&[B, A], false, Some(911)), [B, A]);
+        assert_eq!(next(&[B, A], false, Some(910)), [B]);
+        assert_eq!(next(&[A; 9], true, None).len(), MAX_SEGMENTS);
+    }
+
+    #[test]
+    fn nothing_is_published_before_all_answer_it() {
+        let live = |segments: &[Option<Segment>]| segments.iter().copied().collect::<BTreeSet<_>>();
+        assert_eq!(wanted(&[B, A], &live(&[Some(C)]), true), Some(B));
+        assert_eq!(
+            wanted(&[B, A], &live(&[Some(C)]), false),
+            Some(C),
+            "of a replica with a store of its own"
+        );
+        assert_eq!(wanted(&[B, A], &live(&[Some(A), None]), false), Some(B));
+        assert_eq!(wanted(&[], &live(&[]), true), None);
+    }
+}
