@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint format generate image bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz
+.PHONY: help demo demo-down test lint check format generate image bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -22,8 +22,11 @@ test: ## Everything that must hold: unit, property, API server and real-node tes
 	./tests/run.sh
 
 lint: ## Format, clippy, direction of dependencies, generated files, licences and known vulnerabilities
-	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	$(MAKE) check
+
+check: ## What `make lint` does, without clippy
+	cargo fmt --all --check
 	./tests/check-arrows.sh
 	./tests/check-generated.sh
 	./tests/check-dependencies.sh

@@ -2,10 +2,11 @@
 # A real Kubernetes on this machine with Kutter in it, shown at work with plain kubectl.
 #   tests/demo.sh DIRECTORY        stays until Ctrl-C; with CI=true it ends after the checks
 #   tests/demo.sh DIRECTORY down   ends what an earlier run left
+# KUTTER_PROGRAMS is a directory with the programs, for who has built them already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 directory=${1:?usage: tests/demo.sh DIRECTORY [down]}
-built=${CARGO_TARGET_DIR:-target}/$(rustc -vV | sed -n 's/^host: //p')/demo
+built=${KUTTER_PROGRAMS:-${CARGO_TARGET_DIR:-target}/$(rustc -vV | sed -n 's/^host: //p')/demo}
 log=$directory.log
 
 say() { printf '\n== %s\n' "$*"; }
@@ -13,14 +14,16 @@ show() { printf '$ %s\n' "$*"; "$@"; }
 fail() { printf '\ndemo: %s\n' "$*" >&2; exit 1; }
 has() { grep -qF -- "$2" <<<"$1" || fail "expected to see: $2"; }
 
+build() { [[ -n ${KUTTER_PROGRAMS:-} ]] || cargo build --profile demo "$@"; }
+
 if [[ ${2:-} == down ]]; then
-  cargo build --quiet --profile demo -p kutter-kit --bin testbed
+  build --quiet -p kutter-kit --bin testbed
   exec "$built/testbed" down --dir "$directory"
 fi
 [[ $EUID -eq 0 ]] || fail "real nodes need root: run it with sudo, or as root"
 
 say "building the program and the cluster's tools (minutes the first time)"
-cargo build --profile demo -p kutter -p kutter-kit -p kutter-exit-hook --bins
+build -p kutter -p kutter-kit -p kutter-exit-hook --bins
 "$built/testbed" prepare
 
 say "starting Kubernetes with 2 nodes in $directory"

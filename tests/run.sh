@@ -23,11 +23,12 @@ phase() {
 
 # Always the whole workspace: another selection would mean other features, and build everything again.
 say "building the program and its tests"
-phase "build of the program and its tests" cargo test --workspace --lib --bins --tests --no-run || exit 1
+phase "build of the program and its tests" cargo test --workspace --all-targets --no-run || exit 1
 
 say "preparing Kubernetes (built once from Go modules, or taken from KUBEBUILDER_ASSETS)"
 host=$(rustc -vV | sed -n 's/^host: //p')
-phase "preparation of Kubernetes" "${CARGO_TARGET_DIR:-target}/$host/debug/testbed" prepare || exit 1
+programs=${CARGO_TARGET_DIR:-target}/$host/debug
+phase "preparation of Kubernetes" "$programs/testbed" prepare || exit 1
 
 [[ $EUID -eq 0 ]] || say "real nodes need root: their tests pass without doing anything"
 # How many histories of CloneSets are simulated; of other kinds there are fewer. Broken planners are noticed within 2,000.
@@ -89,6 +90,11 @@ if [[ ${#flaky[@]} -gt 0 ]]; then
   say "flaky tests: each failed above, and passed alone"
   printf 'FLAKY %s\n' "${flaky[@]}"
   [[ ${#flaky[@]} -le 2 ]] || status=1
+fi
+
+if [[ $EUID -eq 0 ]]; then
+  say "what \`make demo\` shows, with the programs that were tested"
+  phase "demonstration" env CI=true KUTTER_PROGRAMS="$programs" ./tests/demo.sh "$results/demo" || status=1
 fi
 
 say "time of each phase"
