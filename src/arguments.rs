@@ -23,9 +23,12 @@ pub(crate) struct ServeArguments {
     /// Feature gates: A=true,B=false
     #[arg(long, default_value = "", value_delimiter = ',', action = clap::ArgAction::Append)]
     pub feature_gates: Vec<String>,
-    /// Address of /metrics, plain HTTP
+    /// Address of /metrics
     #[arg(long, default_value = ":8080")]
     pub metrics_addr: String,
+    /// Serve /metrics over TLS, to those whose token may get it at the API server, instead of plain HTTP to everybody
+    #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set, conflicts_with = "objects")]
+    pub metrics_secure: bool,
     /// Address of /healthz and /readyz, plain HTTP
     #[arg(long, default_value = ":8000")]
     pub health_probe_addr: String,
@@ -92,6 +95,15 @@ pub(crate) struct ServeArguments {
     /// Answer webhook paths to whoever calls them, as registrations need that this server doesn't write
     #[arg(long)]
     pub legacy_paths: bool,
+    /// Answer reviews only to callers with a certificate by an authority in this file, PEM
+    #[arg(long, value_name = "FILE", conflicts_with = "objects")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Common name or DNS name that such a certificate must have, if any is given
+    #[arg(long, value_name = "NAME", action = clap::ArgAction::Append, requires = "client_ca_file")]
+    pub client_allowed_name: Vec<String>,
+    /// How long every API server takes at most to follow a change of what is registered
+    #[arg(long, default_value = "90s", value_parser = duration)]
+    pub registration_uptake: Duration,
     /// Warn when no review of a Pod came for this long, and half as long again, although Pods were created
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub webhook_silence: Duration,

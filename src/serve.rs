@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use api::features::Feature;
 use axum::Router;
+use certs::{CertificateResolver, ClientCertificates};
 use cluster::client::Connector;
 use cluster::events::Recorder;
 use cluster::requests::Requests;
@@ -33,7 +34,7 @@ use tracing::{error, info, warn};
 use webhooks::probes::{self, Checks};
 use webhooks::router::{Limits, router};
 use webhooks::server::{ConnectionLimits, Drained, Server, bind};
-use webhooks::{Admission, Metrics, ProtectionLog, PullSecrets, Refusals};
+use webhooks::{Admission, Metrics, MetricsAccess, ProtectionLog, PullSecrets, Refusals};
 
 use crate::arguments::ServeArguments;
 use heartbeat::Heartbeat;
@@ -112,12 +113,13 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
         clock: settings::clock(),
     });
     let mut server = serve_webhooks(settings, state, client.clone(), &certificates, &metrics)?;
+    let _metrics = serve_metrics(settings, client.clone(), &certificates, &metrics).await?;
     let readiness = Readiness::new(index.clone(), &certificates);
     let heartbeats = [
         Heartbeat::start("admission", admission.handle()),
         Heartbeat::start("controllers", controllers.handle()),
     ];
-    let _probes = serve_probes(settings, &metrics, &readiness, heartbeats).await?;
+    let _health = serve_health(settings, &metrics, &readiness, heartbeats).await?;
     let leading = controllers_runtime::start(
         settings,
         connector,
@@ -178,35 +180,63 @@ fn serve_webhooks(
         let namespace = settings.controllers.config_namespace.clone();
         router = router.with_pull_secrets(PullSecrets::new(client, &settings.install_namespace, namespace));
     }
-    let resolver = certificates.resolver.clone();
-    Server::start(listener, resolver, router, ConnectionLimits::default(), metrics)
-        .context("the webhook server can't start")
+    let (resolver, limits) = (certificates.resolver.clone(), ConnectionLimits::default());
+    let server = match &settings.client_authorities {
+        Some((file, names)) => {
+            let clients =
+                Arc::new(ClientCertificates::read(file.clone(), names.clone()).context("--client-ca-file")?);
+            let following = clients.clone();
+            tokio::spawn(async move { following.follow().await });
+            Server::start_for(clients, listener, resolver, router.for_certified(), limits, metrics)
+        }
+        None => Server::start(listener, resolver, router, limits, metrics),
+    };
+    server.context("the webhook server can't start")
 }
 
-async fn serve_probes(
+async fn serve_metrics(
+    settings: &Settings,
+    client: Client,
+    certificates: &certs::Certificates,
+    metrics: &Metrics,
+) -> anyhow::Result<Option<Server>> {
+    let protection =
+        settings.metrics_secure.then(|| (MetricsAccess::new(client), certificates.resolver.clone()));
+    let (access, resolver) = protection.unzip();
+    let router = probes::metrics_router(metrics.clone(), access);
+    serve_at(&settings.metrics_addr, resolver, router, metrics).await
+}
+
+async fn serve_health(
     settings: &Settings,
     metrics: &Metrics,
     readiness: &Readiness,
     heartbeats: [Heartbeat; 2],
-) -> anyhow::Result<[Option<Server>; 2]> {
+) -> anyhow::Result<Option<Server>> {
     let ready = readiness.clone();
     let checks = Checks {
         liveness: Arc::new(move || heartbeats.iter().try_for_each(Heartbeat::check)),
         readiness: Arc::new(move || ready.check()),
     };
-    Ok([
-        plain(&settings.health_probe_addr, probes::health_router(checks), metrics).await?,
-        plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), metrics).await?,
-    ])
+    serve_at(&settings.health_probe_addr, None, probes::health_router(checks), metrics).await
 }
 
-/// Serves `router` over plain HTTP until the server is dropped; address `0` switches it off.
-async fn plain(address: &str, router: Router, metrics: &Metrics) -> anyhow::Result<Option<Server>> {
+/// Serves `router` until the server is dropped, over TLS where there are certificates; address `0` switches it off.
+async fn serve_at(
+    address: &str,
+    certificates: Option<Arc<CertificateResolver>>,
+    router: Router,
+    metrics: &Metrics,
+) -> anyhow::Result<Option<Server>> {
     if address == "0" {
         return Ok(None);
     }
     let listener = bind_address(address).await.with_context(|| format!("address {address} can't be used"))?;
-    let server = Server::start_plain(listener, router, ConnectionLimits::default(), metrics);
+    let limits = ConnectionLimits::default();
+    let server = match certificates {
+        Some(certificates) => Server::start(listener, certificates, router, limits, metrics),
+        None => Server::start_plain(listener, router, limits, metrics),
+    };
     Ok(Some(server.with_context(|| format!("address {address} can't be served"))?))
 }
 

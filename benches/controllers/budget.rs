@@ -1,5 +1,5 @@
-//! What PodUnavailableBudgets cost: the calls of reviews that take a unit, 60 evictions at once, and the controller
-//! with a budget for every ten Pods.
+//! What PodUnavailableBudgets cost: the calls of reviews that take a unit, 60 evictions at once, an update behind a
+//! budget of one, and the controller with a budget for every ten Pods.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,6 +24,10 @@ const ROUNDS: usize = 5;
 const TIME: f64 = 0.5;
 /// Deletions and evictions one after another.
 const REVIEWS: usize = 20;
+/// Pods of a CloneSet that is updated, and for how many seconds each of them is out of service.
+const ROLLED: (usize, u32) = (6, 2);
+/// How much longer an update may take behind a budget of one than where the workload itself keeps to one.
+const WAIT: f64 = 1.3;
 /// Pods of one budget, and budgets of one namespace.
 const SHARE: (usize, usize) = (10, 100);
 /// How long nothing happens.
@@ -35,6 +39,7 @@ pub(crate) async fn measure(stand: &Stand, pods: &[usize]) {
     one_by_one(stand).await;
     at_once(stand, &program).await;
     program.stop();
+    rolled(stand).await;
     for &count in pods {
         counted(stand, count).await;
     }
@@ -138,6 +143,56 @@ async fn at_once(stand: &Stand, program: &Program) {
     figure("budget-evictions-at-once", median(covered.iter().copied()), "s", Some(TIME));
     figure("free-evictions-at-once", median(free.iter().copied()), "s", None);
     figure("budget-evictions-at-once-ratio", median_ratio(&covered, &free), "x", None);
+}
+
+/// Updates in place where the workload keeps to one Pod at a time, and where a budget does.
+async fn rolled(stand: &Stand) {
+    let gates = "--feature-gates=PodUnavailableBudgetUpdateGate=true";
+    let program = stand.program_with("rolling", &[gates]).await;
+    let free = roll(stand, json!(1), None).await;
+    let before = stand.calls().len();
+    let covered = roll(stand, json!("100%"), Some(json!(1))).await;
+    let calls = stand.calls().split_off(before);
+    let refused = calls.iter().filter(|call| call["responseStatus"]["code"] == 403).count();
+    let own = ROLLED.0 as f64 * f64::from(ROLLED.1);
+    figure("budget-rollout-time", covered, "s", Some(own * WAIT));
+    figure("budget-rollout-ratio", covered / free, "x", Some(WAIT));
+    figure("budget-rollout-refusals-per-pod", refused as f64 / ROLLED.0 as f64, "calls", Some(1.0));
+    program.stop();
+}
+
+/// Updates the Pods of a new CloneSet, which itself lets `limit` be away; the time that it takes, in seconds.
+async fn roll(stand: &Stand, limit: Value, allowed: Option<Value>) -> f64 {
+    let (pods, seconds) = ROLLED;
+    let (client, namespace) = (stand.server().client(), stand.server().namespace("rolled").await);
+    let options = fake_nodes::Options::nodes(2).in_namespace(&namespace).binding_pods();
+    let _nodes = FakeNodes::start(client, options).await;
+    let set = workload("apps.kruise.io/v1beta1", "CloneSet", "web").in_namespace(&namespace);
+    let set = set.matching("app", "web").replicas(u32::try_from(pods).expect("a number of Pods"));
+    let rolling = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": limit});
+    let set = set
+        .with("/spec/updateStrategy", json!({"rollingUpdate": rolling}))
+        .template_annotation(fake_nodes::READY_AFTER, &(seconds * 1_000).to_string())
+        .container("checkout", "registry.example.com/shop/checkout:2.41.0");
+    stand.create([set]).await;
+    let object = ["clonesets.apps.kruise.io", "web", "--namespace", &namespace];
+    let are_updated = |_: &Value, status: &Value| status["updatedReadyReplicas"] == pods;
+    stand.wait_status(&object, are_updated).await;
+    if let Some(allowed) = allowed {
+        stand.create([budget(&namespace, "web", 1, allowed.clone())]).await;
+        let object = ["podunavailablebudget", "web", "--namespace", &namespace];
+        stand.wait_status(&object, |_, status| status["unavailableAllowed"] == allowed).await;
+    }
+    let change = json!([{
+        "op": "replace", "path": "/spec/template/spec/containers/0/image",
+        "value": "registry.example.com/shop/checkout:2.42.0",
+    }]);
+    let patch = format!("--patch={change}");
+    let words: Vec<&str> = ["patch", "--type=json", &patch].iter().chain(&object).copied().collect();
+    let start = Instant::now();
+    stand.server().kubectl(words).await.success();
+    stand.wait_status(&object, are_updated).await;
+    start.elapsed().as_secs_f64()
 }
 
 /// What the controller does for `count` Pods that were there before their budgets, and for a leader that begins.

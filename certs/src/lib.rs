@@ -22,6 +22,7 @@
 //!   Event on our own Pod tells it too.
 
 mod choices;
+mod clients;
 mod connection;
 mod external;
 mod material;
@@ -46,6 +47,7 @@ use planner::server::callers::Callers;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use clients::{ClientAuthorityError, ClientCertificates};
 pub use connection::CallError;
 pub use material::{Material, MaterialError, carry_out, certificates};
 pub use metrics::CertificateMetrics;

@@ -10,6 +10,7 @@ use api::SELF_CHECK_UID;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
@@ -33,7 +34,7 @@ const PORT: u16 = 443;
 pub type Probe =
     Arc<dyn Fn(String, BTreeSet<String>) -> BoxFuture<'static, Result<(), CallError>> + Send + Sync>;
 
-/// A probe that sends an empty review to each path at `endpoint`: at every ready address behind a
+/// A probe that sends an empty review to each path at `endpoint`: at every serving address behind a
 /// Service, since the API server may call any; at the Service's own address where nobody keeps
 /// EndpointSlices; at a host as it is.
 pub fn through(client: Client, endpoint: Endpoint) -> Probe {
@@ -60,6 +61,8 @@ async fn review(peer: &Peer, address: &Address, path: &str) -> Result<(), CallEr
     let answer = tokio::time::timeout(CHECK_LIMIT, call).await;
     let (status, body) = answer.unwrap_or(Err(CallError::TimedOut(CHECK_LIMIT)))?;
     match serde_json::from_slice::<Answer>(&body) {
+        // It serves the path, to callers who show the certificate of an API server.
+        _ if status == StatusCode::UNAUTHORIZED => Ok(()),
         Ok(answer) if answer.response.uid == SELF_CHECK_UID => Ok(()),
         _ => Err(unexpected(path, format!("{status} from {address}"))),
     }
@@ -87,15 +90,16 @@ async fn addresses(client: Client, endpoint: &Endpoint) -> Result<Vec<Address>, 
         ports.any(|port| port.name.as_deref().unwrap_or_default() == name.unwrap_or_default())
     };
     let addresses: BTreeSet<SocketAddr> =
-        slices.iter().flat_map(|slice| ready_addresses(slice, named)).collect();
+        slices.iter().flat_map(|slice| serving_addresses(slice, named)).collect();
     if addresses.is_empty() {
         return Err(failed("it has no ready endpoint".to_owned()));
     }
     Ok(addresses.into_iter().map(Address::Socket).collect())
 }
 
-/// The addresses of the endpoints that are not known to be unready, with the ports of those names.
-fn ready_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) -> Vec<SocketAddr> {
+/// The addresses of the endpoints that are not known to serve nobody, with the ports of those names. One that ends may
+/// serve still.
+fn serving_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) -> Vec<SocketAddr> {
     let ports: Vec<u16> = slice
         .ports
         .iter()
@@ -103,10 +107,11 @@ fn ready_addresses(slice: &EndpointSlice, named: impl Fn(Option<&str>) -> bool) 
         .filter(|port| named(port.name.as_deref()))
         .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
         .collect();
-    let ready = |endpoint: &&k8s_openapi::api::discovery::v1::Endpoint| {
-        endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+    let serves = |endpoint: &&k8s_openapi::api::discovery::v1::Endpoint| {
+        let conditions = endpoint.conditions.as_ref();
+        conditions.and_then(|conditions| conditions.serving.or(conditions.ready)) != Some(false)
     };
-    let addresses = slice.endpoints.iter().filter(ready).flat_map(|endpoint| &endpoint.addresses);
+    let addresses = slice.endpoints.iter().filter(serves).flat_map(|endpoint| &endpoint.addresses);
     addresses
         .filter_map(|address| address.parse::<IpAddr>().ok())
         .flat_map(|address| ports.iter().map(move |port| SocketAddr::new(address, *port)))

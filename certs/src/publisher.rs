@@ -211,14 +211,15 @@ impl Publisher {
                 return self.compare(&configurations, versions).await;
             }
             let content = self.read().await?;
+            let stored = content.material.as_ref().map_or("", |material| &material.segments);
+            let segments = Segment::parse_all(stored);
+            self.tell_callers(&configurations, &segments);
             let Some(material) = self.advance(&content, &configurations, None).await? else { continue };
             let text = self.published_bundle(&material, &configurations);
-            let segments = Segment::parse_all(&material.segments);
-            let live = self.calls(&configurations).into_iter().map(|(segment, _)| segment).collect();
-            let wanted = callers::wanted(&segments, &live, self.settings.mode == Mode::Secret);
+            let wanted = segments.first().copied();
             // Not every replica may know it.
-            let changes = answered != wanted && live.iter().any(|live| *live != wanted);
-            self.tell_callers(&configurations, &segments);
+            let changes =
+                answered != wanted && self.calls(&configurations).iter().any(|(live, _)| *live != wanted);
             let segment = wanted.filter(|_| !changes);
             let edition = Edition { bundle: STANDARD.encode(&text), segment };
             let round = Round {
@@ -362,6 +363,9 @@ impl Publisher {
         rotates: bool,
         published: Option<Timestamp>,
     ) -> Result<String, MaterialError> {
+        if !self.settings.has_segments() {
+            return Ok(String::new());
+        }
         let (now, uptake) = ((self.clock)(), self.settings.timing.uptake);
         let stored = Segment::parse_all(&material.segments);
         let fresh = material::fresh_segment()?;

@@ -105,9 +105,14 @@ impl CertificateSettings {
         })
     }
 
+    /// Whether registered paths begin with a segment. Replicas must agree on it, so it needs a store that they share.
+    pub(crate) fn has_segments(&self) -> bool {
+        self.mode == Mode::Secret
+    }
+
     /// Whether plain paths are answered to everybody.
     pub(crate) fn answers_everybody(&self) -> bool {
-        self.legacy_paths || self.mode == Mode::External
+        self.legacy_paths || !self.has_segments()
     }
 
     /// The name that the serving certificate must carry.

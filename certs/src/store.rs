@@ -17,7 +17,7 @@ use tracing::debug;
 use crate::material::Material;
 use crate::settings::{CertificateSettings, Mode};
 
-/// Where the segments in front of paths lie.
+/// Where the segments in front of paths lie, in a Secret only: replicas must agree on them.
 const SEGMENTS: &str = "path-segments";
 
 /// Why the store can't be read or written.
@@ -145,7 +145,7 @@ async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, StoreError
 }
 
 /// Names and contents in the Secret and in the files (docs/behaviour/server.md#modes-of-certificates).
-fn fields(material: &Material) -> [(&'static str, &str); 7] {
+fn fields(material: &Material) -> [(&'static str, &str); 6] {
     [
         ("ca-key.pem", &material.authority_key),
         ("ca-cert.pem", &material.authorities),
@@ -153,7 +153,6 @@ fn fields(material: &Material) -> [(&'static str, &str); 7] {
         ("tls.key", &material.key),
         ("cert.pem", &material.certificate),
         ("tls.crt", &material.certificate),
-        (SEGMENTS, &material.segments),
     ]
 }
 
@@ -191,19 +190,23 @@ fn external(secret: &Secret) -> Result<Material, Vec<&'static str>> {
     })
 }
 
+/// Names and contents in the Secret.
+fn keys(material: &Material) -> impl Iterator<Item = (&'static str, &str)> {
+    fields(material).into_iter().chain([(SEGMENTS, material.segments.as_str())])
+}
+
 fn secret(name: &str, material: &Material) -> Secret {
-    let data = fields(material).map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
+    let data = keys(material).map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
     Secret {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
-        data: Some(data.into()),
+        data: Some(data.collect()),
         ..Secret::default()
     }
 }
 
 /// A merge patch of the keys that differ; labels, annotations and foreign keys stay.
 fn changes(secret: &Secret, material: &Material) -> Value {
-    let data: Map<String, Value> = fields(material)
-        .into_iter()
+    let data: Map<String, Value> = keys(material)
         .filter(|(key, value)| text(secret, key) != *value)
         .map(|(key, value)| (key.to_owned(), json!(ByteString(value.as_bytes().to_vec()))))
         .collect();

@@ -16,6 +16,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{Config, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use planner::server::callers::without_segments;
 use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
 
@@ -96,7 +97,7 @@ impl Watches {
             Signal::Definition(Ok(event)) => self.take_definition(*event),
             Signal::Definition(Err(error)) => {
                 self.failures.failed(&"CustomResourceDefinitions", &error);
-                self.trouble = Some(error.to_string());
+                self.trouble = Some(without_segments(&error.to_string()));
                 // Nothing happens before they are known, so that somebody must say why.
                 self.definitions.is_none()
             }

@@ -8,6 +8,7 @@ use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use kube::{Client, Config};
+use planner::server::callers::without_segments;
 use thiserror::Error;
 
 use crate::requests::Requests;
@@ -215,10 +216,10 @@ fn prepared(configuration: &Config, user_agent: &str, patience: Duration) -> Con
     configuration
 }
 
-/// The message of the API server where it sent one, else the client's own.
+/// The message of the API server where it sent one, else the client's own. It does not tell how webhooks are called.
 pub fn message(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        kube::Error::Api(status) => without_segments(&status.message),
+        other => without_segments(&other.to_string()),
     }
 }

@@ -64,8 +64,13 @@ pub enum Retry {
 }
 
 impl ApiError {
-    pub(crate) fn new(request: impl Into<Box<str>>, source: kube::Error) -> Self {
-        Self { reason: ErrorReason::of(&source), request: request.into(), source: Box::new(source) }
+    pub(crate) fn new(request: impl Into<Box<str>>, mut source: kube::Error) -> Self {
+        let (reason, message) = (ErrorReason::of(&source), crate::client::message(&source));
+        // Who prints the chain of errors prints the status. Its details repeat the message as it came.
+        if let kube::Error::Api(status) = &mut source {
+            (status.message, status.details) = (message, None);
+        }
+        Self { reason, request: request.into(), source: Box::new(source) }
     }
 
     /// The answer to a request for what can be no name. It is that to a name which nothing has.
@@ -167,6 +172,22 @@ mod tests {
             "details": {"causes": [{"reason": cause, "message": "no", "field": "metadata.namespace"}]},
         });
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())).into()
+    }
+
+    #[test]
+    fn no_error_tells_how_webhooks_are_called() {
+        let segment = "0123456789abcdef0123456789abcdef";
+        let url =
+            |segment: &str| format!("Post \"https://a.b.svc:443{segment}/mutate-pod?timeout=10s\": EOF");
+        let message = url(&format!("/{segment}"));
+        let status = serde_json::json!({
+            "status": "Failure", "message": message, "reason": "InternalError", "code": 500,
+            "details": {"causes": [{"message": message}]},
+        });
+        let status: Box<Status> = Box::new(serde_json::from_value(status).unwrap());
+        let error = ApiError::from(kube::Error::Api(status));
+        assert_eq!(error.to_string(), url(""));
+        assert!(!format!("{error:?} {}", error.source).contains(segment), "{error:?}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
+use planner::server::callers::without_segments;
 use planner::server::world::{Watched, World};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -199,7 +200,8 @@ fn fail(index: &Index, kind: Watched, error: &watcher::Error, failures: &mut Wat
     if known == CacheState::Synced {
         failures.failed(&kind, error);
     } else {
-        debug!(?kind, %error, "watch failed, will be tried again");
+        let error = without_segments(&error.to_string());
+        debug!(?kind, error, "watch failed, will be tried again");
     }
     let watcher::Error::InitialListFailed(cause) = error else { return };
     let state = match (known.clone(), cause) {

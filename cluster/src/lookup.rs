@@ -282,6 +282,16 @@ impl Lookup {
         pod.map_err(|error| LookupError(error.to_string()))
     }
 
+    /// Whether the API server may have the Pod of this name and identity, if one is known. It may where it can't be
+    /// asked in time, and where there is none.
+    pub async fn may_exist(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let Source::Cluster(_) = &*self.0 else { return true };
+        match self.pod(namespace, name).await {
+            Ok(found) => found.is_some_and(|pod| uid.is_empty() || &*pod.metadata.uid == uid),
+            Err(_) => true,
+        }
+    }
+
     /// Tries out on the API server whether it would create `object` in `namespace`. Without an API server there
     /// is nobody to refuse it.
     ///

@@ -69,6 +69,9 @@ pub const SERVICES: Resource<'_> = Resource::new("v1", "services", "Service");
 /// TokenReviews.
 pub const TOKEN_REVIEWS: Resource<'_> =
     Resource::new("authentication.k8s.io/v1", "tokenreviews", "TokenReview");
+/// SubjectAccessReviews.
+pub const SUBJECT_ACCESS_REVIEWS: Resource<'_> =
+    Resource::new("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview");
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
 

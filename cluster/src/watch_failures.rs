@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use planner::server::callers::without_segments;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -25,6 +26,7 @@ impl WatchFailures {
     /// The watch failed, which is logged: as a warning where it has failed shortly before, without any success
     /// in between.
     pub fn failed(&mut self, what: &dyn Display, error: &dyn Display) {
+        let error = without_segments(&error.to_string());
         if self.repeats() {
             warn!(%what, %error, "a watch fails again and again and is tried again");
         } else {

@@ -37,7 +37,7 @@ use planner::workload::event::Event;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::workload::budgets::{Budgets, Spent};
+use crate::workload::budgets::{Budgets, Exhausted, Spent};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::course::{self, Courses, CpuTime};
 use crate::workload::pods::Pods;
@@ -100,6 +100,9 @@ struct Controller {
     rollouts: Rollouts,
     reviewed: Store<Reviewed>,
 }
+
+/// What came of the writes to a Pod, or the budget that has nothing left for them.
+type Outcome = Result<Result<Carried, Exhausted>, ReconcileError>;
 
 /// What came of the writes of a plan.
 #[derive(Default)]
@@ -219,12 +222,18 @@ impl Controller {
         let due = |name: &str| {
             let set = self.sets.get(&key(name))?;
             match rollout::trigger(&set, change.old.as_deref(), change.new.as_deref()) {
-                Trigger::Nothing => None,
+                Trigger::Nothing => self.is_released(name, change).then(|| (name.into(), Duration::ZERO)),
                 Trigger::Now => Some((name.into(), Duration::ZERO)),
                 Trigger::After(pause) => Some((name.into(), pause.unsigned_abs())),
             }
         };
         names.into_iter().filter_map(due).collect()
+    }
+
+    /// The budget that withholds the Pod holds it no more.
+    fn is_released(&self, name: &str, change: &Change<ObservedPod>) -> bool {
+        let Some(pod) = &change.new else { return false };
+        self.memory.withholds(name, pod).is_some_and(|budget| self.budgets.may_pass(pod, &budget))
     }
 
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
@@ -245,9 +254,9 @@ impl Controller {
         let (mut refused, retry) = self.memory.refusals(name, &pods);
         let time = CpuTime::begin();
         let spent = Spent::default();
-        refused.extend(self.memory.withheld(name, &pods, |pod| {
-            self.budgets.holding(&set.name, pod, Operation::Update, &spent).map(|budget| budget.to_string())
-        }));
+        let holding =
+            |pod: &ObservedPod, budget: &Exhausted| self.budgets.holding(&set.name, pod, budget, &spent);
+        refused.extend(self.memory.withheld(name, &pods, holding));
         let snapshot =
             Snapshot { set, pods: &pods, revisions: &stored, latest_revision: &latest, collision_count };
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
@@ -384,10 +393,10 @@ impl Controller {
         for (pod, outcome) in outcomes {
             let name = || format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
             match outcome {
-                Ok(Some(outcome)) => written.outdated |= outcome == Carried::Outdated,
-                Ok(None) => {
+                Ok(Ok(outcome)) => written.outdated |= outcome == Carried::Outdated,
+                Ok(Err(budget)) => {
                     written.refused = true;
-                    self.memory.withhold(&set.name, pod);
+                    self.memory.withhold(&set.name, pod, budget);
                 }
                 Err(error) if error.is_refusal() => {
                     written.refused = true;
@@ -413,16 +422,15 @@ impl Controller {
         written
     }
 
-    /// `None` where the budget of the Pod has nothing left.
     async fn write_pod<'u>(
         &self,
         set: &RolloutSet,
         update: &'u PodUpdate,
         spent: &Spent,
-    ) -> (&'u ObservedPod, Result<Option<Carried>, ReconcileError>) {
+    ) -> (&'u ObservedPod, Outcome) {
         let outcome = self.try_write(set, update, spent).await;
         let event = match &outcome {
-            Ok(Some(Carried::Written(_))) => update.on_success(),
+            Ok(Ok(Carried::Written(_))) => update.on_success(),
             Ok(_) => None,
             Err(error) => update.on_failure(&error.message()),
         };
@@ -432,21 +440,18 @@ impl Controller {
         (&update.pod, outcome)
     }
 
-    async fn try_write(
-        &self,
-        set: &RolloutSet,
-        update: &PodUpdate,
-        spent: &Spent,
-    ) -> Result<Option<Carried>, ReconcileError> {
+    async fn try_write(&self, set: &RolloutSet, update: &PodUpdate, spent: &Spent) -> Outcome {
         // A plan may have thousands of writes, and a pause shall not wait for them.
         if !self.is_current(set) {
-            return Ok(Some(Carried::Outdated));
+            return Ok(Ok(Carried::Outdated));
         }
         let changes = update.writes.iter().any(|write| !write.containers.is_empty());
-        if changes && self.budgets.bear(&set.name, &update.pod, Operation::Update, spent).await?.is_some() {
-            return Ok(None);
+        if changes
+            && let Some(budget) = self.budgets.bear(&set.name, &update.pod, Operation::Update, spent).await?
+        {
+            return Ok(Err(budget));
         }
-        carry_out(&self.client, &self.pods, &update.pod, &update.writes).await.map(Some)
+        carry_out(&self.client, &self.pods, &update.pod, &update.writes).await.map(Ok)
     }
 
     /// True while the SidecarSet says what was planned for.

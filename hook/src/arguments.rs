@@ -9,6 +9,8 @@ use thiserror::Error;
 
 /// How long a hook waits that nobody has told to, at most.
 const WINDOW: Duration = Duration::from_secs(10);
+/// Such a hook waits for a third of the Pod's time at most: the user's own hook needs the rest.
+const SHARE: u32 = 3;
 /// What a container keeps for its own end, whatever it waits for.
 const OWN: Duration = Duration::from_secs(1);
 
@@ -174,7 +176,7 @@ fn wait(mut arguments: impl Iterator<Item = OsString>) -> Result<Wait, ArgumentE
     }
     let name = name.ok_or(ArgumentError::Missing("--name"))?;
     let left = grace.saturating_sub(OWN).saturating_sub(tail);
-    Ok(Wait { name, window: window.min(left), is_over, chain })
+    Ok(Wait { name, window: window.min(grace / SHARE).min(left), is_over, chain })
 }
 
 fn number(name: &'static str, value: &str) -> Result<u64, ArgumentError> {
@@ -213,9 +215,11 @@ mod tests {
     fn the_window_leaves_time_for_the_end() {
         let window = |line: &[&str]| waits(line).window.as_secs();
         assert_eq!(window(&["--after=main,log", "--grace=30", "--tail=2"]), 10);
-        assert_eq!(window(&["--grace=5", "--tail=2"]), 2);
+        assert_eq!(window(&["--grace=10", "--tail=2", "--window=10"]), 3, "its own hook needs the rest");
+        assert_eq!(window(&["--grace=10", "--tail=8"]), 1);
         assert_eq!(window(&["--grace=2", "--tail=4"]), 0);
         assert_eq!(window(&["--grace=30", "--tail=2", "--window=9"]), 9);
+        assert_eq!(window(&["--grace=30", "--tail=2", "--window=25"]), 10);
         assert_eq!(window(&[]), 10);
     }
 

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use planner::node::tasks::{Key, Report, Step, Tasks, Worker, event};
-use planner::workload::image_task::{is_private, last_status};
+use planner::workload::image_task::is_doubtful;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::debug;
@@ -159,8 +159,7 @@ impl Agent {
                     let Some(image) = image else { continue };
                     let Some(task) = image.tags.iter().find(|tag| tag.tag == key.tag) else { continue };
                     let terms = task.pull_policy.clone();
-                    let before = node.and_then(|node| last_status(node, &key.image, &key.tag));
-                    let is_doubtful = before.is_some_and(is_private);
+                    let is_doubtful = node.is_some_and(|node| is_doubtful(node, &key.image, &key.tag));
                     let (sender, image) = watch::channel(image);
                     let work =
                         Work { worker, tell: self.tell.clone(), key: key.clone(), image, terms, is_doubtful };

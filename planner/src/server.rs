@@ -17,10 +17,12 @@
 
 pub mod callers;
 pub mod election;
+pub mod metrics_access;
 pub mod pod_review;
 pub mod pod_validation;
 pub mod pull_secrets;
 pub mod registration;
 pub mod rotation;
 pub mod silence;
+mod tokens;
 pub mod world;

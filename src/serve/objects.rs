@@ -45,9 +45,15 @@ pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Resu
     let server = Server::start(listener, resolver, router, ConnectionLimits::default(), &metrics)
         .context("the webhook server can't start")?;
     let checks = Checks { liveness: Arc::new(|| Ok(())), readiness: Arc::new(|| Ok(())) };
-    let _health = super::plain(&settings.health_probe_addr, probes::health_router(checks), &metrics).await?;
-    let _metrics =
-        super::plain(&settings.metrics_addr, probes::metrics_router(metrics.clone()), &metrics).await?;
+    let _health =
+        super::serve_at(&settings.health_probe_addr, None, probes::health_router(checks), &metrics).await?;
+    let _metrics = super::serve_at(
+        &settings.metrics_addr,
+        None,
+        probes::metrics_router(metrics.clone(), None),
+        &metrics,
+    )
+    .await?;
     let authority = settings.certificates.directory.join("ca-cert.pem");
     info!(address = %server.local_address(), authority = %authority.display(), "serving from files");
     stop.received().await;

@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{broadcastjob, daemonset};
 use cluster::election;
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use planner::kinds::advancedcronjob::schedule::zone;
 use planner::kinds::workloadspread::version::VersionedKinds;
@@ -26,6 +27,8 @@ pub(crate) struct Settings {
     pub webhook_port: u16,
     pub health_probe_addr: String,
     pub metrics_addr: String,
+    /// Whether metrics are served over TLS, to those who may read them.
+    pub metrics_secure: bool,
     pub protection_log_path: PathBuf,
     pub initialize_timeout: Duration,
     pub drain: Duration,
@@ -35,6 +38,8 @@ pub(crate) struct Settings {
     pub elected: bool,
     pub election: election::Settings,
     pub certificates: certs::CertificateSettings,
+    /// The file with the authorities of API servers' certificates, and the names that count.
+    pub client_authorities: Option<(PathBuf, Vec<String>)>,
     pub controllers: Arc<controllers::Settings>,
     allow_privileged: bool,
     user_names_in_metrics: bool,
@@ -65,20 +70,8 @@ impl Settings {
     /// docs/behaviour/server.md#environment).
     pub(crate) fn new(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let gates = arguments.feature_gates().context("--feature-gates")?;
-        let served = webhooks::paths(&gates, true).into_iter().map(str::to_owned).collect();
-        let mut certificates = certs::CertificateSettings::from_environment(
-            |name| std::env::var(name).ok(),
-            gates.clone(),
-            served,
-        )?;
-        certificates.legacy_paths = arguments.legacy_paths;
-        let registration = &mut certificates.registration;
-        registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
-        registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
-        registration.timeout_seconds =
-            NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?;
-        registration.excluded_namespaces.clone_from(&arguments.webhook_excluded_namespaces);
-        let install_namespace = registration.namespace.clone();
+        let certificates = certificates(arguments, &gates)?;
+        let install_namespace = certificates.registration.namespace.clone();
         let lease_namespace =
             Some(arguments.leader_election_namespace.clone()).filter(|name| !name.is_empty());
         let renew_deadline = arguments.leader_election_renew_deadline;
@@ -124,8 +117,13 @@ impl Settings {
             kubeconfig: arguments.kubeconfig.clone(),
             gates,
             webhook_port: certificates.port,
+            client_authorities: arguments
+                .client_ca_file
+                .clone()
+                .map(|file| (file, arguments.client_allowed_name.clone())),
             health_probe_addr: arguments.health_probe_addr.clone(),
             metrics_addr: arguments.metrics_addr.clone(),
+            metrics_secure: arguments.metrics_secure,
             protection_log_path: arguments.protection_log_path.clone(),
             initialize_timeout: arguments.webhook_initialize_timeout,
             drain: arguments.drain_duration,
@@ -185,6 +183,26 @@ impl Settings {
             );
         }
     }
+}
+
+/// How certificates are kept, and webhooks registered.
+fn certificates(
+    arguments: &ServeArguments,
+    gates: &FeatureGates,
+) -> anyhow::Result<certs::CertificateSettings> {
+    let served = webhooks::paths(gates, true).into_iter().map(str::to_owned).collect();
+    let mut certificates =
+        certs::CertificateSettings::from_environment(|name| std::env::var(name).ok(), gates.clone(), served)?;
+    certificates.legacy_paths = arguments.legacy_paths;
+    certificates.timing.uptake =
+        SignedDuration::try_from(arguments.registration_uptake).context("--registration-uptake")?;
+    let registration = &mut certificates.registration;
+    registration.pod_failure_policy = policy(&arguments.pod_failure_policy);
+    registration.protection_failure_policy = policy(&arguments.protection_failure_policy);
+    registration.timeout_seconds =
+        NonZeroU8::new(arguments.webhook_timeout_seconds).context("--webhook-timeout-seconds")?;
+    registration.excluded_namespaces.clone_from(&arguments.webhook_excluded_namespaces);
+    Ok(certificates)
 }
 
 /// The zone of schedules that name none: that of the environment, by its name, or UTC.

@@ -1,20 +1,20 @@
 //! What happens to certificates that are lost, replaced or not trusted (docs/behaviour/server.md#certificates
 //! and 19).
 
-use std::time::Duration;
+mod rotation;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kit::{ApiServer, wait_for, wait_within};
+use kit::{ApiServer, wait_for};
 use kube::Client;
-use planner::server::rotation::UPTAKE;
 use serde_json::{Value, json};
 
 use crate::conversion::samples;
-use crate::product::{self, Options, Product};
+use crate::product::{self, Product};
 use crate::registration::{authority, bundles, event, foreign_material, get, patch, published, secret_path};
 use crate::service;
 use crate::support::{call, create, direct, in_use, message};
+pub use rotation::without_losing_a_call;
 
 /// docs/behaviour/server.md#start and docs/behaviour/server.md#certificates: everything repairs itself, and
 /// says so; docs/behaviour/server.md#metrics: callers that don't trust us are counted.
@@ -25,7 +25,7 @@ async fn lost_and_replaced_certificates_repair_themselves() {
     let client = server.client();
     let mut replicas = Vec::new();
     for _ in 0..2 {
-        let product = Product::start(&server, Options::default()).await;
+        let product = Product::start(&server, rotation::impatient()).await;
         let endpoint = service::join(&server, &product).await;
         replicas.push((product, endpoint));
     }
@@ -38,7 +38,7 @@ async fn lost_and_replaced_certificates_repair_themselves() {
     let ports: Vec<u16> = replicas.iter().map(|(product, _)| product.port).collect();
 
     a_deleted_secret_is_restored(&client, &ports).await;
-    a_secret_from_a_backup_is_taken_over(&server, &ports).await;
+    without_losing_a_call(&server, "CloneSet", a_secret_from_a_backup_is_taken_over(&server, &ports)).await;
     callers_that_do_not_trust_us_are_counted(&replicas[0].0).await;
     for (product, _endpoint) in replicas {
         assert_eq!(product.liveness().await.unwrap().0, 200);
@@ -98,8 +98,7 @@ async fn a_secret_from_a_backup_is_taken_over(server: &ApiServer, ports: &[u16])
     let restored = STANDARD.encode(&backup.authorities);
     for port in ports {
         // The certificate that is served is good, so that the new one waits until API servers trust it.
-        let patience = Duration::try_from(UPTAKE).unwrap() + Duration::from_secs(60);
-        wait_within(patience, "every replica to serve the restored certificate", async || {
+        wait_for("every replica to serve the restored certificate", async || {
             if trusts(*port, &restored).await { Ok(()) } else { Err(port) }
         })
         .await;

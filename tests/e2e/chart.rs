@@ -97,6 +97,33 @@ fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
 }
 
 #[test]
+fn protected_metrics_bring_the_rights_to_judge_and_to_read_them() {
+    let objects = render(&["manager.metrics.secure=true", "serviceMonitor.enabled=true"]);
+    assert!(holds(&manager(&objects)["containers"][0]["args"], "--metrics-secure"));
+    let roles = of_kind(&objects, "ClusterRole");
+    let role = |name: &str| roles.iter().find(|role| role["metadata"]["name"] == name).unwrap();
+    let mut rules = role("kruise-manager-role")["rules"].as_array().unwrap().iter();
+    assert!(
+        rules
+            .any(|rule| holds(&rule["resources"], "subjectaccessreviews") && holds(&rule["verbs"], "create"))
+    );
+    assert!(holds(&role("kruise-metrics-reader")["rules"][0]["nonResourceURLs"], "/metrics"));
+    assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "https");
+}
+
+#[test]
+fn authorities_of_clients_come_from_a_config_map() {
+    let objects = render(&["clientCertificates.configMap=authorities", "clientCertificates.names={a,b}"]);
+    let pod = manager(&objects);
+    let args = &pod["containers"][0]["args"];
+    for argument in ["--client-ca-file=/clients/ca.crt", "--client-allowed-name=a", "--client-allowed-name=b"]
+    {
+        assert!(holds(args, argument), "{args:#}");
+    }
+    assert!(holds(&pod["volumes"], &json!({"name": "clients", "configMap": {"name": "authorities"}})));
+}
+
+#[test]
 fn a_gate_brings_its_rights_in_every_form_that_the_program_understands() {
     let may_terminate = |gates: &str| {
         let objects = render(&[&format!("featureGates={gates}")]);
@@ -239,19 +266,31 @@ fn an_external_issuer_fills_a_secret_that_we_do_not_ship() {
 
 #[tokio::test]
 async fn the_definitions_are_those_of_the_program() {
-    let rendered = render(&[]);
-    let mut rendered: Vec<Value> =
-        of_kind(&rendered, "CustomResourceDefinition").into_iter().cloned().collect();
-    for definition in &mut rendered {
-        let annotations = definition["metadata"]["annotations"].as_object_mut().unwrap();
-        assert_eq!(annotations.remove("helm.sh/resource-policy").unwrap(), "keep");
-    }
-    let mut printed = documents(&product::run(&["crds"]).await.success());
     let name = |definition: &Value| definition["metadata"]["name"].to_string();
-    rendered.sort_by_key(name);
+    let definitions = |values: &[&str]| {
+        let rendered = render(values);
+        let mut rendered: Vec<Value> =
+            of_kind(&rendered, "CustomResourceDefinition").into_iter().cloned().collect();
+        for definition in &mut rendered {
+            let annotations = definition["metadata"]["annotations"].as_object_mut().unwrap();
+            assert_eq!(annotations.remove("helm.sh/resource-policy").unwrap(), "keep");
+        }
+        rendered.sort_by_key(name);
+        rendered
+    };
+    let mut printed = documents(&product::run(&["crds"]).await.success());
     printed.sort_by_key(name);
-    assert_eq!(rendered.len(), 18);
-    assert_eq!(rendered, printed);
+    assert_eq!(printed.len(), 18);
+    assert_eq!(definitions(&["featureGates=EnableExternalCerts=true"]), printed);
+    printed.iter_mut().for_each(leave_path_out);
+    assert_eq!(definitions(&[]), printed);
+}
+
+/// The chart leaves the path of the conversion to the program, which puts a segment in front of it.
+fn leave_path_out(object: &mut Value) {
+    if let Some(service) = object.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
+        assert_eq!(service.as_object_mut().unwrap().remove("path").unwrap(), "/convert");
+    }
 }
 
 /// One source of truth: what `kutter manifests` prints is what the chart renders, without Helm's own marks.
@@ -280,6 +319,7 @@ async fn the_manifests_of_the_program_are_those_of_the_chart() {
         }
     }
     let mut printed = documents(&product::run(&ELSEWHERE).await.success());
+    printed.iter_mut().for_each(leave_path_out);
     let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
     rendered.sort_by_key(key);
     printed.sort_by_key(key);

@@ -14,6 +14,7 @@ mod broadcastjob;
 mod certificates;
 mod chart;
 mod chronicle;
+mod client_certificates;
 mod cloneset;
 mod cloneset_admission;
 mod conversion;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kit::builders::workload;
+use kit::builders::{object, workload};
 use kit::wait_for;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Shop, Stored, shared};
+use crate::product::{NAMESPACE, Options, Product};
+use crate::support::{Shop, Stored, authority, call, direct_with, shared};
 
 /// Many: other tests come and go.
 const SETS: u64 = 200;
@@ -78,4 +79,50 @@ async fn every_metric_of_ours_is_on_its_page() {
         if served == documented { Ok(()) } else { Err((served, documented.clone())) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_metrics_are_for_those_who_may_get_them() {
+    let server = shared().await.0;
+    let options = Options::default().argument("--webhooks-only").argument("--metrics-secure");
+    let mut product = Product::start(server, options).await;
+    product.wait_ready().await;
+    let shop = Shop::open("scrapers").await;
+    let role = object("rbac.authorization.k8s.io/v1", "ClusterRole", &shop.namespace);
+    Stored::create(
+        &shop.client,
+        role.with("/rules", json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])),
+    )
+    .await;
+    for name in ["may", "may-not"] {
+        Stored::create(&shop.client, object("v1", "ServiceAccount", name).in_namespace(&shop.namespace))
+            .await;
+    }
+    let subject = json!({"kind": "ServiceAccount", "namespace": shop.namespace, "name": "may"});
+    let role =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": shop.namespace});
+    let binding = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &shop.namespace);
+    Stored::create(&shop.client, binding.with("/subjects", json!([subject])).with("/roleRef", role)).await;
+
+    let authority = authority(server).await;
+    let ask = async |user: Value| {
+        let name = format!("kruise-webhook-service.{NAMESPACE}.svc");
+        let client = direct_with(product.metrics, &authority, &name, &user).await;
+        call(&client, "GET", "/metrics", &Value::Null).await
+    };
+    // Each token is a new one: what the program remembers of an earlier one does not count.
+    let token = async |account: &str| {
+        let token =
+            server.kubectl(["create", "token", account, "--namespace", &shop.namespace]).await.success();
+        json!({"token": token.trim()})
+    };
+    let text = wait_for("the role to count", async || match ask(token("may").await).await {
+        (200, text) => Ok(text),
+        answer => Err(answer),
+    })
+    .await;
+    assert!(text.as_str().unwrap().contains("kutter_connections "), "{text}");
+    assert_eq!(ask(token("may-not").await).await.0, 403);
+    assert_eq!(ask(json!({"token": "forged"})).await.0, 401);
+    assert_eq!(ask(json!({})).await.0, 401);
 }

@@ -67,7 +67,8 @@ pub struct Product {
     pub port: u16,
     /// HTTP port of the probes.
     pub health: u16,
-    metrics: u16,
+    /// Port of the metrics.
+    pub metrics: u16,
     directory: TempDir,
     _watchdog: Watchdog,
 }

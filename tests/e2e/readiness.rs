@@ -10,7 +10,7 @@ use planner::server::callers::split;
 use serde_json::{Value, json};
 
 use crate::product::{self, Options, Product};
-use crate::registration::{authority, conversions, entries, get};
+use crate::registration::{authority, get, paths};
 use crate::service;
 use crate::support::{Stored, call, create, direct, direct_of, in_use, pod_review, review, shared};
 
@@ -278,11 +278,7 @@ async fn nobody_but_the_api_server_is_answered() {
     let (server, product) = shared().await;
     let client = server.client();
     let called = wait_for("all to be called behind a segment", async || {
-        let entries = entries(&client).await;
-        let configs = entries.iter().map(|entry| entry["clientConfig"].clone());
-        let configs = configs.chain(conversions(&client).await.into_values());
-        let paths: Vec<String> =
-            configs.map(|config| config["service"]["path"].as_str().unwrap().to_owned()).collect();
+        let paths = paths(&client).await;
         if paths.iter().all(|path| split(path).0.is_some()) { Ok(paths) } else { Err(paths) }
     })
     .await;

@@ -23,7 +23,8 @@ pub const CONFIGURATIONS: [&str; 2] = [
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration",
 ];
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The path of all definitions.
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The object at `path`; null where there is none.
 pub async fn get(client: &Client, path: &str) -> Value {
@@ -63,6 +64,14 @@ pub async fn conversions(client: &Client) -> BTreeMap<String, Value> {
         (conversion["strategy"] == "Webhook").then(|| (name, conversion["webhook"]["clientConfig"].clone()))
     });
     webhooks.collect()
+}
+
+/// The paths by which everything is called.
+pub async fn paths(client: &Client) -> Vec<String> {
+    let entries = entries(client).await;
+    let configs = entries.iter().map(|entry| entry["clientConfig"].clone());
+    let configs = configs.chain(conversions(client).await.into_values());
+    configs.map(|config| config["service"]["path"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Every different bundle that is published, in base64.

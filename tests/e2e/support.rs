@@ -221,6 +221,11 @@ impl Stored {
     }
 }
 
+/// Where a webhook is called: the path of the Service, or the address.
+fn address(client: &Value) -> Option<&str> {
+    client.pointer("/service/path").or(client.get("url"))?.as_str()
+}
+
 /// The program on an API server, once its webhooks are really called.
 pub async fn in_use(server: &ApiServer) {
     let client = server.client();
@@ -232,9 +237,18 @@ pub async fn in_use(server: &ApiServer) {
             &Value::Null,
         )
         .await;
-        let registered = configuration["webhooks"].as_array().is_some_and(|entries| !entries.is_empty());
-        if !registered {
+        let Some(called) = configuration.pointer("/webhooks/0/clientConfig").and_then(address) else {
             return Err(configuration);
+        };
+        // Who watches a kind loses its watch when the conversion changes.
+        let (_, definitions) =
+            call(&client, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &Value::Null).await;
+        let expected = format!("{}/convert", called.rsplit_once('/').unwrap().0);
+        for definition in definitions["items"].as_array().unwrap() {
+            let called = definition.pointer("/spec/conversion/webhook/clientConfig").and_then(address);
+            if called.is_some_and(|called| called != expected) {
+                return Err(definition["metadata"]["name"].clone());
+            }
         }
         // It has no selector: the last word is that of the validation, the hashes come from the defaulting.
         let unselective = sidecar_set("in-use").container("main", "busybox:1.36").build();
@@ -523,16 +537,25 @@ async fn direct_at(address: &str, authority: &str, name: &str, user: &Value) -> 
     Client::try_from(config).unwrap()
 }
 
-/// [`direct`], as the API server: with the CA that the program keeps in its Secret, and the segment that stands in
-/// front of every path.
-pub async fn direct_of(server: &ApiServer, port: u16) -> Client {
+/// The CA that the program keeps in its Secret: its PEM text in base64.
+pub async fn authority(server: &ApiServer) -> String {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/kruise-webhook-certs");
     let (_, secret) = call(&server.client(), "GET", &path, &Value::Null).await;
-    let authority = secret["data"]["ca-cert.pem"].as_str().unwrap();
+    secret["data"]["ca-cert.pem"].as_str().unwrap().to_owned()
+}
+
+/// [`direct`], as the API server: with the CA of the program, and the segment that stands in front of every path.
+pub async fn direct_of(server: &ApiServer, port: u16) -> Client {
+    direct_of_with(server, port, &json!({})).await
+}
+
+/// [`direct_of`], by whoever has this proof.
+pub async fn direct_of_with(server: &ApiServer, port: u16, user: &Value) -> Client {
+    let authority = authority(server).await;
     let segment =
         kit::objects::secret_text(&server.client(), NAMESPACE, "kruise-webhook-certs", "path-segments").await;
     let address = format!("127.0.0.1:{port}/{}", segment.split(' ').next().unwrap());
-    direct_at(&address, authority, &format!("kruise-webhook-service.{NAMESPACE}.svc"), &json!({})).await
+    direct_at(&address, &authority, &format!("kruise-webhook-service.{NAMESPACE}.svc"), user).await
 }
 
 /// An AdmissionReview about a Pod of `namespace`.

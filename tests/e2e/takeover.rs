@@ -2,6 +2,7 @@
 //! starts, and nothing is restarted, recreated, or given a new revision. Then everything takes an edit
 //! (docs/installation.md#taking-over-from-openkruise).
 
+mod back;
 mod forms;
 mod installation;
 mod jobs;

@@ -67,6 +67,8 @@ impl Admission {
         let verdict = decision.await;
         report(endpoint, &review.request, &verdict);
         let uid = &*review.request.uid;
+        // Another replica asks whether it may register the path, which this one does not serve.
+        let uid = if uid == SELF_CHECK_UID && !endpoint.is_served(&self.gates) { "" } else { uid };
         let reply = Reply::new(Some(review.version), uid, &verdict);
         if uid != SELF_CHECK_UID {
             self.metrics.count_review(endpoint.path(), reply.code);

@@ -20,8 +20,8 @@ use crate::deadline::{Deadline, Slow};
 
 /// Bodies above this size need one of few places.
 const SMALL: usize = 256 * 1024;
-/// Above this size a body needs one of the places for the largest, of which a peer has one at a time.
-const HUGE: usize = 4 * 1024 * 1024;
+/// A body that may become larger needs one of the places for the largest, of which a peer has one at a time.
+const HUGE: u64 = 4 * 1024 * 1024;
 const HUGE_PLACES: usize = 2;
 /// Time for a caller to send a small body. The API server sends at once what it has in memory.
 const READING: Duration = Duration::from_secs(10);
@@ -214,13 +214,10 @@ impl Room {
         Self { memory, large: Places::new(large, per_peer), huge: Places::new(HUGE_PLACES, 1) }
     }
 
-    /// The places for a body of this size, and the size up to which they serve.
-    fn tier(&self, length: usize) -> Option<(&Arc<Places>, usize)> {
-        match length {
-            0..=SMALL => None,
-            length if length <= HUGE => Some((&self.large, HUGE)),
-            _ => Some((&self.huge, usize::MAX)),
-        }
+    /// The places for a body that is not small. API servers announce the length; without that a body may become of any
+    /// size. So none that has a place needs another one later, which it would wait for with much in hand.
+    fn places(&self, announced: &SizeHint) -> &Arc<Places> {
+        if announced.upper().is_some_and(|length| length <= HUGE) { &self.large } else { &self.huge }
     }
 }
 
@@ -264,8 +261,6 @@ struct Receiving<'a> {
     room: &'a Room,
     peer: IpAddr,
     held: Held,
-    /// Bytes that it may have.
-    covered: usize,
     deadline: Deadline,
     /// When more was first waited for, with what it holds now.
     began: Option<Instant>,
@@ -273,7 +268,7 @@ struct Receiving<'a> {
 
 impl<'a> Receiving<'a> {
     fn new(room: &'a Room, peer: IpAddr, deadline: Deadline) -> Self {
-        Self { room, peer, held: Held::default(), covered: SMALL, deadline, began: None }
+        Self { room, peer, held: Held::default(), deadline, began: None }
     }
 
     /// Takes the memory of a small body, before anything is waited for.
@@ -289,16 +284,19 @@ impl<'a> Receiving<'a> {
 
     /// Makes sure that `length` bytes may be held.
     async fn cover(&mut self, length: usize, announced: &SizeHint) -> Result<(), BodyError> {
-        if length > self.covered
-            && let Some((places, up_to)) = self.room.tier(length)
-        {
+        if length > self.covered() {
             self.settle(announced).await?;
-            let place = places.clone().take(self.peer);
+            let place = self.room.places(announced).clone().take(self.peer);
             let place = self.deadline.within("waiting for room for a large request", place).await??;
             self.held = Held { memory: None, place: Some(place) };
-            (self.covered, self.began) = (up_to, None);
+            self.began = None;
         }
         Ok(())
+    }
+
+    /// Bytes that it may have.
+    fn covered(&self) -> usize {
+        if self.held.is_place() { usize::MAX } else { SMALL }
     }
 
     /// Until when a caller that has sent so many bytes has to send more.
@@ -352,7 +350,7 @@ where
         if whole.is_empty() {
             // Room for what was announced, but no more than is covered.
             let announced = usize::try_from(expected).unwrap_or(limit);
-            whole.reserve(announced.min(receiving.covered).max(length));
+            whole.reserve(announced.min(receiving.covered()).max(length));
             whole.extend_from_slice(&first);
             first = Bytes::new();
         }

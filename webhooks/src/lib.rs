@@ -9,8 +9,10 @@
 //!          |              `- admission  gates, index, metrics: what all of them use
 //!          |- convert    /convert
 //!          `- pull_secrets  what agents of nodes ask for
+//!   metrics_access  who may read metrics
+//!   tokens     what agents and readers of metrics show
 //!   untaken    answers that are not written yet
-//!   probes     health, readiness and metrics over plain HTTP
+//!   probes     health, readiness and metrics
 //! ```
 //!
 //! Each module knows only those below it. The webhooks of another custom resource are a file in `kinds` with
@@ -30,6 +32,7 @@ pub mod admission;
 pub mod deadline;
 pub mod endpoint;
 pub mod metrics;
+pub mod metrics_access;
 pub mod probes;
 pub mod protection_log;
 pub mod pull_secrets;
@@ -44,11 +47,13 @@ mod convert;
 mod kinds;
 mod leftover;
 mod refusals;
+mod tokens;
 
 pub use admission::{Admission, AdmissionFlags};
 pub use deadline::Deadline;
 pub use endpoint::{Endpoint, paths};
 pub use metrics::Metrics;
+pub use metrics_access::MetricsAccess;
 pub use protection_log::ProtectionLog;
 pub use pull_secrets::PullSecrets;
 pub use refusals::Refusals;

@@ -93,7 +93,7 @@ impl Metrics {
         );
         let handshake_failures = counters(
             "kutter_tls_handshake_failures",
-            "TLS handshakes that failed; reason refused: the caller did not accept our certificate.",
+            "TLS handshakes that failed; reason refused: the caller did not accept our certificate; client: its own does not count.",
             &["reason"],
         )?;
         // An increase is seen only where there was a sample before it.

@@ -1,13 +1,14 @@
-//! Health, readiness and metrics over plain HTTP (docs/behaviour/server.md#ports-and-endpoints).
+//! Health, readiness and metrics (docs/behaviour/server.md#ports-and-endpoints).
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 
 use crate::metrics::Metrics;
+use crate::metrics_access::MetricsAccess;
 
 /// Answers whether something is well, and if not, why.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -42,17 +43,26 @@ fn probe(name: &'static str, check: Check) -> axum::routing::MethodRouter {
     })
 }
 
-/// `/metrics` in Prometheus' text format.
-pub fn metrics_router(metrics: Metrics) -> Router {
+/// `/metrics` in Prometheus' text format, for those who have `access`; without one for everybody.
+pub fn metrics_router(metrics: Metrics, access: Option<MetricsAccess>) -> Router {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    let access = Arc::new(access);
     Router::new().route(
         "/metrics",
-        get(move || {
-            let answer = match metrics.render() {
-                Ok(text) => (StatusCode::OK, [(CONTENT_TYPE, TEXT)], text),
-                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(CONTENT_TYPE, TEXT)], error.to_string()),
-            };
-            async move { answer }
+        get(move |headers: HeaderMap| {
+            let (metrics, access) = (metrics.clone(), access.clone());
+            async move {
+                let code = match &*access {
+                    Some(access) => access.check(&headers).await,
+                    None => StatusCode::OK,
+                };
+                let (code, text) = match metrics.render() {
+                    _ if code != StatusCode::OK => (code, code.to_string()),
+                    Ok(text) => (code, text),
+                    Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+                };
+                (code, [(CONTENT_TYPE, TEXT)], text)
+            }
         }),
     )
 }

@@ -9,7 +9,6 @@ use api::kinds::nodeimage::PullSecret;
 use cluster::ApiError;
 use cluster::resource::{NODE_IMAGES, SECRETS, TOKEN_REVIEWS};
 use cluster::write::{create, get};
-use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use kube::Client;
@@ -19,6 +18,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::warn;
+
+use crate::tokens::bearer;
 
 /// So many agents are answered at a time, each of which costs three calls of the API server.
 const AT_A_TIME: usize = 16;
@@ -79,8 +80,7 @@ impl PullSecrets {
     }
 
     async fn secret(&self, name: &str, head: &Parts) -> Result<String, Refusal> {
-        let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = token.and_then(|value| value.strip_prefix("Bearer ")).ok_or(Refusal::Unknown)?;
+        let token = bearer(&head.headers).ok_or(Refusal::Unknown)?;
         let secret =
             PullSecret { namespace: self.namespace.clone(), name: name.to_owned(), ..PullSecret::default() };
         if !may_exist(&secret) {

@@ -18,7 +18,6 @@ use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use planner::server::callers::{self, Callers, Segment};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use tokio::time::timeout;
 use tracing::debug;
 
 use crate::admission::Admission;
@@ -41,6 +40,8 @@ const HEALTH_PATH: &str = "/healthz";
 /// A call of which it is not known yet whether it comes from an API server waits this long: what another replica
 /// registers is seen a moment later.
 const UNKNOWN: Duration = Duration::from_secs(1);
+/// So many of them wait at a time: whoever reaches the port can make such calls.
+const UNKNOWN_CALLS: usize = 64;
 /// When a caller that was turned away may come again.
 const RETRY_SECONDS: u16 = 1;
 const TOO_MANY_BODIES: Overloaded = Overloaded("too many requests are being received");
@@ -65,7 +66,7 @@ pub struct Limits {
     /// What one peer may have of it, or wait for.
     pub unfinished_bytes_per_peer: usize,
     /// Requests above 256 KiB held in memory at the same time with their answers, for reviews and for conversions
-    /// each. Two above 4 MiB are held besides, of two peers.
+    /// each. Two above 4 MiB, or whose length is not announced, are held besides, of two peers.
     pub large_requests: usize,
     /// How many of them may be of one peer.
     pub large_requests_per_peer: usize,
@@ -93,6 +94,8 @@ pub struct Router {
     pull_secrets: Option<Arc<PullSecrets>>,
     /// Whom webhook paths answer.
     callers: watch::Receiver<Callers>,
+    /// Whether reviews are answered only to callers who have shown a certificate.
+    for_certified: bool,
     caller: Caller,
 }
 
@@ -100,6 +103,7 @@ pub struct Router {
 #[derive(Clone)]
 struct Caller {
     peer: IpAddr,
+    is_certified: bool,
     untaken: Untaken,
 }
 
@@ -108,6 +112,7 @@ struct Shared {
     admission: Arc<Admission>,
     limits: Limits,
     calls: Semaphore,
+    unknown: Semaphore,
     reviews: Room,
     conversions: Room,
 }
@@ -121,6 +126,13 @@ struct Route {
     metrics: PathMetrics,
     /// The gates leave it on.
     served: bool,
+}
+
+impl Route {
+    /// The answer to a caller who lacks a certificate. By 401 a replica learns that it may register the path.
+    fn without_certificate(&self) -> StatusCode {
+        if self.served { StatusCode::UNAUTHORIZED } else { StatusCode::NOT_FOUND }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -146,14 +158,16 @@ pub fn router(admission: Arc<Admission>, limits: Limits) -> Router {
     let shared = Arc::new(Shared {
         routes,
         calls: Semaphore::new(limits.calls),
+        unknown: Semaphore::new(UNKNOWN_CALLS),
         reviews: Room::new(memory.clone(), limits.large_requests, limits.large_requests_per_peer),
         conversions: Room::new(memory, limits.large_requests, limits.large_requests_per_peer),
         admission,
         limits,
     });
-    let caller = Caller { peer: Ipv6Addr::UNSPECIFIED.into(), untaken: Untaken::default() };
+    let caller =
+        Caller { peer: Ipv6Addr::UNSPECIFIED.into(), is_certified: false, untaken: Untaken::default() };
     let callers = watch::channel(Callers::everybody()).1;
-    Router { shared, pull_secrets: None, callers, caller }
+    Router { shared, pull_secrets: None, callers, for_certified: false, caller }
 }
 
 impl fmt::Debug for Router {
@@ -176,8 +190,20 @@ impl Router {
         Self { callers, ..self }
     }
 
+    /// Answers reviews only to callers who have shown a certificate. API servers convert without one, and a conversion
+    /// holds nothing but what the caller has sent.
+    #[must_use]
+    pub fn for_certified(self) -> Self {
+        Self { for_certified: true, ..self }
+    }
+
+    /// Whether the caller has to show a certificate first.
+    fn lacks_certificate(&self, route: &Route) -> bool {
+        self.for_certified && !self.caller.is_certified && matches!(route.target, Target::Admit(_))
+    }
+
     /// The route of a call that is answered (docs/behaviour/server.md#callers).
-    async fn route(&self, segment: Option<Segment>, path: &str) -> Option<&Route> {
+    async fn route(&self, segment: Option<Segment>, path: &str, deadline: Deadline) -> Option<&Route> {
         // The table is short, and Pods come first in it.
         let route = self.shared.routes.iter().find(|route| route.path == path)?;
         let answers =
@@ -185,8 +211,10 @@ impl Router {
         if answers(&self.callers.borrow()) {
             return Some(route);
         }
+        let _place = self.shared.unknown.try_acquire().ok()?;
         let mut callers = self.callers.clone();
-        let known = Box::pin(timeout(UNKNOWN, callers.wait_for(answers))).await;
+        let patience = deadline.at_most(UNKNOWN);
+        let known = Box::pin(patience.within("waiting for a registration", callers.wait_for(answers))).await;
         known.is_ok_and(|known| known.is_ok()).then_some(route)
     }
 
@@ -197,8 +225,10 @@ impl Router {
     {
         let (head, mut body) = request.into_parts();
         let (segment, path) = callers::split(head.uri.path());
-        let mut response = match self.route(segment, path).await {
-            Some(route) => self.shared.answer(route, &self.caller, &head, &mut body).await,
+        let deadline = Deadline::from_query(head.uri.query());
+        let mut response = match self.route(segment, path, deadline).await {
+            Some(route) if self.lacks_certificate(route) => plain(route.without_certificate(), ""),
+            Some(route) => self.shared.answer(route, &self.caller, &head, &mut body, deadline).await,
             None if segment.is_some() => plain(StatusCode::NOT_FOUND, ""),
             None if path == HEALTH_PATH => plain(StatusCode::OK, ""),
             None => {
@@ -224,8 +254,8 @@ impl Router {
 impl Serve for Router {
     type Body = Full<Bytes>;
 
-    fn for_connection(&self, peer: IpAddr, untaken: &Untaken) -> Self {
-        Self { caller: Caller { peer, untaken: untaken.clone() }, ..self.clone() }
+    fn for_connection(&self, peer: IpAddr, is_certified: bool, untaken: &Untaken) -> Self {
+        Self { caller: Caller { peer, is_certified, untaken: untaken.clone() }, ..self.clone() }
     }
 
     fn serve(
@@ -244,6 +274,7 @@ impl Shared {
         caller: &Caller,
         head: &Parts,
         body: &mut B,
+        deadline: Deadline,
     ) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
@@ -251,8 +282,8 @@ impl Shared {
         let started = Instant::now();
         let in_flight = route.metrics.enter();
         let answer = match route.target {
-            Target::Admit(endpoint) => self.admit(endpoint, caller, head, body).await,
-            Target::Convert => Box::pin(self.convert(caller, head, body)).await,
+            Target::Admit(endpoint) => self.admit(endpoint, caller, head, body, deadline).await,
+            Target::Convert => Box::pin(self.convert(caller, body, deadline)).await,
         };
         let response = answer.unwrap_or_else(|Overloaded(reason)| {
             self.admission.metrics.overloads.inc();
@@ -286,11 +317,11 @@ impl Shared {
         caller: &Caller,
         head: &Parts,
         body: &mut B,
+        deadline: Deadline,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
-        let deadline = Deadline::from_query(head.uri.query());
         let reply = match refused_by_header(&head.headers, body) {
             Some(reply) => reply,
             None => match collect(body, self.limits.review_bytes, &self.reviews, caller.peer, deadline).await
@@ -312,13 +343,12 @@ impl Shared {
     async fn convert<B>(
         &self,
         caller: &Caller,
-        head: &Parts,
         body: &mut B,
+        deadline: Deadline,
     ) -> Result<Response<Full<Bytes>>, Overloaded>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
     {
-        let deadline = Deadline::from_query(head.uri.query());
         let limit = self.limits.conversion_bytes;
         Ok(match collect(body, limit, &self.conversions, caller.peer, deadline).await {
             Ok(Collected { bytes, held }) => {

@@ -20,7 +20,8 @@ use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls::server::ResolvesServerCert;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
@@ -42,6 +43,8 @@ mod places;
 use connection::{Http, HttpVersion, Phase};
 use places::{Place, Places};
 
+/// The reason of a handshake that failed because the caller's certificate does not count.
+const CLIENT: &str = "client";
 const BACKLOG: i32 = 1024;
 /// Bytes taken from a connection at once. TLS by itself would read in pieces of 4 KiB.
 const READ_BUFFER: usize = 32 * 1024;
@@ -100,10 +103,10 @@ pub trait Serve: Clone + Send + Sync + 'static {
     /// The body of its answers; the default one is empty.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Default + Send + 'static;
 
-    /// What answers the calls of `peer` over a connection whose answers are `untaken` until they are written: by
-    /// default it is the same for all.
-    fn for_connection(&self, peer: IpAddr, untaken: &Untaken) -> Self {
-        let _ = (peer, untaken);
+    /// What answers the calls of `peer`, which has shown a certificate or has not, over a connection whose answers are
+    /// `untaken` until they are written: by default it is the same for all.
+    fn for_connection(&self, peer: IpAddr, is_certified: bool, untaken: &Untaken) -> Self {
+        let _ = (peer, is_certified, untaken);
         self.clone()
     }
 
@@ -183,13 +186,38 @@ impl Server {
         limits: ConnectionLimits,
         metrics: &Metrics,
     ) -> io::Result<Self> {
+        Self::start_for(
+            WebPkiClientVerifier::no_client_auth(),
+            listener,
+            certificates,
+            service,
+            limits,
+            metrics,
+        )
+    }
+
+    /// [`start`](Self::start) for callers who may show a certificate: what is none of these `clients` gets no
+    /// connection, and the service is told who has shown one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_for(
+        clients: Arc<dyn ClientCertVerifier>,
+        listener: TcpListener,
+        certificates: Arc<dyn ResolvesServerCert>,
+        service: impl Serve,
+        limits: ConnectionLimits,
+        metrics: &Metrics,
+    ) -> io::Result<Self> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(certificates);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // API servers resume none, and a session would outlive the authority of its certificate.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
         Self::run(listener, Some(TlsAcceptor::from(Arc::new(config))), service, limits, metrics)
     }
 
@@ -312,7 +340,7 @@ impl<S: Serve> Acceptor<S> {
         stream.set_write_timeout(Some(self.limits.write));
         let (stream, occupant) = (Box::pin(stream), place.occupant());
         let Some(tls) = &self.tls else {
-            return self.http.serve(stream, HttpVersion::One, self.phase.clone(), occupant).await;
+            return self.http.serve(stream, HttpVersion::One, false, self.phase.clone(), occupant).await;
         };
         let stream = BufReader::with_capacity(READ_BUFFER, stream);
         let handshake = timeout(self.limits.handshake, tls.accept(stream));
@@ -323,8 +351,10 @@ impl<S: Serve> Acceptor<S> {
         };
         match shaken {
             Ok(Ok(stream)) => {
-                let version = HttpVersion::negotiated(stream.get_ref().1.alpn_protocol());
-                self.http.serve(stream, version, self.phase.clone(), occupant).await;
+                let session = stream.get_ref().1;
+                let version = HttpVersion::negotiated(session.alpn_protocol());
+                let is_certified = session.peer_certificates().is_some();
+                self.http.serve(stream, version, is_certified, self.phase.clone(), occupant).await;
             }
             Ok(Err(error)) => self.count_handshake_failure(handshake_failure(&error), &error.to_string()),
             Err(_) => self.count_handshake_failure("timeout", "no end within the time for it"),
@@ -333,20 +363,21 @@ impl<S: Serve> Acceptor<S> {
 
     fn count_handshake_failure(&self, reason: &str, error: &str) {
         self.metrics.handshake_failures.with_label_values(&[reason]).inc();
-        if reason == REFUSED {
-            warn!(error, "a caller refused our certificate: its CA bundle may not fit");
-        } else {
-            debug!(reason, error, "a TLS handshake failed");
+        match reason {
+            REFUSED => warn!(error, "a caller refused our certificate: its CA bundle may not fit"),
+            CLIENT => warn!(error, "a caller showed a client certificate that does not count"),
+            _ => debug!(reason, error, "a TLS handshake failed"),
         }
     }
 }
 
-/// Sorts failed handshakes: a caller that refuses our certificate is a matter for the operator, one that
-/// only looks whether the port is open is not.
+/// Sorts failed handshakes: a certificate that one side refuses is a matter for the operator, a caller that only looks
+/// whether the port is open is not.
 fn handshake_failure(error: &io::Error) -> &'static str {
     let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     match tls {
         Some(rustls::Error::AlertReceived(_)) => REFUSED,
+        Some(rustls::Error::InvalidCertificate(_)) => CLIENT,
         Some(_) => "protocol",
         None => "closed",
     }

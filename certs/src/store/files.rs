@@ -11,7 +11,7 @@ use crate::material::Material;
 const LINK: &str = "..data";
 const NEW_LINK: &str = "..data_tmp";
 
-/// The files' content; `None` unless all exist, the segments aside, which older releases did not write.
+/// The files' content; `None` unless all six exist.
 pub(super) async fn read(directory: &Path) -> io::Result<Option<Material>> {
     let directory = directory.to_owned();
     blocking(move || {
@@ -19,7 +19,6 @@ pub(super) async fn read(directory: &Path) -> io::Result<Option<Material>> {
         for (name, _) in super::fields(&Material::default()) {
             match fs::read(directory.join(name)) {
                 Ok(bytes) => texts.push((name, String::from_utf8_lossy(&bytes).into_owned())),
-                Err(error) if error.kind() == ErrorKind::NotFound && name == super::SEGMENTS => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -33,7 +32,7 @@ pub(super) async fn read(directory: &Path) -> io::Result<Option<Material>> {
             authority_key: text("ca-key.pem"),
             certificate: text("tls.crt"),
             key: text("tls.key"),
-            segments: text(super::SEGMENTS),
+            segments: String::new(),
         }))
     })
     .await
@@ -108,7 +107,7 @@ mod tests {
             authority_key: text.to_owned(),
             certificate: text.to_owned(),
             key: text.to_owned(),
-            segments: text.to_owned(),
+            segments: String::new(),
         }
     }
 
@@ -123,12 +122,8 @@ mod tests {
         }
         let mode = fs::metadata(path.join("key.pem")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // Seven links, the link to the data, and one data directory: nothing old stays.
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 9);
-        // Of a release that knew no segments.
-        fs::remove_file(path.join("path-segments")).unwrap();
-        let without = Material { segments: String::new(), ..material("two") };
-        assert_eq!(read(&path).await.unwrap(), Some(without));
+        // Six links, the link to the data, and one data directory: nothing old stays.
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 8);
     }
 
     #[tokio::test]

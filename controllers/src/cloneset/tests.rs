@@ -459,6 +459,29 @@ async fn a_deletion_behind_a_budget_asks_nothing_until_that_has_something_to_giv
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_takes_a_pod_out_of_service_when_its_budget_bears_that() {
+    let hook = json!({"preDelete": {"labelsHandler": {"hold": "yes"}, "markPodNotReady": true}});
+    let mut held = template("nginx:1");
+    held["metadata"]["labels"]["hold"] = json!("yes");
+    held["spec"]["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
+    let site = Site::running(json!({"lifecycle": hook, "template": held}), fine).await;
+    site.budget(0);
+    site.edit(json!({"replicas": 2}));
+    let prepared = |site: &Site| {
+        let state = |pod: &Value| pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"].clone();
+        site.pods().iter().filter(|(_, pod)| state(pod) == "PreparingDelete").count()
+    };
+    for _ in 0..5 {
+        site.reconcile().await.unwrap();
+        advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!((prepared(&site), site.count(&format!("GET {BUDGET}"))), (0, 0));
+    site.budget(1);
+    site.reconcile().await.unwrap();
+    assert_eq!((prepared(&site), site.count(&format!("PATCH {BUDGET}"))), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_of_subsets_beyond_their_maximum_go_before_their_costs_are_written() {
     let mut site = Site::running(json!({}), fine).await;
     site.spread(&["0%", "50%", "50%"], &json!([]));
@@ -471,20 +494,40 @@ async fn pods_of_subsets_beyond_their_maximum_go_before_their_costs_are_written(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_after_admission_has_noted_it_is_noted_no_more() {
-    let refusing = |request: &Request<'_>| {
-        let is_delete = request.method == "DELETE" && request.path.starts_with(PODS);
-        is_delete.then(|| (409, fake::status(409)))
-    };
-    let site = Site::running(json!({}), refusing).await;
-    let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
-    let leaving: Value =
-        site.pods().iter().map(|(path, _)| (name(path), json!("2026-05-01T08:00:00Z"))).collect();
-    let item = json!({"name": "s0", "replicas": 3, "missingReplicas": 3, "deletingPods": leaving});
-    site.spread(&["100%"], &json!([item]));
-    site.edit(json!({"replicas": 2}));
-    site.reconcile().await.unwrap();
-    let item = &site.server.get(SPREAD).unwrap()["status"]["versionedSubsetStatuses"]["versionIgnored"][0];
-    assert_eq!(item["missingReplicas"], 2, "one of the three Pods stays after all");
+    for (answer, noted) in [
+        ((403, fake::status(403)), Some(2)),
+        (fake::conflict("Conflict"), None),
+        ((404, fake::status(404)), None),
+    ] {
+        let code = answer.0;
+        let refusing = move |request: &Request<'_>| {
+            let is_delete = request.method == "DELETE" && request.path.starts_with(PODS);
+            is_delete.then(|| answer.clone())
+        };
+        let site = Site::running(json!({}), refusing).await;
+        let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+        let leaving: Value =
+            site.pods().iter().map(|(path, _)| (name(path), json!("2026-05-01T08:00:00Z"))).collect();
+        let item = json!({"name": "s0", "replicas": 3, "missingReplicas": 3, "deletingPods": leaving});
+        site.spread(&["100%"], &json!([item]));
+        site.edit(json!({"replicas": 2}));
+        drop(site.reconcile().await);
+        assert!(site.count(&format!("DELETE {PODS}")) > 0);
+        // The patch itself: the double would merge its list into the old one, and the API server replaces that.
+        let requests = site.requests.lock().unwrap();
+        let about_spread: Vec<_> = requests.iter().filter(|request| request.contains(SPREAD)).collect();
+        let patches = about_spread
+            .iter()
+            .filter_map(|request| request.strip_prefix(&format!("PATCH {SPREAD}/status ")));
+        let written = patches.map(|patch| {
+            let patch: Value = serde_json::from_str(patch).unwrap();
+            let item = &patch["status"]["versionedSubsetStatuses"]["versionIgnored"][0];
+            (item["missingReplicas"].clone(), item["deletingPods"].as_object().unwrap().len())
+        });
+        let expected: Vec<_> = noted.map(|pods| (json!(pods), pods)).into_iter().collect();
+        assert_eq!(written.collect::<Vec<_>>(), expected, "{code}: of three Pods one stays after all");
+        assert_eq!(about_spread.is_empty(), noted.is_none(), "{code}: somebody else may have deleted it");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ use tracing::{error, info, warn};
 use super::{Controller, NAME, SIDECAR_SETS, reference};
 use crate::metrics::Metrics;
 use crate::now;
-use crate::workload::budgets::{Budgets, Spent};
+use crate::workload::budgets::{Budgets, Exhausted, Spent};
 use crate::workload::store::key;
 
 pub(super) mod reviewed;
@@ -131,7 +131,7 @@ struct OfSet {
     told: BTreeSet<Uid>,
     evictions: Option<Evictions>,
     /// Pods that were not evicted since their budgets had nothing left.
-    withheld: HashMap<Uid, ObservedPod>,
+    withheld: HashMap<Uid, (ObservedPod, Exhausted)>,
     /// Why missed Pods are not evicted.
     findings: Findings,
 }
@@ -384,8 +384,8 @@ impl<'c> Keeper<'c> {
         let mut withheld = std::mem::take(&mut of_set.withheld);
         let (pods, scope) = (self.controller.pods.clone(), self.scope.clone());
         let (budgets, spent) = (&self.controller.budgets, Spent::default());
-        withheld.retain(|uid, pod| {
-            let holds = budgets.holding(&set.name, pod, Operation::Evict, &spent).is_some();
+        withheld.retain(|uid, (pod, budget)| {
+            let holds = budgets.holding(&set.name, pod, budget, &spent).is_some();
             if !holds {
                 evictions.again(*uid);
             }
@@ -408,9 +408,13 @@ impl<'c> Keeper<'c> {
                     true
                 }
                 Ok(Eviction::Needless) => continue,
-                Ok(Eviction::Withheld(live, problem)) => {
+                Ok(Eviction::Withheld(live, budget)) => {
+                    evictions.refused(uid, &budget.to_string(), now);
+                    withheld.insert(uid, (*live, budget));
+                    continue;
+                }
+                Ok(Eviction::Undecided(problem)) => {
                     evictions.refused(uid, &problem, now);
-                    withheld.insert(uid, *live);
                     continue;
                 }
                 // It goes with its namespace.
@@ -519,8 +523,10 @@ enum Eviction {
     Begun,
     /// The Pod has changed.
     Needless,
-    /// Its budget does not bear it, and why.
-    Withheld(Box<ObservedPod>, String),
+    /// Its budget has nothing left.
+    Withheld(Box<ObservedPod>, Exhausted),
+    /// Why it can't be told whether its budget has something left.
+    Undecided(String),
 }
 
 /// Evicts a Pod, unless it is found to have changed, or its budget to have nothing left.
@@ -539,12 +545,10 @@ async fn evict(
     if Uid::of(&live.metadata.uid) != uid || !missed {
         return Ok(Eviction::Needless);
     }
-    let problem = match budgets.bear(&set.name, &live, Operation::Evict, spent).await {
-        Ok(exhausted) => exhausted.map(|budget| budget.to_string()),
-        Err(error) => Some(error.message()),
-    };
-    if let Some(problem) = problem {
-        return Ok(Eviction::Withheld(Box::new(live), problem));
+    match budgets.bear(&set.name, &live, Operation::Evict, spent).await {
+        Ok(None) => {}
+        Ok(Some(budget)) => return Ok(Eviction::Withheld(Box::new(live), budget)),
+        Err(error) => return Ok(Eviction::Undecided(error.message())),
     }
     let body = format!(
         r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},"namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}}"#,

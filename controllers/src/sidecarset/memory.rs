@@ -12,6 +12,8 @@ use planner::pod::observed::ObservedPod;
 use planner::text::backoff::doubled;
 use tokio::time::Instant;
 
+use crate::workload::budgets::Exhausted;
+
 /// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 /// How much is kept of what the API server says, in bytes.
@@ -25,8 +27,8 @@ pub(super) struct Memory(Mutex<HashMap<Box<str>, OfSet>>);
 struct OfSet {
     /// By the UIDs of the Pods.
     refusals: HashMap<Box<str>, Refusal>,
-    /// Pods whose budgets had nothing left, by UID.
-    withheld: BTreeSet<Box<str>>,
+    /// The budgets that had nothing left, by the UIDs of the Pods.
+    withheld: HashMap<Box<str>, Exhausted>,
     /// Pods that had older sidecars when the SidecarSet was read, by UID.
     outdated: BTreeSet<Box<str>>,
     /// Pods that may have been written to though no answer came.
@@ -94,8 +96,13 @@ impl Memory {
     }
 
     /// Notes that the budget of a Pod had nothing left.
-    pub(super) fn withhold(&self, set: &str, pod: &ObservedPod) {
-        self.of(set, |of_set| of_set.withheld.insert(pod.metadata.uid.clone()));
+    pub(super) fn withhold(&self, set: &str, pod: &ObservedPod, budget: Exhausted) {
+        self.of(set, |of_set| of_set.withheld.insert(pod.metadata.uid.clone(), budget));
+    }
+
+    /// The budget of a Pod that had nothing left.
+    pub(super) fn withholds(&self, set: &str, pod: &ObservedPod) -> Option<Exhausted> {
+        self.of(set, |of_set| of_set.withheld.get(&pod.metadata.uid).cloned())
     }
 
     /// Those of `pods` whose budgets still have nothing left, as `holding` tells.
@@ -103,14 +110,19 @@ impl Memory {
         &self,
         set: &str,
         pods: &[Arc<ObservedPod>],
-        holding: impl Fn(&ObservedPod) -> Option<String>,
+        holding: impl Fn(&ObservedPod, &Exhausted) -> Option<Exhausted>,
     ) -> Refused {
-        let known = self.of(set, |of_set| std::mem::take(&mut of_set.withheld));
-        let pods = pods.iter().filter(|pod| known.contains(&pod.metadata.uid));
-        let held: Refused =
-            pods.filter_map(|pod| Some((pod.metadata.uid.clone(), holding(pod)?.into_boxed_str()))).collect();
-        self.of(set, |of_set| of_set.withheld.extend(held.keys().cloned()));
-        held
+        // They stay known meanwhile: a Pod that changes now is asked about.
+        let known = self.of(set, |of_set| of_set.withheld.clone());
+        let hold = |pod: &Arc<ObservedPod>| {
+            let (uid, budget) = known.get_key_value(&pod.metadata.uid)?;
+            Some((uid.clone(), holding(pod, budget)?))
+        };
+        let held: HashMap<_, _> = pods.iter().filter_map(hold).collect();
+        let refused =
+            held.iter().map(|(uid, budget)| (uid.clone(), budget.to_string().into_boxed_str())).collect();
+        self.of(set, |of_set| of_set.withheld = held);
+        refused
     }
 
     /// Notes which Pods had older sidecars when the SidecarSet was read.

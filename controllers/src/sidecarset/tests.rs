@@ -238,6 +238,53 @@ async fn a_pod_whose_budget_has_nothing_left_is_not_tried_until_it_has_and_other
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_budget_is_refused_on_a_newer_state_waits_for_the_watch() {
+    let site = Site::open(&set(&json!({})), [pod("p0", 10, 1)], |request| {
+        let budget = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "budget", "generation": 1,
+                "resourceVersion": "400"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+            "status": {"observedGeneration": 1, "unavailableAllowed": 0, "currentAvailable": 2,
+                "desiredAvailable": 2, "totalReplicas": 3},
+        });
+        let code = if request.method == "GET" { 200 } else { 409 };
+        let answer = || if code == 200 { budget.to_string() } else { fake::status(code) };
+        request.path.contains("podunavailablebudgets").then(|| (code, answer()))
+    });
+    site.budget("web", 1);
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(OTHERS));
+    let asked = site.with("podunavailablebudgets").len();
+    assert!(asked > 0);
+    site.run(Duration::from_secs(60)).await;
+    assert_eq!((site.with("podunavailablebudgets").len(), site.written()), (asked, vec![]));
+    site.budget("web", 2);
+    site.reconcile().await.unwrap();
+    assert!(site.with("podunavailablebudgets").len() > asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_its_budget_protects_no_more_is_tried_at_once() {
+    let site = Site::fleet(&json!({}), |_| None);
+    let state = |annotations: &Value| {
+        let mut state = pod("p0", 20, 1);
+        state["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .extend(annotations.as_object().unwrap().clone());
+        Arc::new(ObservedPod::read(&state.to_string()).unwrap())
+    };
+    let change = |annotations| {
+        site.controller.of_pod(&Change { old: Some(state(&json!({}))), new: Some(state(&annotations)) }).pop()
+    };
+    let freed = json!({"pub.kruise.io/no-protect": "true"});
+    site.budget("web", 0);
+    assert_eq!(change(freed.clone()), None, "it is not withheld");
+    assert_eq!(site.reconcile().await.unwrap(), Next::After(OTHERS));
+    assert_eq!(change(json!({"other": "x"})), None);
+    assert_eq!(change(freed), Some(("log".into(), Duration::ZERO)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_with_sidecars_of_a_newer_state_are_left_alone_until_that_is_known() {
     let mut newer = set(&json!({"containers": [{"name": "log", "image": "log:3"}]}));
     (newer["metadata"]["generation"], newer["metadata"]["resourceVersion"]) = (json!(3), json!("101"));

@@ -2,11 +2,12 @@
 //! (docs/behaviour/podunavailablebudget.md#changes-by-controllers). The webhook would ask too late: readiness is taken
 //! away by a write of the status, which it does not see.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::Raw;
 use api::features::FeatureGates;
 use cluster::Index;
 use cluster::reservation::Reservations;
@@ -17,6 +18,7 @@ use planner::kinds::podunavailablebudget::reserve::{Answer, Rules};
 use planner::kinds::podunavailablebudget::terms::Operation;
 use planner::pod::observed::ObservedPod;
 use planner::server::pod_validation::{BudgetClaim, beforehand};
+use planner::workload::reservation::Reservable;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -32,28 +34,42 @@ pub(crate) struct Budgets<K> {
     gates: FeatureGates,
     rules: Rules,
     reservations: Reservations<Rules>,
-    /// For each budget that a key waits for, a claim that was refused.
-    waiting: Mutex<BTreeMap<K, HashMap<Key, BudgetClaim>>>,
+    /// For all that a key waits for, the first claim that was refused.
+    waiting: Mutex<BTreeMap<K, BTreeMap<Want, BudgetClaim>>>,
     added: Notify,
 }
 
-/// Budgets that had nothing left in this reconcile. What is free a moment later is for the Pods that were refused, not
-/// for those behind them in the update order.
-#[derive(Default)]
-pub(crate) struct Spent(Mutex<BTreeSet<Key>>);
+/// A budget, and what it is asked for: it may protect other operations than this one.
+type Want = (Key, Operation);
 
-/// The name of a budget that has nothing left.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Exhausted(String);
+/// What budgets had nothing left for in this reconcile. What is free a moment later is for the Pods that were refused,
+/// not for those behind them in the update order.
+#[derive(Default)]
+pub(crate) struct Spent(Mutex<BTreeSet<Want>>);
+
+/// A budget that has nothing left.
+#[derive(Clone, Debug)]
+pub(crate) struct Exhausted {
+    budget: String,
+    operation: Operation,
+    /// What the watch had shown of it. What refused may be newer.
+    watched: Raw,
+}
+
+impl Exhausted {
+    fn of(claim: &BudgetClaim) -> Self {
+        Self { budget: claim.name.clone(), operation: claim.claim.operation, watched: claim.watched.clone() }
+    }
+}
 
 impl fmt::Display for Exhausted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "PodUnavailableBudget {} has nothing left", self.0)
+        write!(formatter, "PodUnavailableBudget {} has nothing left", self.budget)
     }
 }
 
 impl Spent {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Want>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,7 +95,7 @@ impl<K: Clone + Ord> Budgets<K> {
     ) -> Result<Option<Exhausted>, ReconcileError> {
         let Some(claim) = self.claim(pod, operation)? else { return Ok(None) };
         if self.refuse(key, &claim, spent) {
-            return Ok(Some(Exhausted(claim.name)));
+            return Ok(Some(Exhausted::of(&claim)));
         }
         let (path, deadline) =
             (BUDGETS.namespaced(namespace(&claim)).name(&claim.name), Instant::now() + PATIENCE);
@@ -88,23 +104,34 @@ impl<K: Clone + Ord> Budgets<K> {
         match answer.map_err(|error| ReconcileError::Action(error.to_string()))? {
             None | Some(Answer::Granted) => Ok(None),
             Some(Answer::Refused(_)) => {
-                let budget = claim.name.clone();
-                self.wait(key, claim, spent);
-                Ok(Some(Exhausted(budget)))
+                self.wait(key, &claim, spent);
+                Ok(Some(Exhausted::of(&claim)))
             }
         }
     }
 
-    /// The budget that has nothing left for the Pod as far as is known; then `key` waits for it.
+    /// The budget that has nothing left for a Pod that was refused, as far as is known; then `key` waits for it.
     pub(crate) fn holding(
         &self,
         key: &K,
         pod: &ObservedPod,
-        operation: Operation,
+        refused: &Exhausted,
         spent: &Spent,
     ) -> Option<Exhausted> {
-        let claim = self.claim(pod, operation).ok()??;
-        self.refuse(key, &claim, spent).then_some(Exhausted(claim.name))
+        let claim = self.claim(pod, refused.operation).ok()??;
+        if self.may_be_granted(&claim, &refused.watched) {
+            return None;
+        }
+        self.wait(key, &claim, spent);
+        Some(Exhausted::of(&claim))
+    }
+
+    /// Whether a Pod may pass that was refused.
+    pub(crate) fn may_pass(&self, pod: &ObservedPod, refused: &Exhausted) -> bool {
+        match self.claim(pod, refused.operation) {
+            Ok(Some(claim)) => self.may_be_granted(&claim, &refused.watched),
+            _ => true,
+        }
     }
 
     /// `key` waits no more.
@@ -128,22 +155,18 @@ impl<K: Clone + Ord> Budgets<K> {
 
     fn woken(&self) -> Vec<K> {
         let mut waiting = self.waiting();
-        let may_pass = |claims: &HashMap<Key, BudgetClaim>| claims.values().any(|claim| self.may_pass(claim));
+        let may_pass = |refused: &BudgetClaim| self.may_pass(&refused.pod, &Exhausted::of(refused));
+        let may_go_on = |claims: &BTreeMap<Want, BudgetClaim>| claims.values().any(may_pass);
         let woken: Vec<K> =
-            waiting.iter().filter(|(_, claims)| may_pass(claims)).map(|(key, _)| key.clone()).collect();
+            waiting.iter().filter(|(_, claims)| may_go_on(claims)).map(|(key, _)| key.clone()).collect();
         woken.iter().for_each(|key| drop(waiting.remove(key)));
         woken
     }
 
-    /// Whether a claim may be granted that was refused. What it was refused on may be older than what refused it.
-    fn may_pass(&self, refused: &BudgetClaim) -> bool {
-        match self.claim(&refused.pod, refused.claim.operation) {
-            Ok(Some(claim)) => {
-                claim.watched != refused.watched
-                    && !self.rules.refuse(&claim.watched, &claim.claim, now().now)
-            }
-            _ => true,
-        }
+    /// Whether a claim may be granted that was refused when the watch had shown `then`, which may be older than what
+    /// refused it.
+    fn may_be_granted(&self, claim: &BudgetClaim, then: &Raw) -> bool {
+        claim.watched != *then && !self.rules.refuse(&claim.watched, &claim.claim, now().now)
     }
 
     fn claim(&self, pod: &ObservedPod, operation: Operation) -> Result<Option<BudgetClaim>, ReconcileError> {
@@ -151,32 +174,37 @@ impl<K: Clone + Ord> Budgets<K> {
         claim.map_err(|denial| ReconcileError::Action(denial.message))
     }
 
-    /// Whether the claim would be refused on what the watch has shown.
+    /// Whether the claim would be refused on what the watch has shown, or would take what others wait for.
     fn refuse(&self, key: &K, claim: &BudgetClaim, spent: &Spent) -> bool {
-        let is_spent = spent.lock().contains(&(namespace(claim).to_owned(), claim.name.clone()));
-        if !is_spent && self.rules.refuse(&claim.watched, &claim.claim, now().now) {
-            self.wait(key, claim.clone(), spent);
+        let claims = std::slice::from_ref(&claim.claim);
+        let foreseen = self.rules.reserve(claim.watched.get(), claims, now().now);
+        if foreseen.answers.iter().any(Rules::is_refusal) {
+            self.wait(key, claim, spent);
             return true;
         }
-        is_spent
+        foreseen.patch.is_some() && spent.lock().contains(&want(claim))
     }
 
-    fn wait(&self, key: &K, claim: BudgetClaim, spent: &Spent) {
-        let budget = (namespace(&claim).to_owned(), claim.name.clone());
-        spent.lock().insert(budget.clone());
-        self.waiting().entry(key.clone()).or_default().insert(budget, claim);
+    fn wait(&self, key: &K, claim: &BudgetClaim, spent: &Spent) {
+        let want = want(claim);
+        spent.lock().insert(want.clone());
+        self.waiting().entry(key.clone()).or_default().entry(want).or_insert_with(|| claim.clone());
         // The budget may have changed since it was looked at.
         self.added.notify_one();
     }
 
     // Held for single operations only, never over an await.
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<K, HashMap<Key, BudgetClaim>>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<K, BTreeMap<Want, BudgetClaim>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn namespace(claim: &BudgetClaim) -> &str {
     &claim.pod.metadata.namespace
+}
+
+fn want(claim: &BudgetClaim) -> Want {
+    ((namespace(claim).to_owned(), claim.name.clone()), claim.claim.operation)
 }
 
 #[cfg(test)]
@@ -198,9 +226,15 @@ mod tests {
         })
     }
 
-    fn world(version: u32, left: i32) -> World {
+    fn protecting_deletions(version: u32, left: i32) -> Value {
+        let mut budget = budget(version, left);
+        budget["spec"]["protectOperations"] = json!(["DELETE"]);
+        budget
+    }
+
+    fn world(budget: &Value) -> World {
         let mut world = World::new("kruise-system");
-        world.apply(Watched::PodUnavailableBudget, &budget(version, left).to_string()).unwrap();
+        world.apply(Watched::PodUnavailableBudget, &budget.to_string()).unwrap();
         world
     }
 
@@ -223,12 +257,17 @@ mod tests {
     impl Site {
         /// One unit is left as the watch has it, or none; and on the API server in each state after it.
         fn open(watched: i32, live: i32) -> Self {
+            Self::of(&budget(1, watched), budget(2, live))
+        }
+
+        fn of(watched: &Value, live: Value) -> Self {
             let (client, requests) = fake::api_server(move |request| match request.method {
-                "GET" => (200, budget(2, live).to_string()),
+                "GET" => (200, live.to_string()),
                 _ => (409, fake::status(409)),
             });
-            let index = Arc::new(Index::fixed(world(1, watched)));
-            let budgets = Arc::new(Budgets::new(client, index.clone(), FeatureGates::default()));
+            let index = Arc::new(Index::fixed(world(watched)));
+            let gates = FeatureGates::parse("PodUnavailableBudgetUpdateGate=true", "").unwrap();
+            let budgets = Arc::new(Budgets::new(client, index.clone(), gates));
             let (sender, keys) = unbounded_channel();
             let waking = budgets.clone();
             tokio::spawn(async move { waking.wake(sender).await });
@@ -236,12 +275,20 @@ mod tests {
         }
 
         async fn bear(&self) -> Option<Exhausted> {
-            self.budgets.bear(&7, &pod(), Operation::Delete, &Spent::default()).await.unwrap()
+            self.ask(&pod(), Operation::Delete, &Spent::default()).await
+        }
+
+        async fn ask(&self, pod: &ObservedPod, operation: Operation, spent: &Spent) -> Option<Exhausted> {
+            self.budgets.bear(&7, pod, operation, spent).await.unwrap()
         }
 
         /// Who is woken by this state.
         async fn woken(&mut self, version: u32, left: i32) -> Option<u8> {
-            self.index.publish(world(version, left));
+            self.woken_by(&budget(version, left)).await
+        }
+
+        async fn woken_by(&mut self, budget: &Value) -> Option<u8> {
+            self.index.publish(world(budget));
             for _ in 0..9 {
                 yield_now().await;
             }
@@ -271,12 +318,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_takes_no_unit_passes_whoever_was_refused() {
+        let state = |version, left| {
+            let mut state = protecting_deletions(version, left);
+            let now = now().now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            state["status"]["disruptedPods"] = json!({"web-1": now});
+            state
+        };
+        let mut recorded = pod();
+        (recorded.metadata.name, recorded.metadata.uid) = ("web-1".into(), "v".into());
+        let (delete, update, spent) = (Operation::Delete, Operation::Update, Spent::default());
+        let mut site = Site::of(&state(1, 0), state(1, 0));
+        assert!(site.ask(&pod(), delete, &spent).await.is_some());
+        assert!(site.ask(&pod(), update, &spent).await.is_none(), "it is not protected");
+        assert!(site.ask(&recorded, delete, &spent).await.is_none(), "it has its unit");
+        assert_eq!(site.woken_by(&state(2, 1)).await, Some(7));
+        assert!(site.ask(&pod(), delete, &spent).await.is_some(), "what is free is for the next reconcile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_waited_for_is_kept_for_each_operation() {
+        let (mut site, spent) = (Site::open(0, 0), Spent::default());
+        for operation in [Operation::Delete, Operation::Update] {
+            assert!(site.ask(&pod(), operation, &spent).await.is_some());
+        }
+        assert_eq!(site.woken_by(&protecting_deletions(2, 0)).await, Some(7), "the update passes");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_waits_is_woken_when_the_budget_goes_and_not_when_it_is_forgotten() {
         let mut site = Site::open(0, 0);
         assert!(site.bear().await.is_some());
         site.index.publish(World::new("kruise-system"));
         assert_eq!(site.keys.recv().await, Some(7));
-        site.index.publish(world(1, 0));
+        site.index.publish(world(&budget(1, 0)));
         assert!(site.bear().await.is_some());
         site.budgets.forget(&7);
         assert_eq!(site.woken(2, 1).await, None);

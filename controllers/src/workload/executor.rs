@@ -63,9 +63,21 @@ enum Attempt {
 }
 
 impl Attempt {
-    /// Nothing was done.
+    /// The API server has refused it, and not because the object had changed: then somebody else may have done it.
     fn is_refused(&self) -> bool {
-        matches!(self, Self::Outdated { acted: false } | Self::Failed { acted: false, unanswered: false, .. })
+        matches!(self, Self::Failed { acted: false, unanswered: false, .. })
+    }
+}
+
+/// What the budget of its Pod has to bear before the action.
+fn disruption(action: &Action) -> Option<Operation> {
+    match action {
+        Action::DeletePod { .. } => Some(Operation::Delete),
+        // Its hook takes it out of service.
+        Action::WritePod { reason: WriteReason::PrepareDelete, writes, .. } => {
+            writes.iter().any(|write| !write.conditions.is_empty()).then_some(Operation::Delete)
+        }
+        _ => action.updated_pod().map(|_| Operation::Update),
     }
 }
 
@@ -197,7 +209,7 @@ impl<W: Workload> Controller<W> {
                 let known = self.stores.pods.get(&work.key_of(&pod.name));
                 let known = known.filter(|known| *known.metadata.uid == *pod.uid);
                 if let Some(known) = &known
-                    && let Some(attempt) = self.unborne(work, action, known, Operation::Delete).await
+                    && let Some(attempt) = self.unborne(work, action, known).await
                 {
                     return attempt;
                 }
@@ -224,9 +236,7 @@ impl<W: Workload> Controller<W> {
                         Err(error) => return self.failed(work, action, Part::Itself, &error, false),
                     }
                 }
-                if action.updated_pod().is_some()
-                    && let Some(attempt) = self.unborne(work, action, known, Operation::Update).await
-                {
+                if let Some(attempt) = self.unborne(work, action, known).await {
                     return attempt;
                 }
                 if *reason == WriteReason::UpdateInPlace
@@ -277,13 +287,8 @@ impl<W: Workload> Controller<W> {
     }
 
     /// What comes of an action for which the budget of its Pod does not give a unit; `None` where it does.
-    async fn unborne(
-        &self,
-        work: &Work<'_, W>,
-        action: &Action,
-        pod: &ObservedPod,
-        operation: Operation,
-    ) -> Option<Attempt> {
+    async fn unborne(&self, work: &Work<'_, W>, action: &Action, pod: &ObservedPod) -> Option<Attempt> {
+        let operation = disruption(action)?;
         let workload = work.key_of(&work.workload.metadata().name);
         match self.budgets.bear(&workload, pod, operation, &work.spent).await {
             Ok(None) => None,

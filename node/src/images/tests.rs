@@ -392,7 +392,37 @@ async fn an_image_that_came_with_credentials_is_there_for_no_other() {
     site.want(&images(2, json!([owner("shared-b")]))).await;
     let third = |tag: &TagStatus| tag.version == Some(2) && tag.completion_time.is_some();
     let node = site.until("reg:5000/shared", "has a third round", third).await;
-    assert_eq!(node.status.image_statuses["reg:5000/shared"].tags[0].message, refused);
+    let told = &node.status.image_statuses["reg:5000/shared"].tags[0].message;
+    assert_eq!(*told, format!("not for default/shared-b: {refused}"), "and the next agent knows it too");
+}
+
+#[tokio::test]
+async fn a_registry_that_hangs_for_one_owner_keeps_no_other_from_the_image() {
+    serve_secrets().await;
+    let client = server().await.client();
+    for (name, password) in [("turn-a", "right"), ("turn-b", "slow")] {
+        let secret = copy(name, &format!("default/{name}"), &json!({"username": "u", "password": password}));
+        kit::objects::create(&client, secret).await.unwrap();
+    }
+    let images = |image: &str, terms: Value, owners: [&str; 2]| {
+        let mut images = wanted(image, "Always", 0, &terms);
+        images[image]["tags"][0]["ownerReferences"] = json!(owners.map(owner));
+        images[image]["pullSecrets"] =
+            json!(["turn-a", "turn-b"].map(|name| json!({"namespace": "default", "name": name})));
+        images
+    };
+    let slow = |request: &PullImageRequest| match request.auth.as_ref() {
+        Some(auth) if auth.password == "slow" => Pull::Hangs,
+        _ => guarded(request),
+    };
+    let came =
+        |tag: &TagStatus| tag.phase == "Pulling" && tag.message.starts_with("not for default/turn-b: ");
+    let terms = json!({"timeoutSeconds": 2, "backoffLimit": 9});
+    let site = Site::open(&images("reg:5000/first", terms, ["turn-b", "turn-a"]), None, slow).await;
+    site.until("reg:5000/first", "is there for the one that does not hang", came).await;
+    // The one that has the image hears of it while the other one's pull goes on.
+    site.want(&images("reg:5000/second", once(), ["turn-a", "turn-b"])).await;
+    site.until("reg:5000/second", "is there for the first", came).await;
 }
 
 #[tokio::test]

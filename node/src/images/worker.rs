@@ -1,7 +1,7 @@
 //! One pull, from its turn to its end (docs/behaviour/node-agent.md#one-pull). A worker that is stopped is dropped:
 //! what it asked of the runtime is cancelled.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -88,6 +88,8 @@ impl Work {
 struct Served {
     /// Those who have the image.
     owners: BTreeSet<String>,
+    /// When each owner had its last turn.
+    turns: BTreeMap<String, Instant>,
     /// Its ID.
     id: Option<String>,
     /// It came with credentials that not everybody has.
@@ -101,10 +103,21 @@ impl Served {
         self.id = id.or(self.id.take());
     }
 
-    /// Tells the others why they have not got it.
+    /// Those who have not got the image yet. Whoever had the last turn may have taken all the time of an attempt, and
+    /// goes last in the next.
+    fn left(&self, mut parties: Vec<Party>) -> Vec<Party> {
+        parties.retain(|party| !party.owners.iter().all(|owner| self.owners.contains(owner)));
+        let turn =
+            |party: &Party| party.owners.iter().filter_map(|owner| self.turns.get(owner)).max().copied();
+        parties.sort_by_key(turn);
+        parties
+    }
+
+    /// Tells the others why they have not got it. All are named where it may be there with credentials: an agent that
+    /// starts anew asks then for each of them.
     fn refusal(&self, work: &Work, error: String) -> Refusal {
         let names = work.wanted().1.owner_references.iter().map(word).collect::<BTreeSet<_>>();
-        let some = !self.owners.is_empty();
+        let some = work.is_doubtful || !self.owners.is_empty();
         let owners = names.difference(&self.owners).filter(|_| some).cloned().collect();
         Refusal { owners, error }
     }
@@ -226,17 +239,22 @@ async fn ask(
     }
     let passes = tools.secrets.passes(&image.pull_secrets, &task.owner_references, start).await;
     let mut errors = Vec::new();
-    for party in parties(&task.owner_references, &passes) {
-        if party.owners.iter().all(|owner| served.owners.contains(owner)) {
-            continue;
-        }
+    let mut left = served.left(parties(&task.owner_references, &passes)).into_iter();
+    while let Some(party) = left.next() {
+        served.turns.extend(party.owners.iter().map(|owner| (owner.clone(), Instant::now())));
         let known = there.as_ref().filter(|id| tools.private().admits(id, &party)).cloned();
         let came = match known {
             Some(id) => Ok(Came { id: Some(id), is_private: true }),
             None => as_party(tools, &image, name, &party).await?,
         };
         match came {
-            Ok(came) => served.take_in(party, came),
+            Ok(came) => {
+                served.take_in(party, came);
+                if !left.as_slice().is_empty() {
+                    let refusal = served.refusal(work, "it is still being pulled for them".to_owned());
+                    work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
+                }
+            }
             Err(error) if errors.contains(&error) => {}
             Err(error) => errors.push(error),
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::pull::reference;
 use crate::workload::event::{Event, normal, warning};
-use crate::workload::image_task::{FAILED, SUCCEEDED, WITH_SECRETS, refusal, status, word};
+use crate::workload::image_task::{FAILED, SUCCEEDED, WITH_SECRETS, is_doubtful, refusal, status, word};
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +49,7 @@ pub enum Step {
 pub enum Report {
     /// It has begun to pull.
     Began,
-    /// An attempt has failed, and there will be others.
+    /// Owners have not the image: an attempt has failed, or their turn comes; and it goes on.
     Stumbled(Refusal),
     /// The image is there for all owners.
     Succeeded {
@@ -129,9 +129,12 @@ impl Tasks {
                 continue;
             }
             self.workers = self.workers.saturating_add(1);
+            // An agent that starts anew in this round knows from its status that not everybody has the image.
+            let is_doubtful = node.is_some_and(|node| is_doubtful(node, &key.image, &key.tag));
             let status = TagStatus {
                 tag: key.tag.clone(),
                 phase: WAITING.to_owned(),
+                message: if is_doubtful { WITH_SECRETS } else { "" }.to_owned(),
                 version,
                 ..TagStatus::default()
             };

@@ -72,6 +72,14 @@ pub fn split(called: &str) -> (Option<Segment>, &str) {
     parts().map_or((None, called), |(segment, path)| (Some(segment), path))
 }
 
+/// A text that may quote the URL of a call, as the API server's own do where a webhook fails, without the segment.
+pub fn without_segments(text: &str) -> String {
+    let mut parts = text.split('/');
+    let start = parts.next();
+    let kept = start.into_iter().chain(parts.filter(|part| Segment::parse(part).is_none()));
+    kept.collect::<Vec<_>>().join("/")
+}
+
 /// A way in which a webhook is registered: the segment in front, and the path.
 pub type Call = (Option<Segment>, String);
 
@@ -166,12 +174,6 @@ pub fn kept(
     stored.iter().copied().take(if known { 1 } else { MAX_SEGMENTS }).collect()
 }
 
-/// The segment to publish. Replicas that share no store agree on one that is registered already.
-pub fn wanted(own: &[Segment], live: &BTreeSet<Option<Segment>>, shared: bool) -> Option<Segment> {
-    let other = live.iter().flatten().find(|segment| !own.contains(segment)).filter(|_| !shared);
-    other.or(own.first()).copied()
-}
-
 fn after(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
@@ -219,6 +221,27 @@ mod tests {
         assert_eq!(Segment::parse_all(&Segment::store(&[C, A])), [C, A]);
         let shown = format!("{:?}", Callers { segments: vec![A], ..Callers::default() });
         assert!(shown.contains("Segment(..)"), "{shown}");
+    }
+
+    #[test]
+    fn texts_lose_segments_and_nothing_else() {
+        let said = |segment: &str| {
+            let url = format!(
+                "https://kruise-webhook-service.kruise-system.svc:443{segment}/mutate-pod?timeout=10s"
+            );
+            format!(
+                "failed calling webhook \"a/b\": failed to call webhook: Post \"{url}\": EOF; {segment}/convert"
+            )
+        };
+        for segment in [A, B, C] {
+            assert_eq!(without_segments(&said(&segment.before(""))), said(""));
+        }
+        let label = "0123456789abcdef0123456789abcdef";
+        for text in
+            ["", "/", "a//b/", label, &format!("{label}/x"), &format!("/{label}0/x"), &format!("/x{label}")]
+        {
+            assert_eq!(without_segments(text), text);
+        }
     }
 
     #[test]
@@ -277,18 +300,5 @@ mod tests {
         assert_eq!(next(&[B, A], false, Some(911)), [B, A]);
         assert_eq!(next(&[B, A], false, Some(910)), [B]);
         assert_eq!(next(&[A; 9], true, None).len(), MAX_SEGMENTS);
-    }
-
-    #[test]
-    fn nothing_is_published_before_all_answer_it() {
-        let live = |segments: &[Option<Segment>]| segments.iter().copied().collect::<BTreeSet<_>>();
-        assert_eq!(wanted(&[B, A], &live(&[Some(C)]), true), Some(B));
-        assert_eq!(
-            wanted(&[B, A], &live(&[Some(C)]), false),
-            Some(C),
-            "of a replica with a store of its own"
-        );
-        assert_eq!(wanted(&[B, A], &live(&[Some(A), None]), false), Some(B));
-        assert_eq!(wanted(&[], &live(&[]), true), None);
     }
 }

@@ -2,8 +2,8 @@
 //! (docs/behaviour/node-agent.md#pull-secrets-of-a-node). What the API server knows of a token is read here.
 
 use api::kinds::nodeimage::NodeImage;
-use serde::Deserialize;
-use serde_json::json;
+
+use super::tokens;
 
 /// Whom tokens of agents are for. The API server takes no token that is for somebody else, so whoever has
 /// one can't act with it as the agent.
@@ -11,44 +11,15 @@ const AUDIENCE: &str = "kutter";
 /// Where the API server tells the node of the Pod that a token was made for.
 const NODE: &str = "authentication.kubernetes.io/node-name";
 
-/// A TokenReview, as the API server answers it.
-#[derive(Deserialize)]
-struct TokenReview {
-    status: TokenStatus,
-}
-
-#[derive(Deserialize)]
-struct TokenStatus {
-    #[serde(default)]
-    authenticated: bool,
-    #[serde(default)]
-    audiences: Vec<String>,
-    #[serde(default)]
-    user: User,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct User {
-    username: String,
-    extra: std::collections::BTreeMap<String, Vec<String>>,
-}
-
 /// The question whose token this is.
 pub fn token_review(token: &str) -> String {
-    let spec = json!({"token": token, "audiences": [AUDIENCE]});
-    json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}).to_string()
+    tokens::token_review(token, Some(AUDIENCE))
 }
 
 /// The node whose agent has the reviewed token; `account` is the user name of all agents. `None` where the
 /// token is no agent's, is for somebody else, or is bound to no Pod.
 pub fn node_of_agent(review: &str, account: &str) -> Option<String> {
-    let TokenStatus { authenticated, audiences, mut user } =
-        serde_json::from_str::<TokenReview>(review).ok()?.status;
-    let ours = audiences.iter().any(|audience| audience == AUDIENCE);
-    if !authenticated || !ours || user.username != account {
-        return None;
-    }
+    let mut user = tokens::user_of(review, Some(AUDIENCE)).filter(|user| user.username == account)?;
     user.extra.remove(NODE)?.into_iter().next().filter(|node| !node.is_empty())
 }
 
@@ -63,7 +34,7 @@ pub fn is_named(node_image: &str, namespace: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     const ACCOUNT: &str = "system:serviceaccount:kruise-system:kruise-daemon";
 

@@ -415,11 +415,11 @@ impl Configuration {
         entries.iter().map(|raw| (raw, serde_json::from_str(raw.get()).ok()))
     }
 
-    /// The entries that are not of the table: those remembered, then those that are new. A live entry without
-    /// bundle was just applied by somebody, and wins
+    /// The entries that are not of the table, of whatever release: those remembered, then those that are new. A live
+    /// entry without bundle was just applied by somebody, and wins
     /// (docs/behaviour/api-and-registration.md#the-template-annotation).
     fn foreign(&self, kind: ConfigurationKind) -> Vec<(Lens, Raw)> {
-        let of_table = |lens: &Lens| entries(kind).iter().any(|entry| entry.name == lens.name);
+        let of_table = |lens: &Lens| entries(kind).iter().any(|entry| entry.is_called(&lens.name));
         let template =
             self.annotation(WEBHOOK_TEMPLATE).and_then(|text| serde_json::from_str::<Vec<Raw>>(text).ok());
         let mut foreign: Vec<(Lens, Raw)> = Vec::new();
@@ -611,9 +611,15 @@ fn remembered(lens: Lens, raw: &Raw) -> (Lens, Raw) {
     (lens, plain.unwrap_or_else(|| raw.clone()))
 }
 
-/// The full list for the annotation, without bundles and segments of ours.
+/// The full list for the annotation, without bundles and segments of ours. Who registers from it leaves out what it does
+/// not answer: for older releases their own paths are in it too.
 fn template(kind: ConfigurationKind, foreign: &[(Lens, Raw)], settings: &Settings) -> String {
-    let own = entries(kind).iter().map(|entry| json(&Webhook::new(kind, entry, settings, None)));
+    let own = entries(kind).iter().flat_map(|entry| {
+        let webhook = Webhook::new(kind, entry, settings, None);
+        let older = entry.older().map(|called| webhook.clone().older(called, &settings.endpoint));
+        std::iter::once(webhook).chain(older)
+    });
+    let own = own.map(|webhook| json(&webhook));
     let texts: Vec<String> = own.chain(foreign.iter().map(|(_, raw)| raw.get().to_owned())).collect();
     format!("[{}]", texts.join(","))
 }

@@ -71,6 +71,11 @@ pub fn last_status<'n>(node: &'n NodeImage, image: &str, tag: &str) -> Option<&'
     node.status.image_statuses.get(image)?.tags.iter().find(|status| status.tag == tag)
 }
 
+/// Whether the image of a tag may be there with credentials that not everybody has: the last round says so.
+pub fn is_doubtful(node: &NodeImage, image: &str, tag: &str) -> bool {
+    last_status(node, image, tag).is_some_and(is_private)
+}
+
 /// What the node says of this round of a task.
 pub fn status<'n>(node: &'n NodeImage, image: &str, task: &Tag) -> Option<&'n TagStatus> {
     last_status(node, image, &task.tag).filter(|status| round(status.version) == round(task.version))

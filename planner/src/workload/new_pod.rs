@@ -113,8 +113,8 @@ pub fn claim_templates(raw: Option<&Raw>) -> Result<Vec<(String, RawObject<'_>)>
         .collect()
 }
 
-/// A volume that a container of this Pod template mounts, and that its Pods would not have.
-pub fn unmade_volume(template: &str, claims: Option<&Raw>) -> Option<String> {
+/// The volumes that containers of this Pod template mount, and that its Pods would not have.
+pub fn unmade_volumes(template: &str, claims: Option<&Raw>) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Template {
@@ -138,12 +138,14 @@ pub fn unmade_volume(template: &str, claims: Option<&Raw>) -> Option<String> {
     struct Named {
         name: String,
     }
-    let Spec { init_containers, containers, volumes } = serde_json::from_str::<Template>(template).ok()?.spec;
+    let template: Result<Template, _> = serde_json::from_str(template);
+    let (Ok(template), Ok(claims)) = (template, claim_templates(claims)) else { return Vec::new() };
+    let Spec { init_containers, containers, volumes } = template.spec;
     let mut known: Vec<String> = volumes.into_iter().flatten().map(|volume| volume.name).collect();
-    known.extend(claim_templates(claims).ok()?.into_iter().map(|(name, _)| name));
+    known.extend(claims.into_iter().map(|(name, _)| name));
     let containers = init_containers.into_iter().chain(containers).flatten();
     let mounts = containers.flat_map(|container| [container.volume_mounts, container.volume_devices]);
-    mounts.flatten().flatten().map(|mount| mount.name).find(|name| !known.contains(name))
+    mounts.flatten().flatten().map(|mount| mount.name).filter(|name| !known.contains(name)).collect()
 }
 
 /// The claim of one template.

@@ -7,7 +7,8 @@ use api::Raw;
 use api::raw_object::{RawNode, RawObject};
 
 use super::children::Claim;
-use super::new_pod::{claim_templates, unmade_volume};
+use super::kind::Workload;
+use super::new_pod::{claim_templates, unmade_volumes};
 use super::revision::StoredRevision;
 use super::snapshot::Snapshot;
 use crate::pod::observed::ObservedPod;
@@ -27,6 +28,8 @@ pub(crate) struct Recipe<'a> {
 /// Where recipes come from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cookbook<'a> {
+    /// The name of the workload.
+    workload: &'a str,
     /// The name of the update revision.
     update: &'a str,
     /// The present `spec.template`.
@@ -40,14 +43,15 @@ pub(crate) struct Cookbook<'a> {
 
 impl<'a> Cookbook<'a> {
     /// `present` are `spec.template` and `spec.volumeClaimTemplates`.
-    pub(crate) fn new<W>(
+    pub(crate) fn new<W: Workload>(
         snapshot: &Snapshot<'a, W>,
         update: &'a str,
         present: (Option<&'a Raw>, Option<&'a Raw>),
         labels: RevisionLabels,
     ) -> Self {
         let (template, claims) = present;
-        Self { update, template, claims, labels, pods: snapshot.pods, stored: snapshot.claims }
+        let workload = snapshot.workload.metadata().name.as_str();
+        Self { workload, update, template, claims, labels, pods: snapshot.pods, stored: snapshot.claims }
     }
 
     /// The recipe of this revision: for Pods of the update revision what the workload says.
@@ -63,7 +67,7 @@ impl<'a> Cookbook<'a> {
         let template = revision.template().map_err(|error| error.to_string())?;
         let known = self.claims_of(revision);
         if known.is_none()
-            && let Some(volume) = unmade_volume(template.get(), self.claims)
+            && let Some(volume) = self.lost_claim(template.get())
         {
             return Err(format!(
                 "revision {name} mounts volume {volume:?}, and there is no such claim template any more: put it \
@@ -80,6 +84,17 @@ impl<'a> Cookbook<'a> {
             return self.claims.cloned();
         }
         revision.claim_templates().or_else(|| self.shown_by_pods(revision))
+    }
+
+    /// A volume that this template mounts, that its Pods would not have, and of which a stored claim shows that it came
+    /// from a claim template. Another one may come from a webhook.
+    fn lost_claim(&self, template: &str) -> Option<String> {
+        let is_claim = |volume: &String| {
+            let stem = format!("{volume}-{}", self.workload);
+            let mut names = self.stored.iter().filter_map(|claim| claim.metadata.name.rsplit_once('-'));
+            names.any(|(known, _)| known == stem)
+        };
+        unmade_volumes(template, self.claims).into_iter().find(is_claim)
     }
 
     /// What the newest Pod of this revision shows. A claim says nothing of what else its template said: that is taken from
@@ -139,4 +154,14 @@ pub(crate) fn claim_volumes(pod: &ObservedPod) -> impl Iterator<Item = &str> {
 /// The names of these claim templates; none of such as can't be read.
 pub(crate) fn claim_names(claims: Option<&Raw>) -> Vec<String> {
     claim_templates(claims).unwrap_or_default().into_iter().map(|(name, _)| name).collect()
+}
+
+/// The names of the claim templates that this revision records. Without a record those that it may have had: its template
+/// mounts such volumes, and neither it nor the `present` claim templates give them.
+pub(crate) fn likely_claims(revision: &StoredRevision, present: Option<&Raw>) -> Vec<String> {
+    let recorded = revision.claim_templates().map(|claims| claim_names(Some(&claims)));
+    recorded.unwrap_or_else(|| {
+        let template = revision.template();
+        template.map(|template| unmade_volumes(template.get(), present)).unwrap_or_default()
+    })
 }

@@ -75,6 +75,26 @@ fn values_of_the_agent_reach_it() {
 }
 
 #[test]
+fn the_agent_sees_the_directory_of_the_socket_that_is_named() {
+    for (file, below) in [
+        ("cri-dockerd.sock", ""),
+        ("crio.sock", ""),
+        ("containerd/other.sock", "/containerd"),
+        ("k3s/containerd/containerd.sock", "/k3s/containerd"),
+    ] {
+        let objects = render(&[&format!("daemon.socketFile={file}")]);
+        let pod = agent(&objects);
+        let (volumes, mounts) = (&pod["volumes"], &pod["containers"][0]["volumeMounts"]);
+        assert_eq!(volumes[0]["hostPath"]["path"], format!("/var/run{below}"), "{file}");
+        assert_eq!(
+            mounts[0],
+            json!({"name": volumes[0]["name"], "mountPath": format!("/hostvarrun{below}"), "readOnly": true})
+        );
+        assert_eq!(volumes[1]["name"], "token", "nothing else of the host");
+    }
+}
+
+#[test]
 fn credential_providers_are_shown_to_the_agent_where_they_are_enabled() {
     let paths = |settings: &[&str]| -> Vec<String> {
         let objects = render(settings);

@@ -1,9 +1,11 @@
 //! How Pods come to a new revision (docs/behaviour/daemonset.md#update-step).
 
+use kit::builders::Object;
 use kit::fake_nodes;
 use serde_json::{Value, json};
 
 use super::{asked, complete, gated, identities, launch, node, pod_on, rolling, running, stored_node, taint};
+use crate::cloneset::gates::cpu;
 use crate::support::fleet::{IN_PLACE_UPDATE_READY, NEW, OLD, REVISION, condition, is_ready, label, name};
 
 /// Scenario 14.
@@ -99,6 +101,14 @@ async fn all_images_change_in_one_edit() {
     let in_place = json!({"rollingUpdateType": "InPlaceIfPossible"});
     let fleet = launch(asked().await, "daemonset-order", 2, |set| rolling(set, in_place)).await;
     fleet.roll_all(complete).await;
+}
+
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_resources_change_in_one_edit() {
+    let in_place = json!({"rollingUpdateType": "InPlaceIfPossible"});
+    let sized = |set: Object| rolling(set.having("resources", cpu("200m", "100m")), in_place);
+    launch(gated().await, "daemonset-resizes", 2, sized).await.resize_all(complete).await;
 }
 
 /// Scenarios 27 (without real containers) and 28.

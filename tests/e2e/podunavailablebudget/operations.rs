@@ -1,7 +1,7 @@
 //! Which operations take units, with the gates that choose them.
 
 use super::*;
-use crate::support::shared;
+use crate::support::{direct_of, pod_review, shared};
 
 const UNAVAILABLE: &str = "unavailable-pod.kruise.io/x";
 const RESIZE: &str = "vpodresize.kb.io";
@@ -94,6 +94,35 @@ async fn a_recorded_pod_takes_no_second_unit() {
     .await;
     assert_refused(&refused, DELETION);
     assert_eq!(status["unavailablePods"].as_object().map(|pods| pods.len()), Some(1), "{status:#}");
+}
+
+/// Scenario 41: the reviews are not those of the API server, which asks only about Pods that are there.
+#[tokio::test]
+async fn a_pod_that_is_not_there_takes_no_unit() {
+    let site = guarded().await;
+    let spec = json!({"maxUnavailable": 1});
+    let (shop, budget, [pod, _]) = two(&site.server, "budget-unknown", spec).await;
+    let program = direct_of(&site.server, site.product.port).await;
+    let deleted = async |pod: &Value| {
+        let mut review = pod_review(&shop.namespace, "DELETE", "", &Value::Null);
+        review["request"]["name"] = pod["metadata"]["name"].clone();
+        review["request"]["oldObject"] = pod.clone();
+        let (code, answer) = call(&program, "POST", "/validate-pod", &review).await;
+        assert_eq!((code, &answer["response"]["allowed"]), (200, &json!(true)), "{answer:#}");
+        budget.get().await.1["status"].clone()
+    };
+    let known = pod.get().await.1;
+    for pointer in ["/metadata/name", "/metadata/uid"] {
+        let mut unknown = known.clone();
+        *unknown.pointer_mut(pointer).unwrap() = json!("unknown");
+        let status = deleted(&unknown).await;
+        assert_eq!(status["unavailableAllowed"], 1, "{pointer}: {status:#}");
+        assert!(status["disruptedPods"].is_null(), "{pointer}: {status:#}");
+    }
+    // One that was created a moment ago is there.
+    let new = serving(&shop, shop.pod("new")).await;
+    let status = deleted(&new.get().await.1).await;
+    assert!(status["disruptedPods"]["new"].is_string(), "{status:#}");
 }
 
 /// Scenarios 5 and 33.

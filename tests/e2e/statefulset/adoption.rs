@@ -28,7 +28,7 @@ async fn pods_and_revisions_of_a_set_that_is_gone_are_adopted() {
     }
     fleet.set.patch(&json!({"metadata": {"finalizers": null}})).await;
     fleet.set.gone().await;
-    let again = in_place(super::stateful_set(&fleet.shop, "v1beta1").replicas(2));
+    let again = in_place(super::stateful_set(&fleet.shop, "v1beta1").in_company().replicas(2));
     let set = Stored::create(&fleet.shop.client, again).await;
     let fleet = Fleet { set, ..fleet };
     let adopted = fleet

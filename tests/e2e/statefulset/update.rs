@@ -1,10 +1,12 @@
 //! How Pods come to another revision (docs/behaviour/statefulset.md#update-step).
 
+use kit::builders::Object;
 use kit::fake_nodes;
 use serde_json::json;
 
 use super::{asked, gated, in_place, launch, make_ready, named, parallel, rolling, updated};
 use crate::chronicle::staying;
+use crate::cloneset::gates::cpu;
 use crate::support::fleet::{
     Fleet, NEW, OLD, REVISION, SPECIFIED_DELETE, image, is_ready, label, name, restarts, uids, with_image,
 };
@@ -63,6 +65,13 @@ async fn no_more_pods_are_unavailable_than_the_budget_says() {
 async fn all_images_change_in_one_edit() {
     let fleet = launch(asked().await, "statefulset-order", |set| in_place(set.replicas(2))).await;
     fleet.roll_all(Fleet::complete).await;
+}
+
+/// docs/behaviour/in-place-update.md#order-of-containers
+#[tokio::test]
+async fn all_resources_change_in_one_edit() {
+    let sized = |set: Object| in_place(set.having("resources", cpu("200m", "100m")).replicas(2));
+    launch(gated().await, "statefulset-resizes", sized).await.resize_all(Fleet::complete).await;
 }
 
 /// Scenario 16.

@@ -106,6 +106,17 @@ impl Fleet {
         }
     }
 
+    /// [`change_all`](Self::change_all) with their limits of CPU: no container restarts.
+    pub async fn resize_all(&self, complete: impl AsyncFn(&Self) -> Value) {
+        let change = |container: &mut Value| container["resources"]["limits"]["cpu"] = json!("300m");
+        for pod in self.change_all(change, complete).await {
+            for status in pod["status"]["containerStatuses"].as_array().unwrap() {
+                assert_eq!(status["resources"]["limits"]["cpu"], "300m", "{status:#}");
+                assert_eq!(status["restartCount"], 0);
+            }
+        }
+    }
+
     /// Sets `replicas` through the scale subresource.
     pub async fn scale(&self, replicas: u32) {
         let path = format!("{}/scale", self.set.path);

@@ -8,7 +8,9 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::product::{self, NAMESPACE};
-use crate::registration::{CONFIGURATIONS, authority, foreign_material, get, published, secret_path};
+use crate::registration::{
+    CONFIGURATIONS, DEFINITIONS, authority, foreign_material, get, published, secret_path,
+};
 use crate::service::SERVICE;
 use crate::support::{Stored, call};
 
@@ -52,7 +54,7 @@ pub async fn upgrade(server: &ApiServer) {
 
 /// The names of definitions that have stored objects in other versions than that of ours.
 pub async fn not_rewritten(client: &Client) -> Vec<Value> {
-    let definitions = get(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await;
+    let definitions = get(client, DEFINITIONS).await;
     let definitions = definitions["items"].as_array().unwrap().iter();
     let of_ours = |one: &&Value| {
         let mut versions = one["spec"]["versions"].as_array().unwrap().iter();
@@ -60,6 +62,11 @@ pub async fn not_rewritten(client: &Client) -> Vec<Value> {
         one["status"]["storedVersions"] != json!([storage["name"]])
     };
     definitions.filter(of_ours).map(|one| one["metadata"]["name"].clone()).collect()
+}
+
+/// The Lease of who leads.
+pub async fn lease(client: &Client) -> Value {
+    get(client, &format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")).await
 }
 
 /// What OpenKruise's manager had written, which nobody renews any more.
@@ -121,8 +128,7 @@ impl Installation {
         assert_eq!(published(client).await, self.authority);
         let secret = get(client, &secret_path("kruise-webhook-certs")).await;
         assert_eq!(secret["data"]["cert.pem"], self.certificate);
-        let lease =
-            get(client, &format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")).await;
+        let lease = lease(client).await;
         assert_ne!(lease["spec"]["holderIdentity"], LEADER, "{lease:#}");
         assert_eq!(lease["spec"]["leaseTransitions"], 4, "{lease:#}");
         for path in CONFIGURATIONS {

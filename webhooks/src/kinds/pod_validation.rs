@@ -4,11 +4,11 @@
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
-use planner::kinds::podunavailablebudget::reserve::Answer;
+use planner::kinds::podunavailablebudget::reserve::{Answer, Rules};
 use planner::pod::disruption::PodRequest;
 use planner::pod::exit_priority::change_without_effect;
 use planner::pod::observed::ObservedPod;
-use planner::server::pod_validation::{Assessment, BudgetClaim, assess};
+use planner::server::pod_validation::{Assessment, BudgetClaim, Claims, assess};
 use planner::server::world::Watched;
 use planner::text::json_patch::Patch;
 use planner::text::verdict::{Denial, Reason, Verdict};
@@ -58,6 +58,7 @@ pub(crate) async fn validate(admission: &Admission, request: &Request<'_>, deadl
         Assessment::Denied(denial) => denial.into(),
         Assessment::NeedsPod => Verdict::deny(500, format!("the Pod {} cannot be read", request.name)),
         Assessment::Claims(claims) => {
+            let claims = owed(admission, request, claims, deadline).await;
             if let Some(claim) = claims.budget {
                 let verdict = take_unit(admission, request, claim, deadline).await;
                 if !verdict.is_allowed() {
@@ -81,6 +82,27 @@ fn budgets(admission: &Admission) -> Option<Verdict> {
 
 fn look(admission: &Admission, request: &PodRequest<'_>, evicted: Option<&ObservedPod>) -> Assessment {
     assess(request, evicted, &admission.index.world(), &admission.gates)
+}
+
+/// The claims; none where the Pod is not there: a forged review may name such a one, and so may one that comes late.
+async fn owed(
+    admission: &Admission,
+    request: &Request<'_>,
+    claims: Box<Claims>,
+    deadline: Deadline,
+) -> Box<Claims> {
+    let (rules, now) = (Rules::new(&admission.gates), (admission.clock)().now);
+    let passes = |budget: &BudgetClaim| rules.passes(&budget.watched, &budget.claim, now);
+    let takes_nothing = claims.place.is_none() && claims.budget.as_ref().is_none_or(passes);
+    // That of an eviction, which shows none, has been read.
+    let Some(shown) = request.old_object.filter(|_| !takes_nothing) else { return claims };
+    let Ok(ObservedPod { metadata, .. }) = ObservedPod::read_metadata(shown.get()) else { return claims };
+    // In a box, since only few requests ask.
+    let lookup = Box::pin(admission.lookup.may_exist(&request.namespace, &metadata.name, &metadata.uid));
+    match deadline.within("reading the Pod", lookup).await {
+        Ok(false) => Box::default(),
+        Ok(true) | Err(_) => claims,
+    }
 }
 
 /// Takes a unit of a budget for the request.

@@ -116,6 +116,7 @@ impl<S: Serve> Http<S> {
         &self,
         stream: I,
         version: HttpVersion,
+        is_certified: bool,
         phase: watch::Receiver<Phase>,
         occupant: &Arc<Occupant>,
     ) where
@@ -123,7 +124,7 @@ impl<S: Serve> Http<S> {
     {
         let untaken = Untaken::default();
         let answering = Arc::new(Answering {
-            service: self.service.for_connection(occupant.peer(), &untaken),
+            service: self.service.for_connection(occupant.peer(), is_certified, &untaken),
             occupant: occupant.clone(),
             panics: self.panics.clone(),
         });

@@ -20,9 +20,9 @@ use webhooks::untaken::Untaken;
 
 use crate::support::{admission, create_pod, review};
 
-/// Announces so many bytes and sends none; tells when it is asked for them.
+/// Announces so many bytes, or no number, and sends none; tells when it is asked for them.
 struct Stalled {
-    announced: u64,
+    announced: Option<u64>,
     asked: Arc<Notify>,
 }
 
@@ -39,7 +39,7 @@ impl Body for Stalled {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.announced)
+        self.announced.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -50,7 +50,8 @@ fn post<B>(path: &str, body: B) -> Request<B> {
 /// Begins a call that announces `bytes`; it has what it needs, or waits for it, when this returns.
 async fn begin(router: &Router, path: &str, announced: u64) -> JoinHandle<Response<Full<Bytes>>> {
     let asked = Arc::new(Notify::new());
-    let call = router.clone().answer(post(path, Stalled { announced, asked: asked.clone() }));
+    let stalled = Stalled { announced: Some(announced), asked: asked.clone() };
+    let call = router.clone().answer(post(path, stalled));
     let call = tokio::spawn(call);
     asked.notified().await;
     call
@@ -61,7 +62,7 @@ async fn one_peer_does_not_take_all_memory() {
     let share = 64 << 10;
     let limits = Limits { unfinished_bytes_per_peer: share, ..Limits::default() };
     let router = router(Arc::new(admission("", "")), limits);
-    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), &Untaken::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(begin(&peer(1), "/mutate-pod?timeout=20s", 1).await);
@@ -123,8 +124,11 @@ async fn unfinished_bodies_of_all_kinds_share_one_memory() {
     assert_turned_away(begin(&router, "/mutate-pod?timeout=100ms", 1).await.await.unwrap()).await;
 }
 
-/// Sends `sent` of the bytes that it announces.
-fn stalls(announced: u64, sent: usize) -> (impl Body<Data = Bytes, Error = Infallible> + Unpin, Arc<Notify>) {
+/// Sends `sent` of the bytes that it announces, where it does.
+fn stalls(
+    announced: Option<u64>,
+    sent: usize,
+) -> (impl Body<Data = Bytes, Error = Infallible> + Unpin, Arc<Notify>) {
     let asked = Arc::new(Notify::new());
     let rest = Stalled { announced, asked: asked.clone() };
     (Begun { bytes: Some(Bytes::from(vec![b' '; sent])), rest }, asked)
@@ -157,11 +161,11 @@ impl Body for Begun {
 #[tokio::test(start_paused = true)]
 async fn stalled_large_bodies_hold_up_no_honest_ones() {
     let router = router(Arc::new(admission("", "")), Limits::default());
-    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), &Untaken::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
     for (announced, sent) in [(400 << 10, 300 << 10), (5 << 20, (4 << 20) + 1)] {
         let mut stalled = Vec::new();
         for _ in 0..8 {
-            let (body, asked) = stalls(announced, sent);
+            let (body, asked) = stalls(Some(announced), sent);
             let call = peer(1).answer(post("/mutate-pod?timeout=10s", body));
             stalled.push((tokio::spawn(call), asked));
         }
@@ -183,4 +187,23 @@ async fn stalled_large_bodies_hold_up_no_honest_ones() {
             assert!(call.await.unwrap().status().is_success());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_waits_for_a_place_has_none() {
+    let router = router(Arc::new(admission("", "")), Limits::default());
+    let peer = |last: u8| router.for_connection([10, 0, 0, last].into(), false, &Untaken::default());
+    // Two of the largest have their places. Those of the others have begun to arrive, and may become as large.
+    let sent = [(1, Some(5 << 20)), (2, None), (3, Some(5 << 20)), (4, None), (5, Some(5 << 20)), (6, None)];
+    for (last, announced) in sent {
+        let body = stalls(announced, 300 << 10).0;
+        tokio::spawn(peer(last).answer(post("/mutate-pod?timeout=10s", body)));
+    }
+    tokio::task::yield_now().await;
+    let started = Instant::now();
+    let mut honest = review(&create_pod(10));
+    honest.resize(400 << 10, b' ');
+    let response = peer(7).answer(post("/mutate-pod?timeout=30s", Full::from(honest))).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(started.elapsed(), Duration::ZERO);
 }

@@ -1,17 +1,24 @@
 //! Whom the webhook paths answer (docs/behaviour/server.md#callers).
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::Body;
+use bytes::Bytes;
 use futures::future::join_all;
+use futures::{poll, stream};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use jiff::{SignedDuration, Timestamp};
 use planner::server::callers::{Callers, Calls, Segment};
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use webhooks::Endpoint;
 use webhooks::router::{CONVERT_PATH, Limits, Router, router};
-use webhooks::server::ConnectionLimits;
+use webhooks::server::{ConnectionLimits, Serve};
+use webhooks::untaken::Untaken;
 
 use crate::http_contract::{call, post};
 use crate::support::{PROTECTED, admission, create_pod, delete, labelled, review};
@@ -101,4 +108,60 @@ async fn a_call_is_not_lost_that_comes_before_its_registration_is_seen() {
         };
         assert_eq!(tokio::join!(early, told).0.0, StatusCode::OK);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_calls_wait_to_be_known() {
+    let called = own().before("/mutate-pod");
+    let (tell, router) = answering("", Callers::default());
+    let ask = || call(&router, post(&called, review(&create_pod(1))));
+    let mut waiting = Box::pin(join_all((0..64).map(|_| ask())));
+    assert!(poll!(&mut waiting).is_pending());
+    let started = Instant::now();
+    assert_eq!(ask().await.0, StatusCode::NOT_FOUND);
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    tell.send_replace(callers(&[]));
+    assert!(waiting.await.iter().all(|(status, _)| *status == StatusCode::OK));
+    // Their places are free again.
+    tell.send_replace(Callers::default());
+    assert_eq!(ask().await.0, StatusCode::NOT_FOUND);
+    assert_eq!(started.elapsed().as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_to_be_known_is_part_of_the_callers_time() {
+    let (tell, router) = answering("", Callers::default());
+    let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let started = Instant::now();
+    let early = call(&router, post(&own().before("/mutate-pod?timeout=2s"), endless));
+    let told = async {
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        tell.send_replace(callers(&[]));
+    };
+    let ((_, answer), ()) = tokio::join!(early, told);
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["response"]["status"]["code"], 504);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_need_a_certificate_where_it_is_asked_for() {
+    let switched_off = own().before("/validate-service");
+    let (_tell, router) = answering("", callers(&[(Some(own()), "/validate-service")]));
+    let router = router.for_certified();
+    let ask = async |is_certified, called: &str| {
+        let peer = router.for_connection([10, 0, 0, 1].into(), is_certified, &Untaken::default());
+        call(&peer, post(called, review(&create_pod(1)))).await.0
+    };
+    let called = own().before("/mutate-pod");
+    assert_eq!(ask(true, &called).await, StatusCode::OK);
+    assert_eq!(ask(false, &called).await, StatusCode::UNAUTHORIZED);
+    // A certificate alone is not enough.
+    assert_eq!(ask(true, "/mutate-pod").await, StatusCode::NOT_FOUND);
+    // API servers convert without one.
+    assert_ne!(ask(false, &own().before(CONVERT_PATH)).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(false, "/healthz").await, StatusCode::OK);
+    // No replica takes it for a path that it may register.
+    assert_eq!(ask(true, &switched_off).await, StatusCode::OK);
+    assert_eq!(ask(false, &switched_off).await, StatusCode::NOT_FOUND);
 }

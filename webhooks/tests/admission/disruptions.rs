@@ -1,8 +1,10 @@
 //! Requests that delete, evict or change Pods under a PodUnavailableBudget
 //! (docs/behaviour/podunavailablebudget.md#refusals).
 
-use cluster::files::Objects;
-use cluster::{Index, Lookup};
+use cluster::reservation::Reservations;
+use cluster::{Index, Lookup, files};
+use kit::double::{Objects, Requests, api_server, status};
+use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 use webhooks::Admission;
@@ -10,6 +12,8 @@ use webhooks::Admission;
 use crate::support::{ask, delete, with_index};
 
 const PATH: &str = "/validate-pod";
+const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
+const POD: &str = "/api/v1/namespaces/shop/pods/web-0";
 const NOTHING_LEFT: &str =
     "podunavailablebudget.policy.kruise.io \"web\" is forbidden: pub unavailable allowed is negative";
 
@@ -17,7 +21,7 @@ fn pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": "web-0", "namespace": "shop", "labels": {"app": "web"},
+            "name": "web-0", "namespace": "shop", "uid": "u", "labels": {"app": "web"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5c4", "uid": "r", "controller": true}],
         },
         "spec": {"containers": [{"name": "main", "image": "nginx:1.25"}]},
@@ -25,18 +29,38 @@ fn pod() -> Value {
     })
 }
 
-/// Admission that knows the Pod, and a budget with so many units left.
-fn admission(flags: &str, left: u32) -> Admission {
-    let budget = json!({
+fn budget(left: u32) -> Value {
+    json!({
         "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
         "status": {"desiredAvailable": 1, "unavailableAllowed": left, "currentAvailable": 1 + left, "totalReplicas": 2},
-    });
+    })
+}
+
+fn knowing(budget: &Value) -> Index {
     let mut world = World::new(api::DEFAULT_NAMESPACE);
     world.apply(Watched::PodUnavailableBudget, &budget.to_string()).unwrap();
-    let mut objects = Objects::default();
+    Index::fixed(world)
+}
+
+/// Admission that knows the Pod, and a budget with so many units left.
+fn admission(flags: &str, left: u32) -> Admission {
+    let mut objects = files::Objects::default();
     objects.parse("test", &pod().to_string()).unwrap();
-    with_index(flags, Index::fixed(world), Lookup::files(objects))
+    with_index(flags, knowing(&budget(left)), Lookup::files(objects))
+}
+
+/// Admission on an API server that has this budget, and answers so to who asks for the Pod.
+fn asking(server: &Objects, budget: Value, pod: (u16, String)) -> (Admission, Requests) {
+    let index = knowing(&server.put(BUDGET, budget));
+    let stored = server.clone();
+    let (client, requests) = api_server(move |request| match request.path {
+        POD => pod.clone(),
+        _ => stored.answer(&request),
+    });
+    let mut admission = with_index("", index, Lookup::cluster(client.clone()));
+    admission.budgets = Reservations::new(Some(client), Rules::new(&admission.gates));
+    (admission, requests)
 }
 
 fn deletion() -> Value {
@@ -108,6 +132,53 @@ async fn what_the_budget_does_not_hold_passes() {
     assert_eq!(ask(&updates, PATH, &update).await["status"]["code"], 403);
 }
 
+/// The API server, asked for the Pod, has it, has another one of its name, has none, or can't tell.
+#[tokio::test]
+async fn only_a_pod_that_may_be_there_takes_a_unit() {
+    let found = |uid: &str| (200, json!({"metadata": {"name": "web-0", "uid": uid}}).to_string());
+    for (answer, is_counted) in
+        [(found("u"), true), (found("v"), false), ((404, status(404)), false), ((500, status(500)), true)]
+    {
+        for left in [1, 0] {
+            let server = Objects::default();
+            let (admission, requests) = asking(&server, budget(left), answer.clone());
+            let response = ask(&admission, PATH, &deletion()).await;
+            assert_eq!(response["allowed"], left > 0 || !is_counted, "{answer:?} {response:#}");
+            let status = server.get(BUDGET).unwrap()["status"].clone();
+            let taken = u32::from(is_counted && left > 0);
+            assert_eq!(status["unavailableAllowed"], left - taken, "{answer:?} {status:#}");
+            assert_eq!(status["disruptedPods"]["web-0"].is_string(), taken > 0, "{answer:?} {status:#}");
+            let asks = requests.lock().unwrap().iter().filter(|request| request.contains(POD)).count();
+            assert_eq!(asks, 1, "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_which_no_uid_is_known_is_that_of_its_name() {
+    let server = Objects::default();
+    let (admission, _) = asking(&server, budget(1), (200, pod().to_string()));
+    let mut request = deletion();
+    request["oldObject"]["metadata"]["uid"].take();
+    assert_eq!(ask(&admission, PATH, &request).await["allowed"], true);
+    assert_eq!(server.get(BUDGET).unwrap()["status"]["unavailableAllowed"], 0);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_about_a_pod_that_needs_no_unit() {
+    let mut recorded = budget(0);
+    recorded["status"]["disruptedPods"] =
+        json!({"web-0": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+    let mut evictions = budget(0);
+    evictions["spec"]["protectOperations"] = json!(["EVICT"]);
+    for budget in [recorded, evictions] {
+        let (admission, requests) = asking(&Objects::default(), budget, (404, status(404)));
+        assert_eq!(ask(&admission, PATH, &deletion()).await["allowed"], true);
+        let asked = requests.lock().unwrap().clone();
+        assert!(!asked.iter().any(|request| request.contains(POD)), "{asked:?}");
+    }
+}
+
 fn admission_with_updates() -> Admission {
     admission("PodUnavailableBudgetUpdateGate=true", 0)
 }
@@ -115,6 +186,6 @@ fn admission_with_updates() -> Admission {
 #[tokio::test]
 async fn nothing_passes_while_budgets_are_not_known() {
     let index = Index::awaiting(World::new(api::DEFAULT_NAMESPACE), [Watched::PodUnavailableBudget]);
-    let admission = with_index("", index, Lookup::files(Objects::default()));
+    let admission = with_index("", index, Lookup::files(files::Objects::default()));
     assert_eq!(ask(&admission, PATH, &deletion()).await["status"]["code"], 503);
 }

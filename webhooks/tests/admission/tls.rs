@@ -384,7 +384,7 @@ async fn probes_and_metrics_are_served_over_plain_http() {
         liveness: Arc::new(|| Ok(())),
         readiness: Arc::new(|| Err("SidecarSets are not listed yet".to_owned())),
     };
-    let router = health_router(checks).merge(metrics_router(metrics.clone()));
+    let router = health_router(checks).merge(metrics_router(metrics.clone(), None));
     let server =
         Server::start_plain(bind(0).unwrap(), router, ConnectionLimits::default(), &metrics).unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_address().port()));

@@ -128,6 +128,7 @@ fn dividing_a_job(server: &Objects, subsets: Value, status: Value) -> (Admission
 }
 
 const SPREAD: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/workloadspreads/ws";
+const POD: &str = "/api/v1/namespaces/shop/pods/p1";
 const JOB: &str = "/apis/kubeflow.org/v1/namespaces/shop/tfjobs/web";
 
 fn pod_of_job(name: &str) -> Value {
@@ -159,27 +160,56 @@ async fn scenario_7_a_share_of_a_custom_workload_is_one_of_its_scale() {
     assert_eq!(placed(&admission).await, ["a", "b", "b"]);
 }
 
-#[tokio::test]
-async fn scenario_21_a_deletion_is_noted_with_the_place_that_it_frees() {
-    let server = Objects::default();
+/// Admission of a full subset `a`, and a review of the deletion of its Pod.
+fn full(server: &Objects) -> (Admission, Requests, Value) {
     let full = json!({"versionedSubsetStatuses": {"versionIgnored": [
         {"name": "a", "replicas": 1, "missingReplicas": 0}, {"name": "b", "replicas": 0, "missingReplicas": -1}]}});
     let subsets = json!([{"name": "a", "maxReplicas": 1}, {"name": "b"}]);
-    let (admission, requests) = dividing_a_job(&server, subsets, full);
+    let (admission, requests) = dividing_a_job(server, subsets, full);
     let mut pod = pod_of_job("p1");
+    pod["metadata"]["uid"] = json!("u1");
     pod["metadata"]["annotations"] =
         json!({"apps.kruise.io/matched-workloadspread": r#"{"name":"ws","subset":"a"}"#});
     let mut request = delete("pods", "v1", &pod);
     request["namespace"] = json!("shop");
+    (admission, requests, request)
+}
+
+/// What is written down of subset `a`.
+fn noted(server: &Objects) -> Value {
+    server.get(SPREAD).unwrap()["status"]["versionedSubsetStatuses"]["versionIgnored"][0].clone()
+}
+
+#[tokio::test]
+async fn scenario_21_a_deletion_is_noted_with_the_place_that_it_frees() {
+    let server = Objects::default();
+    let (admission, requests, request) = full(&server);
+    server.put(POD, request["oldObject"].clone());
     for _ in 0..2 {
         assert_eq!(ask(&admission, "/validate-pod", &request).await["allowed"], true);
-        let noted =
-            server.get(SPREAD).unwrap()["status"]["versionedSubsetStatuses"]["versionIgnored"][0].clone();
+        let noted = noted(&server);
         assert!(noted["deletingPods"]["p1"].is_string(), "{noted:#}");
         assert_eq!((&noted["missingReplicas"], &noted["replicas"]), (&json!(1), &json!(1)));
     }
-    assert_eq!(requests.lock().unwrap().len(), 1, "once, and without a read");
+    let asked = requests.lock().unwrap().clone();
+    assert!(asked.iter().all(|request| !request.starts_with(&format!("GET {SPREAD}"))), "{asked:?}");
+    assert_eq!(asked.iter().filter(|request| request.starts_with("PATCH")).count(), 1, "{asked:?}");
     assert_eq!(subset(&created(&admission, &pod_of_job("p2")).await).as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn a_pod_that_is_not_there_frees_no_place() {
+    let server = Objects::default();
+    let (admission, _, request) = full(&server);
+    for other in [None, Some("u2")] {
+        if let Some(uid) = other {
+            server.put(POD, json!({"metadata": {"name": "p1", "namespace": "shop", "uid": uid}}));
+        }
+        assert_eq!(ask(&admission, "/validate-pod", &request).await["allowed"], true);
+        let noted = noted(&server);
+        assert!(noted["deletingPods"].is_null(), "{noted:#}");
+        assert_eq!(noted["missingReplicas"], 0, "{noted:#}");
+    }
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ impl Limits {
         let rolling = &spec.update_strategy.rolling_update;
         let on_delete = is_on_delete(spec);
         let surges = !rolling.paused && !on_delete;
-        let max_surge = if surges { percent::max_surge(rolling.max_surge.as_ref(), replicas) } else { 0 };
+        let max_surge = if surges { named_surge(spec) } else { 0 };
         let max_unavailable = if *rolling == RollingUpdate::default() && on_delete {
             let default = IntOrString::String("20%".to_owned());
             percent::scaled(&default, replicas, Rounding::Down).unwrap_or(0)
@@ -53,6 +53,11 @@ impl Limits {
             scale_max_unavailable: scale.map(i64::from),
         }
     }
+}
+
+/// The `maxSurge` of the spec, whether it is in force or not.
+pub(super) fn named_surge(spec: &Spec) -> i32 {
+    percent::max_surge(spec.update_strategy.rolling_update.max_surge.as_ref(), replicas(spec))
 }
 
 /// The number of Pods wanted: 1 where none is given.

@@ -10,7 +10,7 @@ use api::labels::CLONESET_INSTANCE_ID;
 use serde::Deserialize;
 
 use super::claims::{instance_ids, missing};
-use super::counting::Difference;
+use super::counting::{Difference, named_surge};
 use super::members::counts_as_new;
 use super::pod::{self, Blueprint};
 use super::ranking::{Topology, rank};
@@ -176,8 +176,8 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
     let mut going = first(&old_members, old, topology);
     going.retain(|member| allowance.take(member, true));
     // What is more than replicas and maxSurge is for users, not for the rollout: where old Pods have to stay until
-    // new ones are available, new ones go.
-    let beyond = difference.down - (working.limits.max_surge - difference.surge);
+    // new ones are available, new ones go. A pause is no scaling in.
+    let beyond = difference.down - (i64::from(named_surge(&working.set().spec)) - difference.surge);
     let beyond = usize::try_from(beyond).unwrap_or(0);
     let mut new = first(&new_members, (down - old).max(beyond.saturating_sub(going.len())), topology);
     new.retain(|member| allowance.take(member, false));

@@ -254,8 +254,11 @@ fn choose_surging<'w, 'a>(
             None if !place.fit.should_run => {}
             None if !old.member.is_serving => choice.nodes.push(node),
             None => candidates.push(*node),
-            Some(new) if !new.member.is_available => surging += 1,
-            Some(_) => choice.finished.push(old),
+            Some(new) => {
+                // It has two until the old one is gone.
+                surging += 1;
+                choice.finished.extend(new.member.is_available.then_some(old));
+            }
         }
     }
     let budget = working.settings.max_surge.saturating_sub(surging);

@@ -123,14 +123,18 @@ fn status<'a>(
     now: Timestamp,
 ) -> Status {
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let is_endless = is_endless(&of_list(&list.spec, ""));
     let (mut active, mut completed, mut succeeded) = (0, 0, 0);
     let mut failed = Vec::new();
     for job in jobs.filter(|job| job.status.start_time.is_some()) {
         let of = &job.status;
         let number = |count: Option<i32>| count.unwrap_or(0);
         active += i32::from(number(of.active) > 0);
-        completed += i32::from(of.desired == number(of.failed).saturating_add(number(of.succeeded)));
-        succeeded += i32::from(of.desired == number(of.succeeded));
+        // The figures of a job may all agree before it knows its nodes; one without an end has nothing but them.
+        let agree = of.desired == number(of.failed).saturating_add(number(of.succeeded));
+        let is_over = of.completion_time.is_some() || (is_endless && agree);
+        completed += i32::from(is_over);
+        succeeded += i32::from(is_over && of.desired == number(of.succeeded));
         if number(of.failed) > 0 {
             let name = &job.metadata.name;
             failed.push(FailedImageStatus {
@@ -144,7 +148,7 @@ fn status<'a>(
     }
     let desired = count(list.spec.images.len());
     let some = |count: i32| Some(count).filter(|count| *count > 0);
-    let is_over = !is_endless(&of_list(&list.spec, "")) && desired == completed;
+    let is_over = !is_endless && desired == completed;
     Status {
         active: some(active),
         completed: some(completed),

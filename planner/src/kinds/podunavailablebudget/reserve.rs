@@ -108,6 +108,12 @@ impl Rules {
         self.reserve(budget.get(), std::slice::from_ref(claim), now).answers.iter().any(Self::is_refusal)
     }
 
+    /// Whether a claim is granted on this state of its budget without a write.
+    pub fn passes(self, budget: &Raw, claim: &Claim, now: Timestamp) -> bool {
+        let reserved = self.reserve(budget.get(), std::slice::from_ref(claim), now);
+        reserved.patch.is_none() && !reserved.answers.iter().any(Self::is_refusal)
+    }
+
     fn decide(self, budget: &PodUnavailableBudget, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {
         let protected = protected_operations(budget, self.vertical_scaling);
         let mut left = current(budget);

@@ -17,7 +17,7 @@ use crate::pod::observed::{ObservedPod, Pairs};
 use crate::text::quantity::{Format, Quantity};
 use crate::workload::action::{Action, ClaimReason};
 use crate::workload::children::{Claim, ClaimSpec};
-use crate::workload::recipe::{claim_names, claim_volumes};
+use crate::workload::recipe::{claim_names, claim_volumes, likely_claims};
 use crate::workload::revision::StoredRevision;
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
@@ -113,15 +113,16 @@ fn size(resources: &Pairs) -> Quantity {
     known.unwrap_or_else(|| Quantity::from_units(0, Format::BinarySi))
 }
 
-/// The names of the present claim templates, of those that revisions record, and of those that Pods show.
+/// The names of the present claim templates, of those that revisions had, and of those that Pods show.
 pub(super) fn names(
     set: &StatefulSet,
     pods: &[Arc<ObservedPod>],
     revisions: &[Arc<StoredRevision>],
 ) -> BTreeSet<String> {
-    let recorded = revisions.iter().flat_map(|revision| claim_names(revision.claim_templates().as_ref()));
+    let present = set.spec.volume_claim_templates.as_ref();
+    let earlier = revisions.iter().flat_map(|revision| likely_claims(revision, present));
     let shown = pods.iter().flat_map(|pod| claim_volumes(pod)).map(str::to_owned);
-    claim_names(set.spec.volume_claim_templates.as_ref()).into_iter().chain(recorded).chain(shown).collect()
+    claim_names(present).into_iter().chain(earlier).chain(shown).collect()
 }
 
 /// The claims of a StatefulSet, found by name.
@@ -214,12 +215,18 @@ impl<'a> Claims<'a> {
         let set_owns = retention.with_set && !pod_owns;
         let set = (API_VERSION, KIND, metadata.name.as_str(), metadata.uid.as_str());
         let owner = ("v1", "Pod", &*pod.metadata.name, pod_uid);
+        // What an earlier revision left behind goes with nobody.
+        let is_used = |claim: &Claim| {
+            let present = self.templates.iter().map(|template| &*template.name);
+            let mut names = present.chain(claim_volumes(pod));
+            names.any(|name| *claim.metadata.name == *claim_name(name, &metadata.name, ordinal))
+        };
         let corrections = self.all_of_ordinal(ordinal).filter_map(|claim| {
             let known = |uid: &str| claim.metadata.owner_references.iter().any(|owner| owner.uid == uid);
             let changes = [(set, set_owns), (owner, pod_owns)].into_iter().filter_map(|(owner, owns)| {
                 let (api_version, kind, name, uid) = owner;
                 match (owns, known(uid)) {
-                    (true, false) => {
+                    (true, false) if is_used(claim) => {
                         Some(json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}))
                     }
                     (false, true) => Some(json!({"$patch": "delete", "uid": uid})),

@@ -95,13 +95,26 @@ pub(super) fn plan(working: &Working<'_>, busy: &HashSet<&str>) -> Scale {
             }
         }
     }
-    // Creations that were refused come last: after a failure no others are tried.
-    let refused = |action: &Action| working.snapshot.refused.contains(action.object());
-    scale.creations.sort_by_key(|action| refused(action));
+    retry_refused(working, &budget, &mut scale.creations);
     if !scale.stopped {
         remove(working, busy, &mut scale);
     }
     scale
+}
+
+/// Creations that were refused come last: after a failure no others are tried. They took nothing of the budget and may all
+/// pass at once, so no more are tried than it has left, but one in any case, each in its turn.
+fn retry_refused(working: &Working<'_>, budget: &Budget, creations: &mut Vec<Action>) {
+    let is_refused = |action: &Action| working.snapshot.refused.contains(action.object());
+    let (mut refused, fresh): (Vec<Action>, Vec<Action>) = creations.drain(..).partition(is_refused);
+    *creations = fresh;
+    if let (Some(left), false) = (budget.0, working.settings.monotonic) {
+        let turn = usize::try_from(working.now.as_second()).unwrap_or(0);
+        let number = refused.len().max(1);
+        refused.rotate_left(turn % number);
+        refused.truncate(left.max(1));
+    }
+    creations.append(&mut refused);
 }
 
 /// The Pod of this slot has to be waited for.

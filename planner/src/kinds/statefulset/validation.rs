@@ -17,7 +17,7 @@ use crate::pod::template::names;
 use crate::pod::template::node::invalid;
 use crate::text::field::{FieldError, FieldPath};
 use crate::text::verdict::Verdict;
-use crate::workload::new_pod::unmade_volume;
+use crate::workload::new_pod::unmade_volumes;
 use crate::workload::storage_class::StorageClasses;
 use crate::workload::submitted;
 use crate::workload::validation::{
@@ -82,7 +82,8 @@ impl Rules<StatefulSet> for Context<'_> {
     fn warnings(&self, new: &Submitted, old: Option<&Submitted>) -> Vec<String> {
         let unmade = |submitted: &Submitted| {
             let spec = &submitted.stored.spec;
-            unmade_volume(spec.template.as_ref()?.get(), spec.volume_claim_templates.as_ref())
+            let unmade = unmade_volumes(spec.template.as_ref()?.get(), spec.volume_claim_templates.as_ref());
+            unmade.into_iter().next()
         };
         let volume = unmade(new).filter(|volume| old.and_then(unmade).as_ref() != Some(volume));
         let warning = volume.map(|volume| {

@@ -1,6 +1,10 @@
 //! Deletion costs, by which a workload that is scaled in gives up the right Pods
 //! (docs/behaviour/workloadspread.md#deletion-costs).
 
+use std::collections::BTreeMap;
+use std::iter::repeat_n;
+
+use api::annotations::POD_DELETION_COST;
 use api::kinds::workloadspread::Subset;
 
 use super::spread::{Maximum, maximum};
@@ -45,7 +49,8 @@ pub(super) fn needed(subsets: &[Subset], replicas: i32) -> Vec<Vec<i32>> {
     needed
 }
 
-/// The cost of each Pod of a group, when there are `subsets` subsets.
+/// The cost of each Pod of a group, when there are `subsets` subsets. Where each Pod has a cost of its own, one that is
+/// written stays as long as some Pod has to have it: else a Pod that goes would change those of all others.
 pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p ObservedPod, i64)> {
     let count = i64::try_from(subsets).unwrap_or(i64::MAX / 1000);
     let Some(subset) = group.subset else {
@@ -64,7 +69,22 @@ pub(super) fn costs<'p>(group: &Group<'_, 'p>, subsets: usize) -> Vec<(&'p Obser
         Some(replicas) => NEEDED - i64::from(*replicas),
         None => 100 * (count - position),
     };
-    pods.into_iter().enumerate().map(|(place, pod)| (pod, cost(place))).collect()
+    // How many Pods are still to get each cost.
+    let mut left: BTreeMap<i64, usize> = BTreeMap::new();
+    for place in 0..pods.len() {
+        *left.entry(cost(place)).or_default() += 1;
+    }
+    let keep = |pod: &&ObservedPod| {
+        let written = pod.annotation(POD_DELETION_COST).filter(|_| !group.needed.is_empty())?;
+        let cost: i64 = written.parse().ok()?;
+        let pods = left.get_mut(&cost)?;
+        *pods = pods.checked_sub(1)?;
+        Some(cost)
+    };
+    let kept: Vec<Option<i64>> = pods.iter().map(keep).collect();
+    let mut others = left.into_iter().flat_map(|(cost, pods)| repeat_n(cost, pods));
+    let costs = pods.into_iter().zip(kept);
+    costs.filter_map(|(pod, kept)| Some((pod, kept.or_else(|| others.next())?))).collect()
 }
 
 #[cfg(test)]

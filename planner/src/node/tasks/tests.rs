@@ -157,6 +157,32 @@ fn a_status_says_whom_it_is_about_and_whether_credentials_were_used() {
     assert!([said(&tasks), said(&others)].iter().all(image_task::is_private));
 }
 
+#[test]
+fn a_new_round_of_an_image_that_came_with_credentials_says_so_until_it_ends() {
+    let said = |node: &NodeImage| node.status.image_statuses["a"].tags[0].clone();
+    let mut tasks = Tasks::default();
+    let (first, next) = (images(&[("1", 0)]), images(&[("1", 1)]));
+    let mut object = node(&first, &json!({}));
+    tasks.follow(Some(&object));
+    tasks.report(&key("1"), 1, &Report::Succeeded { id: None, is_private: true }, now());
+    object = written(&tasks, &object);
+    object.spec = node(&next, &json!({})).spec;
+    for phase in [WAITING, PULLING] {
+        // Each time by an agent that has just started.
+        tasks = Tasks::default();
+        assert_eq!(tasks.follow(Some(&object)), [Step::Start(1, key("1"))]);
+        if phase == PULLING {
+            tasks.report(&key("1"), 1, &Report::Began, now());
+        }
+        object = written(&tasks, &object);
+        assert_eq!((said(&object).phase.as_str(), said(&object).version), (phase, Some(1)));
+        assert!(image_task::is_doubtful(&object, "a", "1"), "{phase}");
+        assert_eq!(image_task::fate(Some(&said(&object)), "shop/a"), Fate::Open);
+    }
+    tasks.report(&key("1"), 1, &pulled(None), now());
+    assert_eq!(said(&written(&tasks, &object)).message, "");
+}
+
 proptest! {
     /// Whatever is asked for, told and written in whatever order: there is one worker for each open task, and one
     /// write leaves nothing to write.

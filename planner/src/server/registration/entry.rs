@@ -6,7 +6,7 @@ use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Entry, Purpose};
+use super::table::{Entry, OLDER, Purpose};
 use super::{ConfigurationKind, Endpoint, Settings, Wanted};
 use crate::server::callers::{self, Call, Segment};
 use crate::text::json_patch::{Patch, Pointer};
@@ -216,6 +216,18 @@ impl Webhook {
             }],
             side_effects: "None".to_owned(),
             timeout_seconds: i32::from(choice.timeout_seconds.unwrap_or(settings.timeout_seconds.get())),
+        }
+    }
+
+    /// The same entry for releases of OpenKruise that know its kind in one version, by the name and the path that they
+    /// have for it.
+    pub(super) fn older(self, (name, path): (String, String), endpoint: &Endpoint) -> Self {
+        let one_version = |rule| Rule { api_versions: vec![OLDER.to_owned()], ..rule };
+        Self {
+            name,
+            client_config: ClientConfig::new(endpoint, None, &path, None),
+            rules: self.rules.into_iter().map(one_version).collect(),
+            ..self
         }
     }
 

@@ -4,6 +4,9 @@ use api::{APPS_GROUP, POLICY_GROUP};
 
 use super::ConfigurationKind;
 
+/// The version that kinds had before they had two, and that paths of that time name.
+pub(super) const OLDER: &str = "v1alpha1";
+
 /// What an entry is for, which settles its selectors and its failure policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -169,6 +172,22 @@ impl Purpose {
     /// Whether Pods are what the entry sees.
     pub(super) fn is_of_pods(self) -> bool {
         matches!(self, Self::Pods | Self::ExitPriority)
+    }
+}
+
+impl Entry {
+    /// The name and the path of this entry for releases of OpenKruise whose kinds have [`OLDER`] alone; `None` where
+    /// they register it alike. The name is another one: a release may answer both paths.
+    pub(super) fn older(&self) -> Option<(String, String)> {
+        let (verb, kind) = self.path.split_once("-apps-kruise-io-")?;
+        let name = self.name.strip_suffix(".kb.io").filter(|_| !kind.starts_with(OLDER))?;
+        let name = name.trim_end_matches("-v1beta1");
+        Some((format!("{name}-{OLDER}.kb.io"), format!("{verb}-apps-kruise-io-{OLDER}-{kind}")))
+    }
+
+    /// Whether `name` is that of this entry, in whatever release.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.older().is_some_and(|(older, _)| older == name)
     }
 }
 

@@ -377,6 +377,33 @@ fn an_unreadable_template_is_written_anew() {
 }
 
 #[test]
+fn older_releases_find_their_own_paths_in_the_template() {
+    let server = Server { segment: Some(Segment::new(1)), ..Server::new() };
+    for (kind, name, path) in [
+        (MUTATING, "mcloneset-v1alpha1.kb.io", "/mutate-apps-kruise-io-v1alpha1-cloneset"),
+        (VALIDATING, "vimagepulljob-v1alpha1.kb.io", "/validate-apps-kruise-io-v1alpha1-imagepulljob"),
+    ] {
+        let live = server.apply(kind, &empty(kind));
+        let parsed: Value = serde_json::from_str(&live).unwrap();
+        let template = parsed["metadata"]["annotations"]["template"].as_str().unwrap();
+        let template: Vec<Value> = serde_json::from_str(template).unwrap();
+        let mut older = template.iter().find(|entry| entry["name"] == name).unwrap().clone();
+        assert_eq!(older["clientConfig"]["service"]["path"], path);
+        assert_eq!(older["rules"][0]["apiVersions"], json!(["v1alpha1"]));
+        let known: BTreeSet<&str> = template.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(known.len(), template.len());
+        // What has one path in all releases is there once.
+        assert!(
+            !known.iter().any(|name| ["mpod-v1alpha1.kb.io", "vephemeraljobs-v1alpha1.kb.io"].contains(name))
+        );
+        // What such a release registered goes again, and is remembered no more than once.
+        older["clientConfig"]["caBundle"] = json!("QQ==");
+        let registered = change(&live, |live| live["webhooks"].as_array_mut().unwrap().push(older));
+        assert_eq!(server.apply(kind, &registered), live);
+    }
+}
+
+#[test]
 fn scenario_11_external_bundles_are_only_compared() {
     let server = Server::new();
     let live = server.apply(MUTATING, &empty(MUTATING));

@@ -211,16 +211,33 @@ fn pods_show_the_claims_of_a_revision_that_records_none() {
     );
 }
 
-#[test]
-fn a_pod_whose_claims_nobody_knows_any_more_is_told_of_and_leaves_no_claim() {
+/// No revision records its claim templates, no Pod shows them, and claims are left for the next Pods.
+fn nothing_known() -> Fleet {
     let mut fleet = one_claim_less(1);
+    fleet.edit(json!({"spec": {"scaleStrategy": {"enablePVCReuse": true}}}));
     fleet.settle();
     for revision in &mut fleet.revisions {
         Arc::make_mut(revision).metadata.annotations.clear();
     }
-    (fleet.pods, fleet.claims) = (Vec::new(), Vec::new());
+    fleet.pods.clear();
+    fleet
+}
+
+/// A webhook adds it to Pods.
+#[test]
+fn a_volume_that_was_no_claim_is_left_to_others() {
+    let mut fleet = nothing_known();
+    fleet.claims.clear();
     fleet.settle();
-    assert!(fleet.pods.is_empty() && fleet.claims.is_empty());
+    assert_eq!((fleet.pods.len(), claim_names(&fleet)), (1, vec!["one".to_owned()]));
+}
+
+#[test]
+fn a_pod_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+    let mut fleet = nothing_known();
+    fleet.settle();
+    assert!(fleet.pods.is_empty());
+    assert_eq!(claim_names(&fleet), ["one", "two"], "nothing comes, nothing goes");
     let status = fleet.status();
     let told = status.conditions.iter().find(|condition| condition.kind == "FailedScale").unwrap();
     assert!(told.message.contains(r#"mounts volume "two", and there is no such claim template"#), "{told:?}");

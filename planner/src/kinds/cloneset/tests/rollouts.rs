@@ -210,11 +210,14 @@ fn scaling_in_goes_on_beside_new_pods_that_are_not_available() {
         fleet.settle();
         assert_eq!(old_and_new(&fleet), (3, new), "{}", fleet.plan());
     }
-    // Without a surge too new ones go, since old ones have to stay.
+    // A pause is no scaling in: the new Pods stay.
     let mut fleet = blue_green("50%");
-    fleet.edit(json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"paused": true}}}}));
-    fleet.settle();
-    assert_eq!(old_and_new(&fleet), (3, 0), "{}", fleet.plan());
+    for (replicas, expected) in [(5, (5, 3)), (3, (3, 2))] {
+        let paused = json!({"rollingUpdate": {"paused": true}});
+        fleet.edit(json!({"spec": {"replicas": replicas, "updateStrategy": paused}}));
+        fleet.settle();
+        assert_eq!(old_and_new(&fleet), expected, "{}", fleet.plan());
+    }
 }
 
 #[test]

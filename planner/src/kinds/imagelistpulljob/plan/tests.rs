@@ -95,16 +95,38 @@ fn the_status_counts_jobs_and_names_those_that_failed_by_image() {
     let list = list(&json!({}), &json!({}));
     let mut jobs = made(&planned(&list, &[]));
     let status = |status: Value| serde_json::from_value(status).unwrap();
-    jobs[0].status = status(json!({"startTime": "x", "desired": 2, "succeeded": 1, "failed": 1}));
+    jobs[0].status =
+        status(json!({"startTime": "x", "completionTime": "y", "desired": 2, "succeeded": 1, "failed": 1}));
     jobs[1].status = status(json!({"startTime": "x", "desired": 2, "active": 1}));
     let counted = status_of(&planned(&list, &jobs));
     assert_eq!((&counted["active"], &counted["completed"]), (&json!(1), &json!(1)));
     assert_eq!((counted.get("succeeded"), counted.get("completionTime")), (None, None));
     assert_eq!(counted["failedImageStatuses"][0]["name"], "a:1");
-    jobs[1].status = status(json!({"startTime": "x", "desired": 2, "succeeded": 2}));
+    jobs[1].status = status(json!({"startTime": "x", "completionTime": "y", "desired": 2, "succeeded": 2}));
     let counted = status_of(&planned(&list, &jobs));
     assert_eq!((&counted["completed"], &counted["succeeded"]), (&json!(2), &json!(1)));
     assert_eq!(counted["completionTime"], "2026-01-01T12:00:00Z");
+}
+
+#[test]
+fn a_job_that_waits_has_not_completed_however_many_nodes_it_knows() {
+    let counted = |policy: Value, ended: Value| {
+        let list = list(&json!({"images": ["a:1"], "completionPolicy": policy}), &json!({}));
+        let mut jobs = made(&planned(&list, &[]));
+        let mut status =
+            json!({"startTime": "x", "message": "job is running, no progress, waits for NodeImages"});
+        status.as_object_mut().unwrap().extend(ended.as_object().unwrap().clone());
+        jobs[0].status = serde_json::from_value(status).unwrap();
+        let status = status_of(&planned(&list, &jobs));
+        ["completed", "succeeded", "completionTime"].map(|field| status.get(field).is_some())
+    };
+    let (some, none) = (json!({"desired": 1, "succeeded": 1}), json!({"desired": 0}));
+    for ended in [some.clone(), none] {
+        assert_eq!(counted(json!({"type": "Always"}), ended), [false; 3]);
+    }
+    assert_eq!(counted(json!({"type": "Never"}), some), [true, true, false], "it has no end to wait for");
+    let over = json!({"desired": 0, "completionTime": "y"});
+    assert_eq!(counted(json!({"type": "Always"}), over), [true; 3]);
 }
 
 #[test]

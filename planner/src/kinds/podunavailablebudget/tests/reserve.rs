@@ -1,3 +1,4 @@
+use api::Raw;
 use api::kinds::podunavailablebudget::PodUnavailableBudget;
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -149,6 +150,20 @@ fn an_entry_that_ends_soon_is_renewed_without_a_unit() {
     // The spec wants more by now: the unit is not held any longer than it was taken for.
     let over = json!({"status": {"disruptedPods": {"a": ago(5)}, "desiredAvailable": 11}});
     assert_eq!(reserve(&budget(0, &over), &deletions(&["a"])).answers, [NOTHING_LEFT]);
+}
+
+#[test]
+fn only_what_is_granted_without_a_write_passes() {
+    let passes = |left: i32, over: &Value, claim: &Claim| {
+        Rules::new(&gates("")).passes(&Raw::parse(budget(left, over).to_string()).unwrap(), claim, now())
+    };
+    let deletion = claim("a", Operation::Delete);
+    let recorded = |seconds| json!({"status": {"disruptedPods": {"a": entry("a", seconds)}}});
+    assert!(passes(0, &recorded(1), &deletion));
+    assert!(passes(1, &json!({}), &Claim { dry_run: true, ..deletion.clone() }));
+    for (left, over) in [(0, json!({})), (1, json!({})), (1, recorded(9))] {
+        assert!(!passes(left, &over, &deletion), "{left} {over}");
+    }
 }
 
 #[test]

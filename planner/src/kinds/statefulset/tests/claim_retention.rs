@@ -135,15 +135,51 @@ fn a_pending_pod_gets_back_the_claims_of_its_own_revision() {
 }
 
 #[test]
-fn a_slot_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+fn what_an_earlier_revision_left_behind_stays_when_pods_are_scaled_in() {
+    let mut fleet = one_claim_less();
+    for edit in [
+        json!({"replicas": 3, "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"}}),
+        json!({"updateStrategy": {"rollingUpdate": {"partition": 0}}}),
+    ] {
+        fleet.edit(json!({"spec": edit}));
+        fleet.settle();
+    }
+    assert!(fleet.pods.iter().all(|pod| pod.spec.claims.len() == 1), "the new revision has no claim log");
+    fleet.edit(json!({"spec": {"replicas": 2}}));
+    fleet.step();
+    assert_eq!(owners(&fleet, "www-web-2"), ["Pod"]);
+    assert_eq!(owners(&fleet, "log-web-2"), [""; 0]);
+}
+
+/// As OpenKruise leaves revisions, without a Pod that shows what the next ones need.
+fn nothing_known() -> Fleet {
     let mut fleet = one_claim_less();
     for revision in &mut fleet.revisions {
         std::sync::Arc::make_mut(revision).metadata.annotations.clear();
     }
-    (fleet.pods, fleet.claims) = (Vec::new(), Vec::new());
+    fleet.pods.clear();
+    fleet
+}
+
+#[test]
+fn a_slot_whose_claims_nobody_knows_any_more_is_told_of_and_gets_no_claim() {
+    let mut fleet = nothing_known();
+    let before = fleet.claims.clone();
     fleet.settle();
-    assert!(fleet.claims.is_empty() && fleet.pods.is_empty());
+    assert!(fleet.claims == before && fleet.pods.is_empty());
     let told =
         fleet.set_status().conditions.into_iter().find(|known| known.kind == "FailedCreatePod").unwrap();
     assert!(told.message.contains(r#"mounts volume "log""#), "{}", told.message);
+    let stems = fleet.set().claim_stems(&[], &fleet.revisions);
+    assert_eq!(stems, ["log-web", "www-web"], "by which its claims are found");
+}
+
+/// A webhook adds it to Pods.
+#[test]
+fn a_volume_that_was_no_claim_is_left_to_others() {
+    let mut fleet = nothing_known();
+    fleet.claims.clear();
+    fleet.settle();
+    assert_eq!((fleet.ordinals(), fleet.claims.len()), (vec![0], 1));
+    assert!(fleet.set_status().conditions.is_empty());
 }

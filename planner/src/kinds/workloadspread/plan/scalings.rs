@@ -19,6 +19,8 @@ struct Scene {
     object: Value,
     replicas: i32,
     pods: BTreeMap<String, usize>,
+    /// What is written on them.
+    costs: BTreeMap<Box<str>, i64>,
     created: usize,
 }
 
@@ -31,7 +33,7 @@ impl Scene {
             None => json!({"name": format!("s{index}")}),
         };
         object["spec"]["subsets"] = maxima.iter().enumerate().map(subset).collect();
-        Self { object, replicas: 0, pods: BTreeMap::new(), created: 0 }
+        Self { object, replicas: 0, pods: BTreeMap::new(), costs: BTreeMap::new(), created: 0 }
     }
 
     fn spread(&self) -> Spread {
@@ -41,8 +43,11 @@ impl Scene {
     fn observed(&self) -> Vec<Arc<ObservedPod>> {
         let pod = |(name, subset): (&String, &usize)| {
             let mark = json!({"name": "ws", "subset": format!("s{subset}")}).to_string();
-            let pod = json!({"metadata": {"name": name, "namespace": "shop", "annotations": {"apps.kruise.io/matched-workloadspread": mark}},
+            let mut pod = json!({"metadata": {"name": name, "namespace": "shop", "annotations": {"apps.kruise.io/matched-workloadspread": mark}},
                 "spec": {"nodeName": "n"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+            if let Some(cost) = self.costs.get(&**name) {
+                pod["metadata"]["annotations"][POD_DELETION_COST] = json!(cost.to_string());
+            }
             Arc::new(ObservedPod::read(&pod.to_string()).unwrap())
         };
         self.pods.iter().map(pod).collect()
@@ -115,8 +120,9 @@ impl Scene {
     /// The workload wants another number of Pods, and goes by the costs that it would have with `known` replicas.
     fn scale(&mut self, replicas: i32, known: i32) {
         let costs = present_costs(&self.spread(), &self.observed(), known, &VersionedKinds::parse(""));
+        self.costs = costs.unwrap();
         let mut order: Vec<(i64, String)> =
-            costs.unwrap().into_iter().map(|(pod, cost)| (cost, pod.into())).collect();
+            self.costs.iter().map(|(pod, cost)| (*cost, pod.to_string())).collect();
         order.sort();
         self.replicas = replicas;
         let down = (self.pods.len() as i32 - replicas).max(0);

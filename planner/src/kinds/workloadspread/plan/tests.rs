@@ -112,6 +112,29 @@ impl Scene {
             |value: &Value| value["annotations"][POD_DELETION_COST].as_str().unwrap_or_default().to_owned();
         self.written().into_iter().map(|(name, metadata)| (name, cost(&metadata))).collect()
     }
+
+    fn write_costs(&mut self) {
+        let costs = self.costs();
+        for pod in &mut self.pods {
+            if let Some(cost) = costs.get(pod["metadata"]["name"].as_str().unwrap()) {
+                pod["metadata"]["annotations"][POD_DELETION_COST] = json!(cost);
+            }
+        }
+    }
+}
+
+/// A ReplicaSet of ten Pods, every other one in the first subset, whose costs are written.
+fn halves() -> Scene {
+    let mut scene = Scene::new(
+        "ReplicaSet",
+        json!([{"name": "a", "maxReplicas": "50%"}, {"name": "b", "maxReplicas": "50%"}]),
+    );
+    for number in 0..10 {
+        scene = scene.pod(&format!("p{number}"), ["a", "b"][number % 2], as_is);
+    }
+    scene.replicas = 10;
+    scene.write_costs();
+    scene
 }
 
 fn costs(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -182,6 +205,37 @@ fn scenario_5_old_versions_leave_the_first_subset_first() {
         scene.counted()["versionedSubsetStatuses"].as_object().unwrap().keys().collect::<Vec<_>>(),
         ["new"]
     );
+}
+
+#[test]
+fn a_pod_that_goes_changes_the_cost_of_one_other_at_most() {
+    let written =
+        |pod: &Value| pod["metadata"]["annotations"][POD_DELETION_COST].as_str().unwrap().to_owned();
+    for gone in 0..10 {
+        let mut scene = halves();
+        assert_eq!(scene.costs(), costs(&[]), "what is written stays");
+        let (subset, worst, least) = [("a", "p0", "999991"), ("b", "p1", "999990")][gone % 2];
+        let cost = written(&scene.pods.remove(gone));
+        let expected = if cost == least { costs(&[]) } else { costs(&[(worst, &cost)]) };
+        assert_eq!(scene.costs(), expected, "without p{gone}");
+        scene.write_costs();
+        let mut scene = scene.pod("new", subset, as_is);
+        assert_eq!(scene.costs(), costs(&[("new", least)]), "instead of p{gone}");
+        scene.write_costs();
+        let all: std::collections::BTreeSet<String> = scene.pods.iter().map(written).collect();
+        assert_eq!(all.len(), 10, "each has a cost of its own: {all:?}");
+    }
+}
+
+#[test]
+fn costs_are_given_out_by_rank_and_kept_whatever_the_rank() {
+    let not_ready = |pod: &mut Value| pod["status"]["conditions"][0]["status"] = json!("False");
+    let mut scene = halves();
+    not_ready(&mut scene.pods[8]);
+    assert_eq!(scene.costs(), costs(&[]));
+    scene.pods.drain(0..4);
+    let scene = scene.pod("n1", "a", as_is).pod("n2", "a", not_ready);
+    assert_eq!(scene.costs(), costs(&[("n1", "999993"), ("n2", "999991")]));
 }
 
 #[test]
