@@ -30,6 +30,8 @@ const RARE: [(&str, &str, &str); 23] = [
     ("", "namespaces", "get"),
     ("apps", "replicasets", "get"),
     ("apps", "statefulsets", "get"),
+    // Pods that lack the newest sidecars.
+    ("apps.kruise.io", "sidecarsets", "get"),
     // A Pod that is adopted.
     ("apps.kruise.io", "daemonsets", "get"),
     // A child of an AdvancedCronJob whose creation was not answered.
