@@ -16,7 +16,7 @@ type Right = (String, String, String);
 /// was made so recently that it is not cached yet. The finalizers are never asked for: the admission plugin
 /// OwnerReferencesPermissionEnforcement, where it is on, wants them of whoever writes owner references that
 /// block a deletion.
-const RARE: [(&str, &str, &str); 23] = [
+const RARE: [(&str, &str, &str); 24] = [
     // An agent asks for a pull Secret only where its node lacks the image.
     ("authentication.k8s.io", "tokenreviews", "create"),
     // A NodeImage that changed while it was written to, a Node that goes, and a list that owns jobs.
