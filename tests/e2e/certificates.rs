@@ -1,5 +1,4 @@
-//! What happens to certificates that are lost, replaced or not trusted (docs/behaviour/server.md#certificates
-//! and 19).
+//! What happens to certificates that are lost, replaced or not trusted (docs/behaviour/server.md#certificates).
 
 mod rotation;
 

@@ -56,10 +56,11 @@ pub fn metrics_router(metrics: Metrics, access: Option<MetricsAccess>) -> Router
                     Some(access) => access.check(&headers).await,
                     None => StatusCode::OK,
                 };
-                let (code, text) = match metrics.render() {
-                    _ if code != StatusCode::OK => (code, code.to_string()),
-                    Ok(text) => (code, text),
-                    Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+                let (code, text) = if code == StatusCode::OK {
+                    let text = metrics.render().map(|text| (code, text));
+                    text.unwrap_or_else(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+                } else {
+                    (code, code.to_string())
                 };
                 (code, [(CONTENT_TYPE, TEXT)], text)
             }

@@ -14,11 +14,10 @@ use cluster::reservation::Reservations;
 use cluster::resource::BUDGETS;
 use cluster::watched::Key;
 use kube::Client;
-use planner::kinds::podunavailablebudget::reserve::{Answer, Rules};
+use planner::kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
 use planner::kinds::podunavailablebudget::terms::Operation;
 use planner::pod::observed::ObservedPod;
 use planner::server::pod_validation::{BudgetClaim, beforehand};
-use planner::workload::reservation::Reservable;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -166,7 +165,11 @@ impl<K: Clone + Ord> Budgets<K> {
     /// Whether a claim may be granted that was refused when the watch had shown `then`, which may be older than what
     /// refused it.
     fn may_be_granted(&self, claim: &BudgetClaim, then: &Raw) -> bool {
-        claim.watched != *then && !self.rules.refuse(&claim.watched, &claim.claim, now().now)
+        claim.watched != *then && self.foresee(claim) != Foreseen::Refused
+    }
+
+    fn foresee(&self, claim: &BudgetClaim) -> Foreseen {
+        self.rules.foresee(&claim.watched, &claim.claim, now().now)
     }
 
     fn claim(&self, pod: &ObservedPod, operation: Operation) -> Result<Option<BudgetClaim>, ReconcileError> {
@@ -176,13 +179,14 @@ impl<K: Clone + Ord> Budgets<K> {
 
     /// Whether the claim would be refused on what the watch has shown, or would take what others wait for.
     fn refuse(&self, key: &K, claim: &BudgetClaim, spent: &Spent) -> bool {
-        let claims = std::slice::from_ref(&claim.claim);
-        let foreseen = self.rules.reserve(claim.watched.get(), claims, now().now);
-        if foreseen.answers.iter().any(Rules::is_refusal) {
-            self.wait(key, claim, spent);
-            return true;
+        match self.foresee(claim) {
+            Foreseen::Refused => {
+                self.wait(key, claim, spent);
+                true
+            }
+            Foreseen::Recorded => spent.lock().contains(&want(claim)),
+            Foreseen::Free => false,
         }
-        foreseen.patch.is_some() && spent.lock().contains(&want(claim))
     }
 
     fn wait(&self, key: &K, claim: &BudgetClaim, spent: &Spent) {

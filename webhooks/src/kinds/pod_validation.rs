@@ -4,7 +4,7 @@
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
-use planner::kinds::podunavailablebudget::reserve::{Answer, Rules};
+use planner::kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
 use planner::pod::disruption::PodRequest;
 use planner::pod::exit_priority::change_without_effect;
 use planner::pod::observed::ObservedPod;
@@ -92,8 +92,8 @@ async fn owed(
     deadline: Deadline,
 ) -> Box<Claims> {
     let (rules, now) = (Rules::new(&admission.gates), (admission.clock)().now);
-    let passes = |budget: &BudgetClaim| rules.passes(&budget.watched, &budget.claim, now);
-    let takes_nothing = claims.place.is_none() && claims.budget.as_ref().is_none_or(passes);
+    let is_free = |budget: &BudgetClaim| rules.foresee(&budget.watched, &budget.claim, now) == Foreseen::Free;
+    let takes_nothing = claims.place.is_none() && claims.budget.as_ref().is_none_or(is_free);
     // That of an eviction, which shows none, has been read.
     let Some(shown) = request.old_object.filter(|_| !takes_nothing) else { return claims };
     let Ok(ObservedPod { metadata, .. }) = ObservedPod::read_metadata(shown.get()) else { return claims };

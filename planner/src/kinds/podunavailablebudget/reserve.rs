@@ -91,6 +91,17 @@ impl Refusal {
     }
 }
 
+/// What becomes of a claim on some state of its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreseen {
+    /// It is refused.
+    Refused,
+    /// It is granted, and its Pod recorded, or its entry renewed.
+    Recorded,
+    /// It is granted without a write.
+    Free,
+}
+
 /// How claims on budgets are decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -103,15 +114,14 @@ impl Rules {
         Self { vertical_scaling: gates.enabled(Feature::InPlacePodVerticalScaling) }
     }
 
-    /// Whether a claim is refused on this state of its budget.
-    pub fn refuse(self, budget: &Raw, claim: &Claim, now: Timestamp) -> bool {
-        self.reserve(budget.get(), std::slice::from_ref(claim), now).answers.iter().any(Self::is_refusal)
-    }
-
-    /// Whether a claim is granted on this state of its budget without a write.
-    pub fn passes(self, budget: &Raw, claim: &Claim, now: Timestamp) -> bool {
-        let reserved = self.reserve(budget.get(), std::slice::from_ref(claim), now);
-        reserved.patch.is_none() && !reserved.answers.iter().any(Self::is_refusal)
+    /// What becomes of a claim if this state of its budget is the newest.
+    pub fn foresee(self, budget: &Raw, claim: &Claim, now: Timestamp) -> Foreseen {
+        let Reserved { patch, answers } = self.reserve(budget.get(), std::slice::from_ref(claim), now);
+        match patch {
+            _ if answers.iter().any(Self::is_refusal) => Foreseen::Refused,
+            Some(_) => Foreseen::Recorded,
+            None => Foreseen::Free,
+        }
     }
 
     fn decide(self, budget: &PodUnavailableBudget, claims: &[Claim], now: Timestamp) -> Reserved<Answer> {

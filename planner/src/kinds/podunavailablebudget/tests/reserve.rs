@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{ago, budget_json, entry, gates, merge, now};
-use crate::kinds::podunavailablebudget::reserve::{Answer, Claim, Refusal, Rules};
+use crate::kinds::podunavailablebudget::reserve::{Answer, Claim, Foreseen, Refusal, Rules};
 use crate::kinds::podunavailablebudget::terms::Operation;
 use crate::workload::reservation::{Reservable, Reserved};
 
@@ -155,7 +155,8 @@ fn an_entry_that_ends_soon_is_renewed_without_a_unit() {
 #[test]
 fn only_what_is_granted_without_a_write_passes() {
     let passes = |left: i32, over: &Value, claim: &Claim| {
-        Rules::new(&gates("")).passes(&Raw::parse(budget(left, over).to_string()).unwrap(), claim, now())
+        let budget = Raw::parse(budget(left, over).to_string()).unwrap();
+        Rules::new(&gates("")).foresee(&budget, claim, now()) == Foreseen::Free
     };
     let deletion = claim("a", Operation::Delete);
     let recorded = |seconds| json!({"status": {"disruptedPods": {"a": entry("a", seconds)}}});
