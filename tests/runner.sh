@@ -4,7 +4,8 @@
 program=$1
 cores=$(nproc)
 case ${program##*/} in
-  nodes-*) lane=nodes threads=$cores priority=0 ;;
+  # Those that share the cluster wait for its containers most of the time.
+  nodes-*) lane=nodes threads=$((2 * cores)) priority=0 ;;
   # These wait for others most of the time.
   e2e-* | node-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 1)) priority=0 ;;
   *) lane=computing threads=$cores priority=10 ;;

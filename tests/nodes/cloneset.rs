@@ -70,7 +70,7 @@ impl<'s> Fleet<'s> {
     /// The Pods by name, once all that are wanted are available at the newest revision.
     async fn complete(&self) -> Vec<Value> {
         wait_within(PATIENCE, "the CloneSet to be complete", async || {
-            let set = self.site.get(&format!("cloneset web -n {}", self.namespace)).await;
+            let set = self.site.kruise(&self.namespace, "clonesets/web").await;
             let status = &set["status"];
             let observed = status["observedGeneration"] == set["metadata"]["generation"];
             let mut counts = ["replicas", "updatedReplicas", "availableReplicas"].into_iter();
@@ -78,7 +78,7 @@ impl<'s> Fleet<'s> {
             if observed && counted { Ok(()) } else { Err(status.clone()) }
         })
         .await;
-        let list = self.site.get(&format!("pods -n {}", self.namespace)).await;
+        let list = self.site.core(&self.namespace, "pods").await;
         list["items"].as_array().unwrap().clone()
     }
 
@@ -158,7 +158,7 @@ async fn a_program_registers_pods_by_the_label_of_their_hooks() {
     let chronicle = Chronicle::begin(&site.server().client(), &fleet.namespace).await;
     // Nobody registers them yet.
     wait_within(PATIENCE, "both Pods to be ready", async || {
-        let set = site.get(&format!("cloneset web -n {}", fleet.namespace)).await;
+        let set = site.kruise(&fleet.namespace, "clonesets/web").await;
         let status = &set["status"];
         let both = status["readyReplicas"] == 2;
         assert!(status["availableReplicas"].as_i64().unwrap_or(0) == 0, "{status:#}");

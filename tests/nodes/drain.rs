@@ -11,17 +11,13 @@ use crate::site::{NAMESPACE, PATIENCE, Site};
 struct Drained<'s> {
     site: &'s Site,
     namespace: String,
-    node: String,
+    node: &'static str,
 }
 
 impl<'s> Drained<'s> {
     async fn open(site: &'s Site) -> Self {
         let namespace = site.server().namespace("drain").await;
-        let nodes = site.get("nodes").await;
-        let names: Vec<_> =
-            nodes["items"].as_array().unwrap().iter().map(|node| &node["metadata"]["name"]).collect();
-        let [node, other] = names[..] else { panic!("two nodes are needed: {names:?}") };
-        let (node, other) = (node.as_str().unwrap().to_owned(), other.as_str().unwrap());
+        let [node, other] = site.cluster().nodes() else { panic!("two nodes are needed") };
         site.cordon(other).await;
         let web = deployment("web").in_namespace(&namespace).matching("app", "drained").replicas(2);
         // What replaces the Pod that goes is not ready yet when the other one is to go.
@@ -45,7 +41,11 @@ impl<'s> Drained<'s> {
     /// Waits until both Pods are counted.
     async fn whole(&self) {
         wait_within(PATIENCE, "both Pods to be available", async || {
-            let budget = self.site.get(&format!("podunavailablebudget web -n {}", self.namespace)).await;
+            let path = format!(
+                "/apis/policy.kruise.io/v1beta1/namespaces/{}/podunavailablebudgets/web",
+                self.namespace
+            );
+            let budget = self.site.get(&path).await;
             let status = &budget["status"];
             if status["unavailableAllowed"] == 1 && status["currentAvailable"] == 2 {
                 Ok(())
@@ -58,21 +58,21 @@ impl<'s> Drained<'s> {
 
     /// Drains the node; the scheduler already places nothing there.
     async fn drain(&self) -> Output {
-        self.site.cordon(&self.node).await;
+        self.site.cordon(self.node).await;
         let words =
             format!("drain {} --pod-selector=app=drained --ignore-daemonsets --timeout=4m", self.node);
         self.site.kubectl(&words).await
     }
 
     async fn on_node(&self) -> usize {
-        let words = format!("pods -n {} --field-selector=spec.nodeName={}", self.namespace, self.node);
-        let pods = self.site.get(&words).await;
+        let on_node = format!("pods?fieldSelector=spec.nodeName={}", self.node);
+        let pods = self.site.core(&self.namespace, &on_node).await;
         let stays = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
         pods["items"].as_array().unwrap().iter().filter(stays).count()
     }
 
     async fn close(self) {
-        self.site.uncordon(&self.node).await;
+        self.site.uncordon(self.node).await;
         self.site
             .kubectl(&format!("delete deployment,podunavailablebudget web -n {}", self.namespace))
             .await
@@ -82,7 +82,7 @@ impl<'s> Drained<'s> {
 
 #[tokio::test]
 async fn a_drain_gives_up_where_the_budget_refuses_and_waits_where_it_is_told_to() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let drained = Drained::open(&site).await;
     let refusal = drained.drain().await.failure();
     let expected = "admission webhook \"vpodeviction.kb.io\" denied the request: \
@@ -95,7 +95,7 @@ async fn a_drain_gives_up_where_the_budget_refuses_and_waits_where_it_is_told_to
     site.upgrade(&["--set=manager.extraArguments={--retry-refused-evictions}"]).await.success();
     // Replicas that end go on answering for a while, as they were told before.
     wait_for("replicas without the flag to be gone", async || {
-        let replicas = site.get(&format!("pods -n {NAMESPACE} -l control-plane=controller-manager")).await;
+        let replicas = site.core(NAMESPACE, "pods?labelSelector=control-plane=controller-manager").await;
         let arguments = |pod: &serde_json::Value| pod["spec"]["containers"][0]["args"].to_string();
         let mut arguments = replicas["items"].as_array().unwrap().iter().map(arguments);
         match arguments.find(|arguments| !arguments.contains("--retry-refused-evictions")) {

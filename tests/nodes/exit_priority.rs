@@ -124,7 +124,7 @@ impl<'s> Stage<'s> {
     /// A Pod when all its containers have ended; it may go then.
     async fn ended(&self, name: &str) -> Value {
         let pod = wait_within(PATIENCE, "the containers to end", async || {
-            let pod = self.site.get(&format!("pod {name} -n {}", self.namespace)).await;
+            let pod = self.site.core(&self.namespace, &format!("pods/{name}")).await;
             let lists = ["containerStatuses", "initContainerStatuses"];
             let mut statuses = lists.iter().filter_map(|list| pod["status"][list].as_array()).flatten();
             let are_over = statuses.all(|status| status["state"]["terminated"].is_object());
@@ -139,9 +139,8 @@ impl<'s> Stage<'s> {
 
     /// Texts of the Events about a Pod with this reason.
     async fn told(&self, pod: &str, reason: &str) -> Vec<String> {
-        let selector = format!("involvedObject.name={pod},reason={reason}");
-        let words = format!("events -n {} --field-selector={selector}", self.namespace);
-        let list = self.site.get(&words).await;
+        let about = format!("events?fieldSelector=involvedObject.name={pod},reason={reason}");
+        let list = self.site.core(&self.namespace, &about).await;
         let events = list["items"].as_array().unwrap().iter();
         events.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
@@ -159,7 +158,7 @@ impl<'s> Stage<'s> {
 /// Scenarios 17 to 20, 22 to 24 and 28 to 30.
 #[tokio::test]
 async fn containers_end_in_their_order() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let stage = Stage::open(&site, "exit").await;
     let level =
         "pod-security.kubernetes.io/enforce=restricted pod-security.kubernetes.io/enforce-version=latest";
@@ -271,7 +270,7 @@ async fn containers_end_in_their_order() {
 /// Scenarios 21 and 35: without an agent hooks give up after a while, and native sidecars end in order.
 #[tokio::test]
 async fn without_an_agent_containers_end_and_native_sidecars_in_order() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let stage = Stage::open(&site, "exit-alone").await;
     let alone = leaving(ordered("alone", r#"{"log":1}"#), "main", 20);
     stage.create(hooked(leaving(alone, "log", 0), &noting())).await;

@@ -42,7 +42,7 @@ impl Street<'_> {
     /// the UID `not`.
     async fn ready(&self, app: &str, not: &str) -> Value {
         wait_within(PATIENCE, "the Pod to be ready", async || {
-            let list = self.site.get(&format!("pods -n {} -l app={app}", self.namespace)).await;
+            let list = self.site.core(&self.namespace, &format!("pods?labelSelector=app={app}")).await;
             let mut pods = list["items"].as_array().unwrap().iter();
             let found = pods.find(|pod| {
                 let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
@@ -58,8 +58,7 @@ impl Street<'_> {
 
     /// When a container of a Pod said this word, in a form that sorts like the time.
     async fn said(&self, pod: &str, container: &str, word: &str) -> String {
-        let words = format!("logs {pod} -c {container} -n {} --timestamps", self.namespace);
-        let log = self.site.kubectl(&words).await.success();
+        let log = self.site.log(&self.namespace, pod, container, false).await;
         let line = log.lines().find_map(|line| line.strip_suffix(&format!(" {word}")));
         line.unwrap_or_else(|| panic!("{container} did not say {word}: {log}")).to_owned()
     }
@@ -77,7 +76,7 @@ impl Street<'_> {
     /// The barrier of a Pod, owned by it, has these keys.
     async fn barrier(&self, pod: &Value, keys: &[&str]) {
         let name = pod["metadata"]["name"].as_str().unwrap();
-        let barrier = self.site.get(&format!("configmap {name}-barrier -n {}", self.namespace)).await;
+        let barrier = self.site.core(&self.namespace, &format!("configmaps/{name}-barrier")).await;
         assert_eq!(barrier["metadata"]["ownerReferences"][0]["uid"], pod["metadata"]["uid"]);
         let data = barrier["data"].as_object().unwrap();
         let expected = keys.iter().map(|key| ((*key).to_owned(), json!("true")));
@@ -120,7 +119,7 @@ async fn containers_of_all_kinds_of_pods_start_in_their_order() {
         })
         .await;
     assert!(waits.contains(&true), "main did not wait");
-    let equal = site.get(&format!("pod equal -n {}", street.namespace)).await;
+    let equal = site.core(&street.namespace, "pods/equal").await;
     assert!(!equal.to_string().contains("KRUISE_CONTAINER_BARRIER"), "{equal:#}");
 
     // Another Pod, of another name and of the same.

@@ -9,10 +9,10 @@ use crate::site::{NAMESPACE, PATIENCE, RELEASE, Site, clone_set, injected};
 /// docs/behaviour/server.md#start(a) and 16, docs/behaviour/server.md#uninstall-guard.
 #[tokio::test]
 async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that_works() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let server = site.server();
     let namespace = site.namespace_with_sidecars("life").await;
-    let labels = site.get(&format!("namespace {NAMESPACE}")).await["metadata"]["labels"].clone();
+    let labels = site.get(&format!("/api/v1/namespaces/{NAMESPACE}")).await["metadata"]["labels"].clone();
     // The agent of the nodes needs it: it mounts directories of its node.
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "privileged");
 
@@ -49,7 +49,10 @@ async fn an_uninstall_is_refused_while_workloads_exist_and_leaves_a_cluster_that
     .await;
     let free = format!("run free -n {namespace} --image=nginx:1.25 --labels=tier=web");
     site.kubectl(&free).await.success();
-    let crds = site.get("crds").await["items"].as_array().unwrap().len();
+    let crds = site.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await["items"]
+        .as_array()
+        .unwrap()
+        .len();
     assert_eq!(crds, 18);
     let left =
         site.kubectl("get clusterroles,clusterrolebindings,priorityclasses --output=name").await.success();

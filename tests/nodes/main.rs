@@ -1,5 +1,7 @@
-//! The chart with the real Helm, on real nodes, with the program as real Pods. One cluster serves all
-//! tests, one after the other: see [`site::Site`]. Without root they have nothing to run on, and say so.
+//! The chart with the real Helm, on real nodes, with the program as real Pods. One cluster serves all tests. Those that
+//! keep to namespaces of their own share it, [`site::Site::installed`]; a test that changes what others rely on, nodes,
+//! agents, replicas or the chart, has it alone: [`site::Site::alone`]. Without root they have nothing to run on, and say
+//! so.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -19,20 +21,26 @@ mod site;
 /// its run that the condition did not hold.
 #[path = "."]
 mod only_as_root {
+    /// Files in which every test has the cluster alone. Tests begin in the order of their names: these are over before
+    /// the first that share it, which they would only keep apart.
+    #[path = "."]
+    mod alone {
+        mod drain;
+        mod exit_priority;
+        mod life;
+        mod replicas;
+        mod spread;
+        mod united;
+    }
     mod cloneset;
     mod daemonset;
-    mod drain;
-    mod exit_priority;
     mod images;
     mod launch;
-    mod life;
+    mod plugin;
     mod probes;
-    mod replicas;
     mod restarts;
     mod rights;
     mod sidecarset;
-    mod spread;
     mod statefulset;
-    mod united;
     mod work;
 }

@@ -41,7 +41,7 @@ async fn commands_and_requests_in_real_containers_mark_their_pod() {
 
     let until = async |what: &str, holds: &dyn Fn(&Value) -> bool| {
         wait_within(PATIENCE, what, async || {
-            let pod = site.get(&format!("pod game -n {namespace}")).await;
+            let pod = site.core(&namespace, "pods/game").await;
             if holds(&pod) { Ok(pod) } else { Err(format!("{pod:#}")) }
         })
         .await

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::site::{NAMESPACE, PATIENCE, Site, injected, trial};
 
+/// The path of what the server registers for defaults and sidecars.
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kruise-mutating-webhook-configuration";
+
 /// Calls that go on until they are stopped.
 struct Calls {
     stop: Arc<AtomicBool>,
@@ -58,7 +61,8 @@ impl Calls {
 }
 
 async fn holder(site: &Site) -> String {
-    let lease = site.get(&format!("lease kruise-manager -n {NAMESPACE}")).await;
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/kruise-manager");
+    let lease = site.get(&path).await;
     let identity = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
     identity.split('_').next().unwrap_or_default().to_owned()
 }
@@ -67,9 +71,9 @@ async fn holder(site: &Site) -> String {
 /// not its own).
 #[tokio::test]
 async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let namespace = site.namespace_with_sidecars("rolling").await;
-    let secret = || site.get("secret kruise-webhook-certs -n kruise-system");
+    let secret = || site.core(NAMESPACE, "secrets/kruise-webhook-certs");
     let (before, entries) = (secret().await, site.entries().await);
     let old = site.replicas(NAMESPACE).await;
 
@@ -90,8 +94,7 @@ async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
     let after = secret().await;
     assert_eq!((&after["data"], &after["metadata"]["uid"]), (&before["data"], &before["metadata"]["uid"]));
     wait_within(PATIENCE, "the changed value to be registered", async || {
-        let configuration =
-            site.get("mutatingwebhookconfiguration kruise-mutating-webhook-configuration").await;
+        let configuration = site.get(MUTATING).await;
         let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
         if entries.iter().all(|entry| entry["timeoutSeconds"] == 20) { Ok(()) } else { Err(entries) }
     })
@@ -101,7 +104,7 @@ async fn an_upgrade_loses_no_call_and_keeps_entries_and_certificate() {
 /// Scenario 34 of docs/behaviour/server.md.
 #[tokio::test]
 async fn another_replica_leads_when_the_leader_is_killed() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let holds = async |before: &str| {
         let now = holder(&site).await;
         let replicas = site.replicas(NAMESPACE).await;
@@ -117,9 +120,9 @@ async fn another_replica_leads_when_the_leader_is_killed() {
 /// docs/behaviour/server.md#start, test (b).
 #[tokio::test]
 async fn all_replicas_return_when_they_are_deleted_at_once() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let namespace = site.namespace_with_sidecars("outage").await;
-    let configuration = site.get("mutatingwebhookconfiguration kruise-mutating-webhook-configuration").await;
+    let configuration = site.get(MUTATING).await;
     assert!(
         configuration["webhooks"].as_array().unwrap().iter().any(|entry| entry["failurePolicy"] == "Fail")
     );

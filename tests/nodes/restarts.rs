@@ -25,14 +25,20 @@ impl<'s> Yard<'s> {
         objects::create(&self.site.server().client(), manifest).await.unwrap();
     }
 
-    async fn get(&self, object: &str) -> Value {
-        self.site.get(&format!("{object} -n {}", self.namespace)).await
+    async fn pod(&self, name: &str) -> Value {
+        self.site.core(&self.namespace, &format!("pods/{name}")).await
+    }
+
+    /// Events that tell that a container of this Pod is stopped.
+    async fn stops(&self, pod: &str) -> Value {
+        let about = format!("events?fieldSelector=involvedObject.name={pod},reason=Killing");
+        self.site.core(&self.namespace, &about).await
     }
 
     async fn ready(&self, pod: &str) -> Value {
         let words = format!("wait pod/{pod} -n {} --for=condition=Ready --timeout=4m", self.namespace);
         self.site.kubectl(&words).await.success();
-        self.get(&format!("pod {pod}")).await
+        self.pod(pod).await
     }
 
     /// Asks for these containers to be restarted.
@@ -46,7 +52,8 @@ impl<'s> Yard<'s> {
     /// Waits until a request has come that far.
     async fn phase(&self, request: &str, phase: &str) -> Value {
         wait_within(PATIENCE, "the request", async || {
-            let request = self.get(&format!("crr {request}")).await;
+            let path = format!("containerrecreaterequests/{request}");
+            let request = self.site.kruise(&self.namespace, &path).await;
             if request["status"]["phase"] == phase { Ok(request) } else { Err(format!("{request:#}")) }
         })
         .await
@@ -60,9 +67,8 @@ impl<'s> Yard<'s> {
         request
     }
 
-    async fn log(&self, pod: &str, container: &str, further: &str) -> String {
-        let words = format!("logs {pod} -c {container} -n {} --timestamps {further}", self.namespace);
-        self.site.kubectl(&words).await.success()
+    async fn log(&self, pod: &str, container: &str) -> String {
+        self.site.log(&self.namespace, pod, container, false).await
     }
 }
 
@@ -112,30 +118,30 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     yard.ask("leaving", "leaving", &["main"], json!({})).await;
 
     let both = yard.succeeded("both").await;
-    let web = yard.get("pod web").await;
+    let web = yard.pod("web").await;
     let second = status(&web, "second");
     let ended = second["lastState"]["terminated"]["finishedAt"].as_str().unwrap();
     wait_within(PATIENCE, "the Event", async || {
-        let events = yard.get("events --field-selector=involvedObject.name=web,reason=Killing").await;
+        let events = yard.stops("web").await;
         if events.to_string().contains("by ContainerRecreateRequest both") { Ok(()) } else { Err(events) }
     })
     .await;
     let later = yard.succeeded("later").await;
     let over = |request: &Value| request["status"]["completionTime"].as_str().unwrap().to_owned();
     assert!(over(&both) <= over(&later), "one after the other");
-    let web = yard.get("pod web").await;
+    let web = yard.pod("web").await;
     assert_eq!((restarts(&web, "first"), restarts(&web, "second")), (2, 1));
     let started = status(&web, "first")["lastState"]["terminated"]["startedAt"].as_str().unwrap();
     assert!(started <= ended, "the second stops when the first is back: {started} {ended}");
 
     yard.succeeded("deaf").await;
-    let deaf = yard.get("pod deaf").await;
+    let deaf = yard.pod("deaf").await;
     let ended = &status(&deaf, "main")["lastState"]["terminated"];
     assert_eq!((restarts(&deaf, "main"), &ended["exitCode"]), (1, &json!(137)));
 
     yard.succeeded("leaving").await;
-    let asked = moment(&yard.log("leaving", "desk", "").await, "/bye");
-    let left = moment(&yard.log("leaving", "main", "--previous").await, "leaves");
+    let asked = moment(&yard.log("leaving", "desk").await, "/bye");
+    let left = moment(&site.log(&yard.namespace, "leaving", "main", true).await, "leaves");
     assert!(asked < left, "the hook comes first: {asked} {left}");
     site.kubectl(&format!("delete pods --all -n {} --wait=false --grace-period=1", yard.namespace))
         .await
@@ -145,22 +151,21 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
 /// What a restart has begun the next agent ends, and nothing is restarted twice.
 #[tokio::test]
 async fn a_restart_goes_on_when_the_agent_is_killed() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let yard = Yard::open(&site, "halfway").await;
     let web = running(pod("web"), "main", "trap 'exit 0' TERM; sleep infinity & wait");
     let slow = json!({"preStop": {"exec": {"command": ["sleep", "4"]}}});
     yard.create(web.having("lifecycle", slow)).await;
     let node = yard.ready("web").await["spec"]["nodeName"].as_str().unwrap().to_owned();
     yard.ask("restart", "web", &["main"], json!({})).await;
-    let words = "events --field-selector=involvedObject.name=web,reason=Killing";
     wait_within(PATIENCE, "the stop to begin", async || {
-        let list = yard.get(words).await;
+        let list = yard.stops("web").await;
         if list["items"].as_array().is_some_and(|items| !items.is_empty()) { Ok(()) } else { Err(list) }
     })
     .await;
     site.cluster().kill(&node, "kruise-daemon");
     yard.succeeded("restart").await;
-    assert_eq!(restarts(&yard.get("pod web").await, "main"), 1);
+    assert_eq!(restarts(&yard.pod("web").await, "main"), 1);
     site.kubectl(&format!("delete pods --all -n {} --wait=false --grace-period=1", yard.namespace))
         .await
         .success();
@@ -185,7 +190,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     yard.create(set.with("/spec/updateStrategy/rollingUpdate/podUpdatePolicy", "InPlaceIfPossible")).await;
     let newest = async |wanted: i64| {
         wait_within(PATIENCE, "the Pod", async || {
-            let list = yard.get("pods -l app=web").await;
+            let list = site.core(&yard.namespace, "pods?labelSelector=app=web").await;
             let pod = &list["items"][0];
             let told = pod["metadata"]["annotations"][META].as_str().unwrap_or("null");
             let told: Value = serde_json::from_str(told).unwrap();
@@ -204,7 +209,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     let name = after["metadata"]["name"].as_str().unwrap();
     wait_within(PATIENCE, "what the variable shows", async || {
-        let log = yard.log(name, "main", "").await;
+        let log = yard.log(name, "main").await;
         if log.contains("shown two") { Ok(()) } else { Err(log) }
     })
     .await;
@@ -217,7 +222,7 @@ async fn a_container_restarts_once_where_an_update_changes_what_its_variables_sh
     site.kubectl(&format!("label pod {name} shown=three --overwrite -n {}", yard.namespace)).await.success();
     yard.ask("probe", "bare", &["main"], json!({"terminationGracePeriodSeconds": 1})).await;
     yard.succeeded("probe").await;
-    let bare = yard.get("pod bare").await;
+    let bare = yard.pod("bare").await;
     assert!(bare["metadata"]["annotations"][META].is_null(), "{bare:#}");
     assert_eq!(restarts(&newest(1).await, "main"), 1, "a label by hand restarts nothing");
     site.kubectl(&format!("delete cloneset web -n {}", yard.namespace)).await.success();
@@ -245,13 +250,14 @@ async fn an_ephemeral_job_looks_into_one_pod_after_the_other() {
     yard.create(job).await;
     let words = "wait ejob/look --for=jsonpath={.status.phase}=Succeeded --timeout=4m";
     site.kubectl(&format!("{words} -n {}", yard.namespace)).await.success();
-    let job = yard.get("ejob look").await;
+    let path = format!("/apis/apps.kruise.io/v1alpha1/namespaces/{}/ephemeraljobs/look", yard.namespace);
+    let job = site.get(&path).await;
     assert_eq!((&job["status"]["match"], &job["status"]["succeeded"]), (&json!(2), &json!(2)), "{job:#}");
     let mut spans = Vec::new();
     for name in ["web-0", "web-1"] {
-        let log = yard.log(name, "look", "").await;
+        let log = yard.log(name, "look").await;
         assert!(log.contains(job["metadata"]["uid"].as_str().unwrap()), "{log}");
-        let pod = yard.get(&format!("pod {name}")).await;
+        let pod = yard.pod(name).await;
         let ended = pod["status"]["ephemeralContainerStatuses"][0]["state"]["terminated"].clone();
         let time = |field: &str| ended[field].as_str().unwrap().to_owned();
         spans.push((time("startedAt"), time("finishedAt")));

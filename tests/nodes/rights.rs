@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kit::builders::{pod, workload};
 use kit::{objects, wait_within};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::site::{NAMESPACE, PATIENCE, Site, trial};
@@ -62,10 +63,11 @@ fn right(request: &Value) -> Right {
 /// Rights that roles grant and nobody used. Of a rule about our own kinds one kind stands for all: they
 /// are treated alike.
 async fn unused(site: &Site, used: &BTreeSet<Right>) -> Vec<Right> {
+    let role = async |path: &str| site.get(&format!("/apis/rbac.authorization.k8s.io/v1/{path}")).await;
     let roles = [
-        site.get("clusterrole kruise-manager-role").await,
-        site.get("clusterrole kruise-certs-role").await,
-        site.get(&format!("role kruise-webhook-role -n {NAMESPACE}")).await,
+        role("clusterroles/kruise-manager-role").await,
+        role("clusterroles/kruise-certs-role").await,
+        role(&format!("namespaces/{NAMESPACE}/roles/kruise-webhook-role")).await,
     ];
     let words = |value: &Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
@@ -117,7 +119,7 @@ async fn roll_back_and_forth(site: &Site, set: &str) {
         let patch = format!("--patch={patch}");
         site.server().kubectl(["patch", "sidecarset", set, "--type=json", &patch]).await.success();
         wait_within(PATIENCE, "the SidecarSet to be looked at", async || {
-            let set = site.get(&format!("sidecarset {set}")).await;
+            let set = site.get(&format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{set}")).await;
             let observed = set["status"]["observedGeneration"] == set["metadata"]["generation"];
             if observed { Ok(()) } else { Err(set["status"].clone()) }
         })
@@ -147,7 +149,7 @@ fn clone_set(namespace: &str, name: &str, spec: Value) -> Value {
 /// Waits until a CloneSet counts that many Pods at its newest revision.
 async fn counted(site: &Site, namespace: &str, set: &str, field: &str, count: usize) {
     wait_within(PATIENCE, "the CloneSet to be counted", async || {
-        let set = site.get(&format!("cloneset {set} -n {namespace}")).await;
+        let set = site.kruise(namespace, &format!("clonesets/{set}")).await;
         let status = &set["status"];
         let observed = status["observedGeneration"] == set["metadata"]["generation"];
         if observed && status[field] == count { Ok(()) } else { Err(status.clone()) }
@@ -172,11 +174,11 @@ async fn roll_a_clone_set(site: &Site, namespace: &str) {
     counted(site, namespace, "rolled", "updatedAvailableReplicas", 4).await;
 
     // A revision that is not found any more, whose name is taken when it is made anew.
-    let set = site.get(&format!("cloneset rolled -n {namespace}")).await;
+    let set = site.kruise(namespace, "clonesets/rolled").await;
     let revision = set["status"]["updateRevision"].as_str().unwrap();
     kubectl(site, namespace, &format!("label controllerrevision {revision} set-"), &Value::Null).await;
-    let pod =
-        site.get(&format!("pods -l set=rolled -n {namespace}")).await["items"][0]["metadata"]["name"].clone();
+    let pods = site.core(namespace, "pods?labelSelector=set=rolled").await;
+    let pod = &pods["items"][0]["metadata"]["name"];
     let spec = json!({"spec": {"replicas": 3, "scaleStrategy": {"podsToDelete": [pod]}}});
     kubectl(site, namespace, "patch cloneset rolled --type=merge", &spec).await;
     wait_within(PATIENCE, "the revision to be read", async || {
@@ -214,7 +216,7 @@ async fn pull(site: &Site, namespace: &str) {
     });
     objects::create(&client, list).await.unwrap();
     wait_within(PATIENCE, "the jobs to be handed out", async || {
-        let jobs = site.get(&format!("imagepulljobs -n {namespace}")).await;
+        let jobs = site.kruise(namespace, "imagepulljobs").await;
         let served =
             jobs["items"].as_array().unwrap().iter().filter(|job| job["status"]["active"] == 1).count();
         if served == 2 { Ok(()) } else { Err(jobs["items"].clone()) }
@@ -239,14 +241,14 @@ async fn claim_and_spread(site: &Site, namespace: &str) {
         "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}]);
     objects::create(&site.server().client(), set).await.unwrap();
     counted(site, namespace, "claimed", "replicas", 1).await;
-    let pods = site.get(&format!("pods -l set=claimed -n {namespace}")).await;
+    let pods = site.core(namespace, "pods?labelSelector=set=claimed").await;
     let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
     let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
     let hold = format!("patch pod {pod} --type=merge");
     kubectl(site, namespace, &hold, &held(json!(["example.com/held"]))).await;
     kubectl(site, namespace, &format!("delete pod {pod} --wait=false"), &Value::Null).await;
     wait_within(PATIENCE, "the claim to be handed over", async || {
-        let claims = site.get(&format!("pvc -n {namespace}")).await;
+        let claims = site.core(namespace, "persistentvolumeclaims").await;
         let owners = claims["items"].as_array().unwrap().iter();
         let mut owners = owners.map(|claim| &claim["metadata"]["ownerReferences"][0]["kind"]);
         if owners.any(|kind| kind == "Pod") { Ok(()) } else { Err(claims["items"].clone()) }
@@ -379,12 +381,13 @@ async fn repeat(site: &Site, namespace: &str) {
 async fn divide(site: &Site, namespace: &str) {
     let client = site.server().client();
     let resources = [
-        ("statefulSetTemplate", "statefulsets.apps"),
-        ("advancedStatefulSetTemplate", "statefulsets.apps.kruise.io"),
-        ("cloneSetTemplate", "clonesets.apps.kruise.io"),
-        ("deploymentTemplate", "deployments.apps"),
+        ("statefulSetTemplate", "apps/v1", "statefulsets"),
+        ("advancedStatefulSetTemplate", "apps.kruise.io/v1beta1", "statefulsets"),
+        ("cloneSetTemplate", "apps.kruise.io/v1beta1", "clonesets"),
+        ("deploymentTemplate", "apps/v1", "deployments"),
     ];
-    for (template, resource) in resources {
+    for (template, version, plural) in resources {
+        let resource = format!("{plural}.{}", version.split('/').next().unwrap());
         let app = template.to_lowercase();
         let united = format!("uniteddeployment {app}");
         let labels = json!({"app": app});
@@ -399,7 +402,8 @@ async fn divide(site: &Site, namespace: &str) {
         object["spec"]["template"][template] = json!({"metadata": {"labels": labels}, "spec": spec});
         objects::create(&client, object).await.unwrap();
         let child = wait_within(PATIENCE, "the workload of a subset", async || {
-            let list = site.get(&format!("{resource} -l app={app} -n {namespace}")).await;
+            let path = format!("/apis/{version}/namespaces/{namespace}/{plural}?labelSelector=app={app}");
+            let list = site.get(&path).await;
             list["items"][0]["metadata"]["name"].as_str().map(str::to_owned).ok_or(list)
         })
         .await;
@@ -456,13 +460,11 @@ async fn protect(site: &Site, namespace: &str) {
     let selector = json!({"matchLabels": {"app": "kept"}});
     let spec = json!({"selector": selector, "protectTotalReplicas": 1, "maxUnavailable": 0});
     objects::create(&client, budget("kept", spec)).await.unwrap();
+    let pods = objects::namespaced(&client, &objects::kind("v1", "Pod"), namespace);
     wait_within(PATIENCE, "the budget to refuse", async || {
-        let words = ["delete", "pod", "kept", "--dry-run=server", "--namespace", namespace];
-        let refusal = site.server().kubectl(words).await;
-        if refusal.stderr.contains("pub unavailable allowed is negative") {
-            Ok(())
-        } else {
-            Err(refusal.stdout)
+        match pods.delete("kept", &DeleteParams::default().dry_run()).await {
+            Err(refusal) if refusal.to_string().contains("pub unavailable allowed is negative") => Ok(()),
+            answer => Err(format!("{answer:?}")),
         }
     })
     .await;
@@ -471,7 +473,7 @@ async fn protect(site: &Site, namespace: &str) {
 
 #[tokio::test]
 async fn every_right_of_the_chart_is_used_and_none_is_missing() {
-    let Some(site) = Site::enter().await else { return };
+    let Some(site) = Site::as_found().await else { return };
     // An uninstall takes the rights from replicas that are still draining: that is not counted.
     let earlier = site.audit().len();
     site.install().await;

@@ -46,7 +46,11 @@ impl<'s> Fleet<'s> {
     }
 
     async fn read(&self, name: &str) -> Value {
-        self.site.get(&format!("pod {name} -n {}", self.namespace)).await
+        self.site.core(&self.namespace, &format!("pods/{name}")).await
+    }
+
+    async fn read_set(&self) -> Value {
+        self.site.get(&format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{}", self.set)).await
     }
 
     async fn ready(&self, name: &str) -> Value {
@@ -66,7 +70,7 @@ impl<'s> Fleet<'s> {
     /// Waits until that many Pods are updated and ready, and the newest spec was looked at.
     async fn rolled(&self, pods: usize) {
         wait_within(PATIENCE, "the SidecarSet to be rolled out", async || {
-            let set = self.site.get(&format!("sidecarset {}", self.set)).await;
+            let set = self.read_set().await;
             let status = set["status"].clone();
             let observed = status["observedGeneration"] == set["metadata"]["generation"];
             if observed && status["updatedReadyPods"] == pods { Ok(()) } else { Err(status) }
@@ -182,14 +186,14 @@ async fn a_native_sidecar_runs_beside_the_main_container() {
     fleet.create(front).await;
     let words = format!("rollout status deployment/front -n {} --timeout=4m", fleet.namespace);
     site.kubectl(&words).await.success();
-    let pods = site.get(&format!("pods -n {}", fleet.namespace)).await;
+    let pods = site.core(&fleet.namespace, "pods").await;
     for pod in pods["items"].as_array().unwrap() {
         let status = &pod["status"]["initContainerStatuses"][0];
         assert!(status["name"] == "proxy" && status["state"]["running"].is_object(), "{status:#}");
         assert_eq!(life(pod, "main").0, 0);
     }
     wait_within(PATIENCE, "the Pods to be counted", async || {
-        let status = site.get(&format!("sidecarset {}", fleet.set)).await["status"].clone();
+        let status = fleet.read_set().await["status"].clone();
         if status["readyPods"] == 2 && status["updatedPods"] == 2 { Ok(()) } else { Err(status) }
     })
     .await;
@@ -216,11 +220,11 @@ async fn a_finished_job_ends_with_its_sidecar() {
     let job = object("batch/v1", "Job", "once").in_namespace(&fleet.namespace);
     fleet.create(job.with("/spec", json!({"template": template, "backoffLimit": 0}))).await;
     let request = wait_within(PATIENCE, "the request", async || {
-        let list = site.get(&format!("containerrecreaterequests -n {}", fleet.namespace)).await;
+        let list = site.kruise(&fleet.namespace, "containerrecreaterequests").await;
         list["items"][0].is_object().then(|| list["items"][0].clone()).ok_or(list)
     })
     .await;
-    let pods = site.get(&format!("pods -n {}", fleet.namespace)).await;
+    let pods = site.core(&fleet.namespace, "pods").await;
     let pod = &pods["items"][0];
     assert_eq!(
         request["metadata"]["name"],

@@ -10,9 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::builders::{object, pod, sidecar_set};
 use kit::{ApiServer, Cluster, Image, Options, Output, objects, scheduling, wait_for, wait_within};
+use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The install namespace of the chart's defaults.
 pub const NAMESPACE: &str = "kruise-system";
@@ -42,10 +43,21 @@ const AUDIT_POLICY: &str = r#"{
   ]
 }"#;
 
-/// The shared cluster, for one test at a time.
+/// Tests that share the cluster read, and one that has it alone writes. The lock is fair: nobody overtakes who waits.
+static TURNS: RwLock<()> = RwLock::const_new(());
+/// Whether the chart is as [`VALUES`] say. Held by whoever installs it; the others that share the cluster wait for that.
+static IS_INSTALLED: Mutex<bool> = Mutex::const_new(false);
+
+/// The cluster, for as long as one test uses it.
 pub struct Site {
     cluster: &'static Cluster,
-    _turn: MutexGuard<'static, ()>,
+    client: Client,
+    _turn: Turn,
+}
+
+enum Turn {
+    Shared { _turn: RwLockReadGuard<'static, ()> },
+    Alone { _turn: RwLockWriteGuard<'static, ()> },
 }
 
 fn audit_directory() -> &'static TempDir {
@@ -73,27 +85,60 @@ async fn start() -> Cluster {
     cluster
 }
 
+/// Whether there can't be nodes; says so.
+fn is_skipped() -> bool {
+    let is_skipped = !kit::cluster::can_run();
+    if is_skipped {
+        // Past the harness, which shows what tests print only of those that fail.
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let skip = format!("skipped {test}: real nodes need root\n");
+        std::io::stderr().write_all(skip.as_bytes()).unwrap();
+    }
+    is_skipped
+}
+
 impl Site {
-    /// Waits for this test's turn; `None` where there can't be nodes.
-    pub async fn enter() -> Option<Self> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-        if !kit::cluster::can_run() {
-            // Past the harness, which shows what tests print only of those that fail.
-            let test = std::thread::current().name().unwrap_or_default().to_owned();
-            let skip = format!("skipped {test}: real nodes need root\n");
-            std::io::stderr().write_all(skip.as_bytes()).unwrap();
+    /// Shares the cluster with other tests, with the chart installed as [`VALUES`] say and its webhooks in use; `None`
+    /// where there can't be nodes.
+    ///
+    /// What such a test makes lies in namespaces of its own, or has a name that no other test uses and concerns these
+    /// namespaces alone. It leaves nodes, the chart and its Pods as they are, counts nothing that others make, and
+    /// bears that it gets less of the processor than it would like.
+    pub async fn installed() -> Option<Self> {
+        if is_skipped() {
             return None;
         }
-        let turn = TURN.lock().await;
-        Some(Self { cluster: CLUSTER.get_or_init(start).await, _turn: turn })
+        let site = Self::enter(Turn::Shared { _turn: TURNS.read().await }).await;
+        let mut is_installed = IS_INSTALLED.lock().await;
+        if !*is_installed {
+            site.install().await;
+            *is_installed = true;
+        }
+        Some(site)
     }
 
-    /// [`enter`](Self::enter), with the chart installed as [`VALUES`] say and its webhooks in use.
-    pub async fn installed() -> Option<Self> {
-        let site = Self::enter().await?;
+    /// Has the cluster alone, with the chart installed as [`installed`](Self::installed) does.
+    pub async fn alone() -> Option<Self> {
+        let site = Self::as_found().await?;
         site.install().await;
         Some(site)
+    }
+
+    /// Has the cluster alone, with the chart as earlier tests left it; `None` where there can't be nodes.
+    pub async fn as_found() -> Option<Self> {
+        if is_skipped() {
+            return None;
+        }
+        let site = Self::enter(Turn::Alone { _turn: TURNS.write().await }).await;
+        // However this test ends, it may leave another chart than it found.
+        *IS_INSTALLED.lock().await = false;
+        Some(site)
+    }
+
+    async fn enter(turn: Turn) -> Self {
+        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+        let cluster = CLUSTER.get_or_init(start).await;
+        Self { cluster, client: cluster.server().client(), _turn: turn }
     }
 
     /// Brings the chart to what [`VALUES`] say and waits until its webhooks are in use.
@@ -121,10 +166,29 @@ impl Site {
         self.server().kubectl(words.split_whitespace()).await
     }
 
-    /// What kubectl reads, as JSON.
-    pub async fn get(&self, words: &str) -> Value {
-        let text = self.kubectl(&format!("get {words} --output=json")).await.success();
-        serde_json::from_str(&text).unwrap()
+    /// What the API server has at a path, such as `/api/v1/nodes`. kubectl, which is a process each time, would be
+    /// most of what a test that waits costs.
+    pub async fn get(&self, path: &str) -> Value {
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        self.client.request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// [`get`](Self::get), of Kubernetes' first group in a namespace: `pods/web`, or `pods?labelSelector=app=web`.
+    pub async fn core(&self, namespace: &str, what: &str) -> Value {
+        self.get(&format!("/api/v1/namespaces/{namespace}/{what}")).await
+    }
+
+    /// [`get`](Self::get), of group `apps.kruise.io` in a namespace: `clonesets/web`.
+    pub async fn kruise(&self, namespace: &str, what: &str) -> Value {
+        self.get(&format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/{what}")).await
+    }
+
+    /// What a container has printed, or its predecessor; each line begins with its time.
+    pub async fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> String {
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let path = format!("{pod}/log?container={container}&previous={previous}&timestamps=true");
+        let request = Request::get(&path).body(Vec::new()).unwrap();
+        self.client.request_text(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Installs or upgrades the chart.
@@ -145,11 +209,16 @@ impl Site {
 
     /// Names of the webhook entries that are registered.
     pub async fn entries(&self) -> Vec<String> {
-        let list = self.get("mutatingwebhookconfigurations,validatingwebhookconfigurations").await;
-        let configurations = list["items"].as_array().unwrap().iter();
-        let entries = configurations
-            .flat_map(|configuration| configuration["webhooks"].as_array().into_iter().flatten());
-        entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+        let mut names = Vec::new();
+        for kind in ["mutating", "validating"] {
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations");
+            let list = self.get(&path).await;
+            let configurations = list["items"].as_array().unwrap().iter();
+            let entries = configurations
+                .flat_map(|configuration| configuration["webhooks"].as_array().into_iter().flatten());
+            names.extend(entries.map(|entry| entry["name"].as_str().unwrap().to_owned()));
+        }
+        names
     }
 
     /// Waits until the server has registered itself.
@@ -183,7 +252,7 @@ impl Site {
 
     /// The Pods of the program that are not being deleted.
     pub async fn replicas(&self, namespace: &str) -> Vec<Value> {
-        let list = self.get(&format!("pods -n {namespace} -l control-plane=controller-manager")).await;
+        let list = self.core(namespace, "pods?labelSelector=control-plane=controller-manager").await;
         let all = list["items"].as_array().unwrap().iter();
         all.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).cloned().collect()
     }
@@ -191,10 +260,8 @@ impl Site {
     /// The Pod of the agent on a node.
     pub async fn agent(&self, node: &str) -> Value {
         wait_for("the agent", async || {
-            let words = format!(
-                "pods -n {NAMESPACE} -l control-plane=daemon --field-selector=spec.nodeName={node},status.phase=Running"
-            );
-            let list = self.get(&words).await;
+            let runs = format!("fieldSelector=spec.nodeName={node},status.phase=Running");
+            let list = self.core(NAMESPACE, &format!("pods?labelSelector=control-plane=daemon&{runs}")).await;
             let mut agents = list["items"].as_array().unwrap().iter();
             let agent = agents.find(|pod| pod["metadata"]["deletionTimestamp"].is_null());
             agent.cloned().ok_or(list.clone())
@@ -205,20 +272,20 @@ impl Site {
     /// Cordons a node, and waits until the scheduler knows.
     pub async fn cordon(&self, node: &str) {
         let namespace = self.server().namespace("cordon").await;
-        scheduling::cordon(&self.server().client(), &namespace, node).await;
+        scheduling::cordon(&self.client, &namespace, node).await;
     }
 
     /// Uncordons a node, and waits until the scheduler knows.
     pub async fn uncordon(&self, node: &str) {
         let namespace = self.server().namespace("uncordon").await;
-        scheduling::uncordon(&self.server().client(), &namespace, node).await;
+        scheduling::uncordon(&self.client, &namespace, node).await;
     }
 
     /// Gives a node a label that no other has, and waits until the scheduler knows.
     pub async fn label(&self, node: &str, key: &str, value: &str) {
         self.kubectl(&format!("label node {node} {key}={value}")).await.success();
         let namespace = self.server().namespace("label").await;
-        scheduling::placed(&self.server().client(), &namespace, &json!({key: value})).await;
+        scheduling::placed(&self.client, &namespace, &json!({key: value})).await;
     }
 
     /// A namespace in which Pods with label `tier: web` get a sidecar, once admission knows it.
@@ -232,7 +299,7 @@ impl Site {
             )
             .container("sidecar", "busybox:1.36")
             .having("command", json!(["sleep", "infinity"]));
-        objects::create(&self.server().client(), set).await.unwrap();
+        objects::create(&self.client, set).await.unwrap();
         self.wait_injected(&trial(&namespace)).await;
         namespace
     }
@@ -287,16 +354,16 @@ impl Site {
                 "object": object,
             },
         });
-        let (client, mut responses) = (self.server().client(), Vec::new());
+        let mut responses = Vec::new();
         let segments =
-            objects::secret_text(&client, NAMESPACE, "kruise-webhook-certs", "path-segments").await;
+            objects::secret_text(&self.client, NAMESPACE, "kruise-webhook-certs", "path-segments").await;
         let segment = segments.split(' ').next().unwrap();
         for replica in &replicas {
             let name = replica["metadata"]["name"].as_str().unwrap();
             let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/https:{name}:9876/proxy/{segment}{path}");
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(review.to_string().into_bytes()).unwrap();
-            let answer: Value = client.request(request).await.map_err(|error| error.to_string())?;
+            let answer: Value = self.client.request(request).await.map_err(|error| error.to_string())?;
             responses.push(answer["response"].clone());
         }
         Ok(responses)
@@ -309,12 +376,8 @@ impl Site {
 
     /// Creates an object for a trial: what it would become.
     async fn try_create(&self, object: &Value) -> Result<Value, String> {
-        let words = ["create", "--dry-run=server", "--output=json", "--filename=-"];
-        let output = self.server().kubectl_with_input(words, &object.to_string()).await;
-        if !output.status.success() {
-            return Err(output.stderr);
-        }
-        serde_json::from_str(&output.stdout).map_err(|error| error.to_string())
+        let created = objects::try_create(&self.client, object.clone()).await;
+        created.map(|object| serde_json::to_value(object).unwrap()).map_err(|error| error.to_string())
     }
 
     /// What our own account asked of the API server: one JSON object for each request.

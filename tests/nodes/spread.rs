@@ -18,16 +18,13 @@ fn zone(name: &str) -> Value {
 struct Divided<'s> {
     site: &'s Site,
     namespace: String,
-    nodes: [String; 2],
+    nodes: &'static [String],
 }
 
 impl<'s> Divided<'s> {
     async fn open(site: &'s Site) -> Self {
         let namespace = site.server().namespace("spread").await;
-        let nodes = site.get("nodes").await;
-        let name =
-            |position: usize| nodes["items"][position]["metadata"]["name"].as_str().unwrap().to_owned();
-        let nodes = [name(0), name(1)];
+        let nodes = site.cluster().nodes();
         for (node, zone) in nodes.iter().zip(["a", "b"]) {
             site.label(node, ZONE, zone).await;
         }
@@ -71,7 +68,7 @@ impl<'s> Divided<'s> {
     /// Waits until each subset has that many ready Pods, all of them on its node.
     async fn placed(&self, expected: [usize; 2]) {
         wait_within(PATIENCE, "the Pods to be ready in their subsets", async || {
-            let pods = self.site.get(&format!("pods -n {}", self.namespace)).await;
+            let pods = self.site.core(&self.namespace, "pods").await;
             let pods = pods["items"].as_array().unwrap();
             let mut counts = [0, 0];
             for pod in pods.iter().filter(|pod| is_ready(pod)) {
@@ -91,7 +88,7 @@ impl<'s> Divided<'s> {
     /// Waits until subset `a` has a condition with this status, or none.
     async fn schedulable(&self, expected: &Value) {
         wait_within(PATIENCE, "the condition of subset a", async || {
-            let spread = self.site.get(&format!("workloadspread web -n {}", self.namespace)).await;
+            let spread = self.site.kruise(&self.namespace, "workloadspreads/web").await;
             let subset = &spread["status"]["subsetStatuses"][0];
             if subset["conditions"][0]["status"] == *expected { Ok(()) } else { Err(subset.clone()) }
         })
@@ -103,7 +100,7 @@ impl<'s> Divided<'s> {
             .kubectl(&format!("delete cloneset,workloadspread --all -n {}", self.namespace))
             .await
             .success();
-        for node in &self.nodes {
+        for node in self.nodes {
             self.site.kubectl(&format!("label node {node} {ZONE}-")).await.success();
         }
     }
@@ -127,7 +124,7 @@ fn is_ready(pod: &Value) -> bool {
 
 #[tokio::test]
 async fn pods_of_a_drained_node_come_up_in_the_next_subset_of_their_spread() {
-    let Some(site) = Site::installed().await else { return };
+    let Some(site) = Site::alone().await else { return };
     let divided = Divided::open(&site).await;
     divided.placed([2, 1]).await;
     divided.schedulable(&json!("True")).await;

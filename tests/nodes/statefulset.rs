@@ -46,7 +46,7 @@ async fn open(site: &Site, namespace: &str, class: &str) {
 /// The Pods by name, once all are available at the newest revision.
 async fn complete(site: &Site, namespace: &str) -> Vec<Value> {
     wait_within(PATIENCE, "the StatefulSet to be complete", async || {
-        let set = site.get(&format!("statefulsets.apps.kruise.io db -n {namespace}")).await;
+        let set = site.kruise(namespace, "statefulsets/db").await;
         let status = &set["status"];
         let observed = status["observedGeneration"] == set["metadata"]["generation"];
         let mut counts = ["replicas", "updatedReplicas", "availableReplicas"].into_iter();
@@ -63,7 +63,7 @@ async fn close(site: &Site, namespace: &str) {
 }
 
 async fn pods(site: &Site, namespace: &str) -> Vec<Value> {
-    site.get(&format!("pods -n {namespace}")).await["items"].as_array().unwrap().clone()
+    site.core(namespace, "pods").await["items"].as_array().unwrap().clone()
 }
 
 async fn resize(site: &Site, namespace: &str) {
@@ -75,7 +75,7 @@ async fn resize(site: &Site, namespace: &str) {
 
 /// Claims that have what they ask for at this size, by name.
 async fn grown(site: &Site, namespace: &str) -> Vec<String> {
-    let claims = site.get(&format!("pvc -n {namespace}")).await["items"].as_array().unwrap().clone();
+    let claims = site.core(namespace, "persistentvolumeclaims").await["items"].as_array().unwrap().clone();
     let is_grown = |claim: &&Value| claim["status"]["capacity"]["storage"] == "2Gi";
     claims
         .iter()
@@ -127,7 +127,8 @@ async fn volumes_that_do_not_grow_hold_up_the_rollout() {
     open(&site, &namespace, "stuck").await;
     resize(&site, &namespace).await;
     let wanted = async || {
-        let claims = site.get(&format!("pvc -n {namespace}")).await["items"].as_array().unwrap().clone();
+        let claims =
+            site.core(&namespace, "persistentvolumeclaims").await["items"].as_array().unwrap().clone();
         let size =
             |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].as_str().unwrap().to_owned();
         claims.iter().map(size).collect::<Vec<_>>()

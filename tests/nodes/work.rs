@@ -30,7 +30,7 @@ async fn sidecars_run_deletes_are_refused_and_a_dry_run_shows_both() {
         .container("main", "nginx:1.25");
     objects::create(&site.server().client(), front).await.unwrap();
     site.kubectl(&format!("rollout status deployment/front -n {namespace} --timeout=4m")).await.success();
-    let pods = site.get(&format!("pods -n {namespace}")).await;
+    let pods = site.core(&namespace, "pods").await;
     for pod in pods["items"].as_array().unwrap() {
         assert!(
             state(pod, "main")["running"].is_object() && state(pod, "sidecar")["running"].is_object(),
@@ -67,7 +67,7 @@ async fn a_container_waits_until_those_of_higher_priority_are_ready() {
         .having("env", json!([{"name": "SERVE_PORT", "value": "81"}]))
         .with("/spec/terminationGracePeriodSeconds", 0);
     objects::create(&site.server().client(), ordered).await.unwrap();
-    let read = async || site.get(&format!("pod ordered -n {namespace}")).await;
+    let read = async || site.core(&namespace, "pods/ordered").await;
     wait_for("the second container to wait for the first", async || {
         let pod = read().await;
         let waits = state(&pod, "second")["waiting"]["reason"] == "CreateContainerConfigError";
@@ -98,7 +98,7 @@ async fn a_pod_with_the_readiness_gate_turns_ready() {
         .with("/spec/terminationGracePeriodSeconds", 0);
     objects::create(&site.server().client(), gated).await.unwrap();
     wait_within(PATIENCE, "the Pod to be ready", async || {
-        let conditions = site.get(&format!("pod gated -n {namespace}")).await["status"]["conditions"].clone();
+        let conditions = site.core(&namespace, "pods/gated").await["status"]["conditions"].clone();
         let holds = |kind: &str| {
             let mut all = conditions.as_array().into_iter().flatten();
             all.any(|condition| condition["type"] == kind && condition["status"] == "True")

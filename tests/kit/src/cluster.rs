@@ -143,11 +143,10 @@ impl Cluster {
     }
 
     /// A registry with the images of this cluster that takes requests as `script` says.
-    pub async fn registry(&self, script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static) -> Registry {
-        let at = |port: u16| SocketAddr::from((self.network.host(), port));
-        let address = at(self.network.free_port(self.registry_port + 1));
+    pub fn registry(&self, script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static) -> Registry {
         let nodes: Vec<PathBuf> = self.names.iter().map(|name| self.directory.join(name)).collect();
-        Registry::start(address, at(self.registry_port), &nodes, script).await
+        let upstream = SocketAddr::from((self.network.host(), self.registry_port));
+        Registry::start(self.network.listen(self.registry_port + 1), upstream, &nodes, script)
     }
 
     /// Kills a process of a node that is on the node's network: its containerd, which is started again at once

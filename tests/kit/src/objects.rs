@@ -28,7 +28,18 @@ pub fn all(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
 /// # Errors
 /// What the API server answers, such as the denial of a webhook.
 pub async fn create(client: &Client, manifest: impl Into<Value>) -> Result<DynamicObject, Error> {
-    let manifest = manifest.into();
+    post(client, &manifest.into(), &PostParams::default()).await
+}
+
+/// [`create`] for a trial: returns what the object would become.
+///
+/// # Errors
+/// As of [`create`].
+pub async fn try_create(client: &Client, manifest: impl Into<Value>) -> Result<DynamicObject, Error> {
+    post(client, &manifest.into(), &PostParams { dry_run: true, ..PostParams::default() }).await
+}
+
+async fn post(client: &Client, manifest: &Value, parameters: &PostParams) -> Result<DynamicObject, Error> {
     let object: DynamicObject = serde_json::from_value(manifest.clone())
         .unwrap_or_else(|error| panic!("not an object ({error}): {manifest}"));
     let types = object.types.as_ref().unwrap_or_else(|| panic!("neither apiVersion nor kind: {manifest}"));
@@ -37,7 +48,7 @@ pub async fn create(client: &Client, manifest: impl Into<Value>) -> Result<Dynam
         Some(namespace) => namespaced(client, &resource, &namespace),
         None => all(client, &resource),
     };
-    api.create(&PostParams::default(), &object).await
+    api.create(parameters, &object).await
 }
 
 /// The text under a key of a Secret.

@@ -68,9 +68,17 @@ impl Network {
     /// # Panics
     /// When a hundred ports are in use.
     pub(super) fn free_port(self, first: u16) -> u16 {
+        self.listen(first).local_addr().expect("a listener has an address").port()
+    }
+
+    /// Listens at the first port from `first` on at which nothing else does.
+    ///
+    /// # Panics
+    /// As [`free_port`](Self::free_port).
+    pub(super) fn listen(self, first: u16) -> TcpListener {
         let mut ports = first..first + 100;
-        let free = ports.find(|&port| TcpListener::bind((self.host(), port)).is_ok());
-        free.unwrap_or_else(|| panic!("no port from {first} on is free at {}", self.host()))
+        let listener = ports.find_map(|port| TcpListener::bind((self.host(), port)).ok());
+        listener.unwrap_or_else(|| panic!("no port from {first} on is free at {}", self.host()))
     }
 
     /// Makes the bridge.

@@ -75,13 +75,17 @@ struct Shared {
 }
 
 impl Registry {
-    /// Serves at `address`, and has the nodes of these directories ask there for images whose names begin with it.
-    pub(super) async fn start(
-        address: SocketAddr,
+    /// Serves at the address of `listener`, and has the nodes of these directories ask there for images whose names
+    /// begin with it.
+    pub(super) fn start(
+        listener: std::net::TcpListener,
         upstream: SocketAddr,
         nodes: &[PathBuf],
         script: impl Fn(&Asked) -> Behaviour + Send + Sync + 'static,
     ) -> Self {
+        listener.set_nonblocking(true).expect("a listener can be polled");
+        let listener = TcpListener::from_std(listener).expect("a listener can be polled");
+        let address = listener.local_addr().expect("a listener has an address");
         for node in nodes {
             let directory = node.join("registries").join(address.to_string());
             fs::create_dir_all(&directory).expect("the node's directory is writable");
@@ -89,7 +93,6 @@ impl Registry {
             fs::write(directory.join("hosts.toml"), text).expect("the node's directory is writable");
         }
         let shared = Arc::new(Shared { upstream, script: Box::new(script), asked: Mutex::default() });
-        let listener = TcpListener::bind(address).await.expect("the port is free");
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, shared.clone()));
         Self { address, shared, _serving: serving }
