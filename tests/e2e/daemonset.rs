@@ -28,7 +28,7 @@ pub fn daemon_set(shop: &Shop, version: &str) -> Object {
 }
 
 /// Settings of the rolling update.
-fn rolling(set: Object, settings: Value) -> Object {
+pub fn rolling(set: Object, settings: Value) -> Object {
     let mut strategy = json!({"type": "RollingUpdate"});
     strategy["rollingUpdate"] = settings;
     set.with("/spec/updateStrategy", strategy)
@@ -51,7 +51,7 @@ pub async fn gated() -> &'static ApiServer {
 }
 
 /// Waits until the API server asks the program about DaemonSets.
-async fn asks(server: &ApiServer) {
+pub async fn asks(server: &ApiServer) {
     let shop = Shop::open_on(server, "daemonset-asked").await;
     let set = daemon_set(&shop, "v1beta1").build();
     let unselective = daemon_set(&shop, "v1beta1").with("/spec/selector/matchLabels", json!({})).build();
@@ -102,7 +102,7 @@ async fn open_in(shop: Shop, served: &str, nodes: usize, refine: impl FnOnce(Obj
 }
 
 /// A DaemonSet whose Pods are all available.
-async fn launch(
+pub async fn launch(
     server: &ApiServer,
     prefix: &str,
     nodes: usize,
@@ -114,7 +114,7 @@ async fn launch(
 }
 
 /// Waits until each Node has its Pod, at the newest revision and available.
-async fn complete(fleet: &Fleet) -> Value {
+pub async fn complete(fleet: &Fleet) -> Value {
     let nodes = fleet.nodes.names().len();
     let counts =
         json!({"desiredNumberScheduled": nodes, "updatedNumberScheduled": nodes, "numberAvailable": nodes});

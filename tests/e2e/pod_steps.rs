@@ -116,11 +116,13 @@ async fn the_mark_is_that_of_the_first_budget_that_matches() {
     let shop = shop().await;
     let web = budget(&shop, "v1beta1", "web").with("/spec/selector/matchLabels/app", "web");
     let web = Stored::create(&shop.client, web).await;
+    let single = shop.pod("single");
+    tried(&shop, &single, |pod| mark(pod) == "web").await;
     let set = targeting(budget(&shop, "v1beta1", "set"), "apps.kruise.io/v1alpha1", "CloneSet", "web");
     let set = Stored::create(&shop.client, set).await;
     let owned = shop.pod("owned").controlled_by(&clone_set("web")).annotation(MARKS[1], "mine");
     tried(&shop, &owned, |pod| mark(pod) == "set").await;
-    assert_eq!(mark(&shop.admit(shop.pod("single")).await), "web");
+    assert_eq!(mark(&shop.admit(single).await), "web");
     set.deleted().await;
     tried(&shop, &owned, |pod| mark(pod) == "web").await;
     web.deleted().await;

@@ -211,20 +211,29 @@ async fn sidecars_to_be_ignored_wait_for_the_others() {
     .await;
 }
 
-/// Scenario 30.
+/// Scenario 30. Containers keep their places, which are not those of the alphabet.
 #[tokio::test]
 async fn on_a_virtual_node_the_image_changes() {
     let jobs = Jobs::open_on(server().await, "virtual", &[("type", "virtual-kubelet")]).await;
     let pod = sidecar(jobs.job("virtual", "Never"), "side", &[IN_PLACE]);
+    let pod = sidecar(pod, "aside", &[IN_PLACE]);
     let pod = jobs.report(pod, "Running", &[("main", 0)]).await;
-    wait_for("the image to change", async || {
+    let expected = [("main", "busybox:1.36"), ("side", IN_PLACE.1), ("aside", IN_PLACE.1)];
+    wait_for("the images to change", async || {
         let pod = pod.get().await.1;
-        let image = super::support::named(&pod["spec"]["containers"], "side")["image"].clone();
-        if image == IN_PLACE.1 { Ok(()) } else { Err(image) }
+        let containers = pod["spec"]["containers"].as_array().unwrap().iter();
+        let text = |container: &Value, field: &str| container[field].as_str().unwrap().to_owned();
+        let images: Vec<_> =
+            containers.map(|container| (text(container, "name"), text(container, "image"))).collect();
+        let are_expected = images.iter().map(|(name, image)| (name.as_str(), image.as_str())).eq(expected);
+        if are_expected { Ok(()) } else { Err(images) }
     })
     .await;
     let note = jobs.event("virtual").await;
-    assert_eq!(note, "Kruise SidecarTerminator is trying to terminate sidecar [side] using in-place update");
+    assert_eq!(
+        note,
+        "Kruise SidecarTerminator is trying to terminate sidecar [aside side] using in-place update"
+    );
     assert_eq!(jobs.requests().await.len(), 0);
 }
 

@@ -20,11 +20,11 @@ const HASH: &str = "kruise.io/sidecarset-hash";
 const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
 const UPGRADABLE: &str = "SidecarSetUpgradable";
 const OLD: &str = "busybox:1.35";
-const NEW: &str = "busybox:1.36";
+pub const NEW: &str = "busybox:1.36";
 
 /// A SidecarSet with the Pods that have its sidecar, on nodes of their own.
-struct Fleet {
-    shop: Shop,
+pub struct Fleet {
+    pub shop: Shop,
     set: Stored,
     _nodes: FakeNodes,
 }
@@ -33,7 +33,17 @@ impl Fleet {
     /// Pods `web-0` and so on with the sidecar `log` at [`OLD`], all ready. `refine` completes the
     /// SidecarSet.
     async fn launch(prefix: &str, pods: usize, refine: impl FnOnce(Object) -> Object) -> Self {
-        let fleet = Self::open(prefix, refine).await;
+        Self::launch_on(shared().await.0, prefix, pods, refine).await
+    }
+
+    /// As [`launch`](Self::launch), on another API server.
+    pub async fn launch_on(
+        server: &ApiServer,
+        prefix: &str,
+        pods: usize,
+        refine: impl FnOnce(Object) -> Object,
+    ) -> Self {
+        let fleet = Self::open_on(server, prefix, refine).await;
         for number in 0..pods {
             fleet.shop.admit(fleet.shop.pod(&format!("web-{number}")).in_company()).await;
         }
@@ -71,7 +81,7 @@ impl Fleet {
     }
 
     /// Changes the sidecar's image, and more of `spec` where `also` says so.
-    async fn roll(&self, image: &str, also: Value) {
+    pub async fn roll(&self, image: &str, also: Value) {
         let mut containers = self.set.get().await.1["spec"]["containers"].clone();
         containers[0]["image"] = json!(image);
         let mut spec = also;
@@ -80,7 +90,7 @@ impl Fleet {
     }
 
     /// The status, once the newest spec was looked at and these fields hold.
-    async fn wait_status(&self, what: &str, fields: Value) -> Value {
+    pub async fn wait_status(&self, what: &str, fields: Value) -> Value {
         wait_for(what, async || {
             let set = self.set.get().await.1;
             let status = &set["status"];

@@ -28,12 +28,12 @@ fn stateful_set(shop: &Shop, version: &str) -> Object {
 }
 
 /// Pods are managed all at once.
-fn parallel(set: Object) -> Object {
+pub fn parallel(set: Object) -> Object {
     set.with("/spec/podManagementPolicy", "Parallel")
 }
 
 /// Pods are updated in place.
-fn in_place(set: Object) -> Object {
+pub fn in_place(set: Object) -> Object {
     set.readiness_gate("InPlaceUpdateReady").with(
         "/spec/updateStrategy",
         json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}}),
@@ -79,7 +79,7 @@ pub async fn gated() -> &'static ApiServer {
 }
 
 /// Waits until the API server asks the program about StatefulSets.
-async fn asks(server: &ApiServer) {
+pub async fn asks(server: &ApiServer) {
     let shop = Shop::open_on(server, "statefulset-asked").await;
     let set = stateful_set(&shop, "v1beta1").build();
     let unselective = stateful_set(&shop, "v1beta1").with("/spec/selector/matchLabels", json!({})).build();
@@ -103,7 +103,7 @@ async fn open(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> O
 }
 
 /// A StatefulSet whose Pods are all available.
-async fn launch(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Fleet {
+pub async fn launch(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Fleet {
     let fleet = open(server, prefix, refine).await;
     fleet.complete().await;
     fleet

@@ -1,4 +1,4 @@
-//! What runs create, and when.
+//! What runs create, and when. What creates children without end is paused at the end: other tests use the API server.
 
 use super::*;
 use crate::product::run;
@@ -78,6 +78,7 @@ async fn forbid_waits_for_the_child_and_then_runs_the_latest_tick() {
     assert!(tick(&second) >= tick(&first) + seconds(4), "{second:#}");
     assert!(tick(&second) + seconds(2) > before, "it is the latest: {second:#}");
     assert!(tick(&second) <= created(&second), "it is not too early: {second:#}");
+    cron_job.pause(true).await;
 }
 
 /// Scenario 30.
@@ -96,6 +97,7 @@ async fn replace_deletes_the_child_and_allow_lets_it_run() {
         .await;
         let note = format!("Deleted job {}", first["metadata"]["name"].as_str().unwrap());
         cron_job.told_such("SuccessfulDelete", |told| told == note).await;
+        cron_job.pause(true).await;
     };
     let beside = Shop::open("cron-allow").await;
     let allowed = async {
@@ -103,6 +105,7 @@ async fn replace_deletes_the_child_and_allow_lets_it_run() {
         cron_job.children_of(2).await;
         let both = |status: &Value| status["active"].as_array().is_some_and(|active| active.len() >= 2);
         cron_job.status("two active children", both).await;
+        cron_job.pause(true).await;
     };
     tokio::join!(replaced, allowed);
 }
@@ -155,6 +158,7 @@ async fn a_pause_ends_with_one_run_and_runs_keep_their_distance() {
     }
     let distance = tick(&children[0]).as_second() - cron_job.created().as_second();
     assert_eq!(distance % 2, 0, "they are counted from the creation");
+    cron_job.pause(true).await;
 }
 
 /// Scenarios 36 and 38.
@@ -204,4 +208,5 @@ async fn a_name_that_somebody_else_has_taken_costs_one_run() {
     let child = cron_job.children_of(1).await.remove(0);
     assert!(tick(&child) > cron_job.created() + seconds(30), "{child:#}");
     assert_eq!(foreign.get().await.1["metadata"]["uid"], foreign.object["metadata"]["uid"]);
+    cron_job.pause(true).await;
 }

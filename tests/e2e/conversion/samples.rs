@@ -90,6 +90,13 @@ impl Maker<'_> {
     }
 }
 
+/// [`template`] for Pods of nodes that nobody makes: there would be one on each node of the other tests.
+fn nowhere() -> Value {
+    let mut template = template();
+    template["spec"]["nodeSelector"] = json!({"sample": "nowhere"});
+    template
+}
+
 fn template() -> Value {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [
         {"name": "main", "image": "nginx:1.25", "fieldOfTomorrow": {"n": 7}}]}})
@@ -164,7 +171,7 @@ fn alpha(make: &Maker<'_>) -> Vec<Sample> {
             json!({"phase": "Recreating"})),
         make.sample("DaemonSet",
             json!({"annotations": {"daemonset.kruise.io/progressive-create-pod": "true"}}),
-            json!({"selector": selector(), "template": template(), "updateStrategy": {"type": "RollingUpdate",
+            json!({"selector": selector(), "template": nowhere(), "updateStrategy": {"type": "RollingUpdate",
                 "rollingUpdate": {"rollingUpdateType": "Standard", "partition": 1}}}),
             json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
                 "updatedNumberScheduled": 1, "daemonSetHash": "h"})),
@@ -221,7 +228,7 @@ fn beta(make: &Maker<'_>) -> Vec<Sample> {
             json!({"phase": "Recreating", "conditions": [condition],
                 "containerStatusSnapshot": [{"name": "c", "ready": true, "restartCount": 2, "containerID": "x"}]})),
         make.sample("DaemonSet", json!({}),
-            json!({"selector": selector(), "template": template(), "scaleStrategy": {"partitionedScaling": true},
+            json!({"selector": selector(), "template": nowhere(), "scaleStrategy": {"partitionedScaling": true},
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}}}),
             json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
                 "updatedNumberScheduled": 1, "updateRevision": "h"})),

@@ -180,7 +180,9 @@ async fn one_quantity_of_a_daemon_is_set() {
         .in_namespace(&shop.namespace)
         .matching("app", "x")
         .container("main", "nginx:1.25")
-        .with("/spec/template/spec/containers/0/resources", resources);
+        .with("/spec/template/spec/containers/0/resources", resources)
+        // There would be a Pod on each node of the other tests.
+        .with("/spec/template/spec/nodeSelector", json!({"sample": "nowhere"}));
     let daemon = Stored::create(&shop.client, daemon).await;
     let mut expected = daemon.get().await.1["spec"].clone();
     let printed = desk.prints("kubectl kruise set resources ads/x --limits=cpu=1").await;

@@ -4,7 +4,8 @@ use kit::fake_nodes::{FakeNodes, Options};
 
 use super::*;
 use crate::chronicle::Chronicle;
-use crate::cloneset;
+use crate::support::fleet::{Fleet, NEW};
+use crate::{cloneset, daemonset, sidecarset_rollout, statefulset};
 
 /// A shop whose Pods run.
 async fn running(prefix: &str) -> (Shop, FakeNodes) {
@@ -217,6 +218,52 @@ async fn updates_behind_a_budget_are_tried_when_it_has_something_to_give() {
         let refused = refusals(&shop).await;
         assert!(refused <= 6, "{policy}: {refused} calls were refused");
     }
+}
+
+/// The same of workloads whose Pods have their places.
+#[tokio::test]
+async fn pods_with_places_are_updated_behind_a_budget() {
+    let server = &guarded().await.server;
+    statefulset::asks(server).await;
+    let fleet = statefulset::launch(server, "budget-stateful", |set| {
+        let set = statefulset::in_place(statefulset::parallel(set)).replicas(4);
+        set.with("/spec/updateStrategy/rollingUpdate/maxUnavailable", "100%")
+    })
+    .await;
+    roll_out_by_one(&fleet, Fleet::complete).await;
+    daemonset::asks(server).await;
+    for policy in ["Standard", "InPlaceIfPossible"] {
+        let settings = json!({"rollingUpdateType": policy, "maxUnavailable": "100%"});
+        let fleet =
+            daemonset::launch(server, "budget-daemon", 4, |set| daemonset::rolling(set, settings)).await;
+        roll_out_by_one(&fleet, daemonset::complete).await;
+    }
+}
+
+/// Updates all four Pods of a workload behind a budget of one.
+async fn roll_out_by_one(fleet: &Fleet, complete: impl AsyncFn(&Fleet) -> Value) {
+    let budget = establish(&fleet.shop, selecting(4, json!({"maxUnavailable": 1}))).await;
+    counted(&budget, [1, 4, 3, 4]).await;
+    fleet.roll(NEW).await;
+    complete(fleet).await;
+    let refused = refusals(&fleet.shop).await;
+    assert!(refused <= 4, "{refused} calls were refused");
+}
+
+/// The Pod that waits for an image that can't be pulled takes the next image; only then the others follow.
+#[tokio::test]
+async fn a_sidecar_whose_image_is_mended_is_rolled_out_behind_a_budget() {
+    let server = &guarded().await.server;
+    let all_at_once = |set: Object| set.with("/spec/updateStrategy/maxUnavailable", "100%");
+    let fleet = sidecarset_rollout::Fleet::launch_on(server, "budget-sidecar", 4, all_at_once).await;
+    let budget = establish(&fleet.shop, selecting(4, json!({"maxUnavailable": 1}))).await;
+    counted(&budget, [1, 4, 3, 4]).await;
+    fleet.roll("busybox:missing", json!({})).await;
+    counted(&budget, [0, 3, 3, 4]).await;
+    fleet.roll(sidecarset_rollout::NEW, json!({})).await;
+    fleet.wait_status("all Pods to be updated", json!({"updatedReadyPods": 4})).await;
+    let refused = refusals(&fleet.shop).await;
+    assert!(refused <= 4, "{refused} calls were refused");
 }
 
 fn rolling(policy: &str) -> Value {
