@@ -33,6 +33,7 @@ mod docs_statefulset;
 mod docs_uniteddeployment;
 mod docs_workloadspread;
 mod election;
+mod examples;
 mod exit_priority;
 mod gitops;
 mod images;
