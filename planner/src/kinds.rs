@@ -1,4 +1,4 @@
-//! The rules of each kind and feature, a folder each. This floor calls [`crate::workload`], [`crate::pod`] and
+//! The rules of each kind and feature, a folder each. This layer calls [`crate::workload`], [`crate::pod`] and
 //! [`crate::text`].
 //!
 //! A kind brings its defaulting and validation, its plan (what a controller does about its Pods), its

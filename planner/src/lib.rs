@@ -13,7 +13,7 @@
 //!   text         values and texts: JSON, patches, quantities, percentages, selectors, times
 //! ```
 //!
-//! A floor calls only those below it; `tests/check-arrows.sh` checks it.
+//! A layer calls only those below it; `tests/check-arrows.sh` checks it.
 
 #[cfg(test)]
 mod histories;
