@@ -135,7 +135,11 @@ async fn requests_restart_containers_in_order_after_their_hooks_and_in_time() {
     assert!(started <= ended, "the second stops when the first is back: {started} {ended}");
 
     yard.succeeded("deaf").await;
-    let deaf = yard.pod("deaf").await;
+    let deaf = wait_within(PATIENCE, "the kubelet to tell how the container ended", async || {
+        let deaf = yard.pod("deaf").await;
+        if status(&deaf, "main")["lastState"]["terminated"].is_object() { Ok(deaf) } else { Err(deaf) }
+    })
+    .await;
     let ended = &status(&deaf, "main")["lastState"]["terminated"];
     assert_eq!((restarts(&deaf, "main"), &ended["exitCode"]), (1, &json!(137)));
 

@@ -212,12 +212,13 @@ async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
     product::install(&server).await;
     let _product = Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
+    // The garbage collector lets go only what its watch has told it of, and collects the rest. It watches CloneSets once
+    // the first ones go here, and knows of the workload in between when what was created later goes.
+    goes_with_all_it_owned(&Shop::open_on(&server, "collected").await).await;
     let shop = Shop::open_on(&server, "orphaned").await;
     let united = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;
     let orphan = united.child(&united.shares(&[("a", 2)]).await["a"]);
-    // The garbage collector lets go only what its watch has told it of, and collects the rest. What was created
-    // later goes here, so it knows of the workload above.
-    goes_with_all_it_owned(&Shop::open_on(&server, "collected").await).await;
+    goes_with_all_it_owned(&Shop::open_on(&server, "collected-after").await).await;
     united.stored.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
     united.stored.gone().await;
     // Meanwhile more garbage is collected.
