@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::product::{self, Product};
-use crate::support::{Shop, Stored, call, in_use};
+use crate::support::{Shop, Stored, call, in_use, named, names};
 
 const NORMAL: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "true");
 const IGNORED: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "True");
@@ -218,17 +218,14 @@ async fn on_a_virtual_node_the_image_changes() {
     let pod = sidecar(jobs.job("virtual", "Never"), "side", &[IN_PLACE]);
     let pod = sidecar(pod, "aside", &[IN_PLACE]);
     let pod = jobs.report(pod, "Running", &[("main", 0)]).await;
-    let expected = [("main", "busybox:1.36"), ("side", IN_PLACE.1), ("aside", IN_PLACE.1)];
-    wait_for("the images to change", async || {
-        let pod = pod.get().await.1;
-        let containers = pod["spec"]["containers"].as_array().unwrap().iter();
-        let text = |container: &Value, field: &str| container[field].as_str().unwrap().to_owned();
-        let images: Vec<_> =
-            containers.map(|container| (text(container, "name"), text(container, "image"))).collect();
-        let are_expected = images.iter().map(|(name, image)| (name.as_str(), image.as_str())).eq(expected);
-        if are_expected { Ok(()) } else { Err(images) }
+    let containers = wait_for("the images to change", async || {
+        let containers = pod.get().await.1["spec"]["containers"].take();
+        let changed = ["side", "aside"].iter().all(|name| named(&containers, name)["image"] == IN_PLACE.1);
+        if changed { Ok(containers) } else { Err(containers) }
     })
     .await;
+    assert_eq!(names(&containers), ["main", "side", "aside"]);
+    assert_eq!(named(&containers, "main")["image"], "busybox:1.36");
     let note = jobs.event("virtual").await;
     assert_eq!(
         note,

@@ -57,8 +57,10 @@ pub fn metrics_router(metrics: Metrics, access: Option<MetricsAccess>) -> Router
                     None => StatusCode::OK,
                 };
                 let (code, text) = if code == StatusCode::OK {
-                    let text = metrics.render().map(|text| (code, text));
-                    text.unwrap_or_else(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+                    metrics.render().map_or_else(
+                        |error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+                        |text| (code, text),
+                    )
                 } else {
                     (code, code.to_string())
                 };

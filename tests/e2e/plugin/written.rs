@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, clone_set};
 use crate::conversion::samples;
+use crate::daemonset::daemon_set;
 use crate::docs::Terminal;
 use crate::support::fleet::{name, staying};
 use crate::support::{Shop, Stored, shared};
@@ -176,13 +177,9 @@ async fn one_quantity_of_a_daemon_is_set() {
     let desk = Desk::open(0, json!({})).await;
     let shop = &desk.fleet.shop;
     let resources = json!({"limits": {"memory": "1Gi"}, "requests": {"cpu": "10m"}});
-    let daemon = workload("apps.kruise.io/v1beta1", "DaemonSet", "x")
-        .in_namespace(&shop.namespace)
-        .matching("app", "x")
-        .container("main", "nginx:1.25")
-        .with("/spec/template/spec/containers/0/resources", resources)
-        // There would be a Pod on each node of the other tests.
-        .with("/spec/template/spec/nodeSelector", json!({"sample": "nowhere"}));
+    let daemon = daemon_set(shop, "v1beta1")
+        .with("/metadata/name", "x")
+        .with("/spec/template/spec/containers/0/resources", resources);
     let daemon = Stored::create(&shop.client, daemon).await;
     let mut expected = daemon.get().await.1["spec"].clone();
     let printed = desk.prints("kubectl kruise set resources ads/x --limits=cpu=1").await;

@@ -196,13 +196,14 @@ async fn roll_out(
     .await;
 }
 
-/// How many calls budgets have refused in a shop.
-async fn refusals(shop: &Shop) -> i64 {
+/// Budgets have refused at most one call for each of so many Pods.
+async fn assert_few_refusals(shop: &Shop, pods: i64) {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", shop.namespace);
     let events = call(&shop.client, "GET", &path, &Value::Null).await.1;
     let refused =
         events["items"].as_array().unwrap().iter().filter(|event| event["reason"] == "PubPreventPodDeletion");
-    refused.map(|event| event["series"]["count"].as_i64().unwrap_or(1)).sum()
+    let refused: i64 = refused.map(|event| event["series"]["count"].as_i64().unwrap_or(1)).sum();
+    assert!(refused <= pods, "{refused} calls were refused for {pods} Pods");
 }
 
 /// Behind a budget of one unit, updates wait for it and are tried when it has one.
@@ -215,8 +216,7 @@ async fn updates_behind_a_budget_are_tried_when_it_has_something_to_give() {
         let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))).await;
         counted(&budget, [1, 6, 5, 6]).await;
         roll_out(&shop, (&set, 6), &budget, change_image).await;
-        let refused = refusals(&shop).await;
-        assert!(refused <= 6, "{policy}: {refused} calls were refused");
+        assert_few_refusals(&shop, 6).await;
     }
 }
 
@@ -246,8 +246,7 @@ async fn roll_out_by_one(fleet: &Fleet, complete: impl AsyncFn(&Fleet) -> Value)
     counted(&budget, [1, 4, 3, 4]).await;
     fleet.roll(NEW).await;
     complete(fleet).await;
-    let refused = refusals(&fleet.shop).await;
-    assert!(refused <= 4, "{refused} calls were refused");
+    assert_few_refusals(&fleet.shop, 4).await;
 }
 
 /// The Pod that waits for an image that can't be pulled takes the next image; only then the others follow.
@@ -262,8 +261,7 @@ async fn a_sidecar_whose_image_is_mended_is_rolled_out_behind_a_budget() {
     counted(&budget, [0, 3, 3, 4]).await;
     fleet.roll(sidecarset_rollout::NEW, json!({})).await;
     fleet.wait_status("all Pods to be updated", json!({"updatedReadyPods": 4})).await;
-    let refused = refusals(&fleet.shop).await;
-    assert!(refused <= 4, "{refused} calls were refused");
+    assert_few_refusals(&fleet.shop, 4).await;
 }
 
 fn rolling(policy: &str) -> Value {
