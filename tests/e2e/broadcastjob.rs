@@ -179,18 +179,6 @@ async fn each_node_that_suits_runs_a_pod_to_its_end() {
     assert!(explained.contains("the job is completed: 3 Pods succeeded, 0 failed"), "{explained}");
 }
 
-/// Scenario 8.
-#[tokio::test]
-async fn parallelism_limits_the_pods_that_run() {
-    let fleet = open("broadcastjob-parallel", 5, |job| job.with("/spec/parallelism", "40%")).await;
-    status(&fleet, "two Pods to run", json!({"active": 2, "desired": 5})).await;
-    let pods = fleet.wait_pods("both to run", |pods| pods.iter().all(crate::support::fleet::is_ready)).await;
-    assert_eq!(pods.len(), 2);
-    finish(&fleet, &pods[0], 0).await;
-    status(&fleet, "a third one", json!({"active": 2, "succeeded": 1})).await;
-    assert_eq!(fleet.pods().await.len(), 3);
-}
-
 /// Scenario 10.
 #[tokio::test]
 async fn one_failure_ends_the_job() {
@@ -207,34 +195,6 @@ async fn one_failure_ends_the_job() {
         (&json!("Failed"), &json!(text))
     );
     fleet.wait_pods("the others to go", |pods| pods.len() == 1).await;
-}
-
-/// Scenarios 11 and 12.
-#[tokio::test]
-async fn failures_are_passed_over_or_waited_for() {
-    let fleet =
-        open("broadcastjob-continue", 2, |job| job.with("/spec/failurePolicy", json!({"type": "Continue"})))
-            .await;
-    let pods = fleet
-        .wait_pods("both to run", |pods| pods.len() == 2 && pods.iter().all(crate::support::fleet::is_ready))
-        .await;
-    finish(&fleet, &pods[0], 1).await;
-    finish(&fleet, &pods[1], 0).await;
-    status(&fleet, "the job to be complete", json!({"phase": "completed", "failed": 1, "succeeded": 1}))
-        .await;
-
-    let fleet =
-        open("broadcastjob-pause", 1, |job| job.with("/spec/failurePolicy", json!({"type": "Pause"}))).await;
-    let pods = fleet
-        .wait_pods("the Pod to run", |pods| pods.len() == 1 && crate::support::fleet::is_ready(&pods[0]))
-        .await;
-    finish(&fleet, &pods[0], 1).await;
-    status(&fleet, "the job to pause", json!({"phase": "paused", "failed": 1})).await;
-    let _joined = join(&fleet).await;
-    status(&fleet, "the new Node to be seen", json!({"phase": "paused", "desired": 2})).await;
-    assert_eq!(fleet.pods().await.len(), 1);
-    fleet.pod(&name(&pods[0])).delete().await;
-    status(&fleet, "the job to go on", json!({"phase": "running", "active": 2})).await;
 }
 
 /// Scenario 14.
@@ -279,31 +239,6 @@ async fn a_job_that_never_completes_serves_nodes_that_join() {
     let status =
         status(&fleet, "the other one, too", json!({"phase": "running", "succeeded": 2, "desired": 2})).await;
     assert!(status["conditions"].is_null() && status["completionTime"].is_null());
-}
-
-/// Scenario 17.
-#[tokio::test]
-async fn pods_that_restart_too_often_fail_the_job() {
-    // Without a kubelet a Pod is what its status says.
-    let shop = Shop::open_on(asked().await, "broadcastjob-restarts").await;
-    let fleet = open_in(shop, "default", 1, |job| {
-        job.with("/spec/template/spec/restartPolicy", "OnFailure")
-            .with("/spec/failurePolicy", json!({"restartLimit": 2}))
-    })
-    .await;
-    let pod = fleet.wait_pods("the Pod", |pods| pods.len() == 1).await.remove(0);
-    let restarted = async |count: u32| {
-        let container = json!({"name": "main", "image": "busybox:1", "imageID": "", "ready": false, "restartCount": count});
-        fleet
-            .pod(&name(&pod))
-            .patch_status(&json!({"phase": "Running", "containerStatuses": [container]}))
-            .await;
-    };
-    restarted(2).await;
-    status(&fleet, "the Pod to run", json!({"phase": "running", "active": 1, "failed": 0})).await;
-    restarted(3).await;
-    status(&fleet, "the job to fail", json!({"phase": "failed", "failed": 1})).await;
-    fleet.wait_pods("the Pod to go", <[Value]>::is_empty).await;
 }
 
 /// Scenario 18.

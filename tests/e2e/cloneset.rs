@@ -3,7 +3,6 @@
 //! docs/behaviour/in-place-update.md#acceptance-scenarios).
 
 mod blocked;
-mod claims;
 mod fields;
 pub mod gates;
 mod hooks;

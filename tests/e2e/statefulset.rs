@@ -3,7 +3,6 @@
 
 mod adoption;
 mod claims;
-mod hooks;
 mod older_claims;
 mod scale;
 mod update;

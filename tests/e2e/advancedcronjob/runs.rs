@@ -62,25 +62,6 @@ async fn the_end_of_a_job_is_seen_at_once() {
     assert_eq!(status["type"], "Job");
 }
 
-/// Scenario 29.
-#[tokio::test]
-async fn forbid_waits_for_the_child_and_then_runs_the_latest_tick() {
-    let shop = Shop::open("cron-forbid").await;
-    let forbid = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/concurrencyPolicy", "Forbid");
-    let cron_job = CronJob::create(&shop, forbid).await;
-    let first = cron_job.children_of(1).await.remove(0);
-    cron_job.told("JobAlreadyActive").await;
-    clock(tick(&first) + seconds(5)).await;
-    assert_eq!(cron_job.children().await.len(), 1);
-    let before = Timestamp::now();
-    cron_job.end(&first, true).await;
-    let second = cron_job.children_of(2).await.remove(1);
-    assert!(tick(&second) >= tick(&first) + seconds(4), "{second:#}");
-    assert!(tick(&second) + seconds(2) > before, "it is the latest: {second:#}");
-    assert!(tick(&second) <= created(&second), "it is not too early: {second:#}");
-    cron_job.pause(true).await;
-}
-
 /// Scenario 30.
 #[tokio::test]
 async fn replace_deletes_the_child_and_allow_lets_it_run() {

@@ -9,15 +9,14 @@ use tokio::sync::OnceCell;
 
 use super::{
     Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, OLD, asks, condition, image, in_place,
-    is_available, is_ready, label, name, restarts, rolling, uid, uids, update_state, with_claim, with_image,
+    is_available, is_ready, label, name, rolling, uid, uids, update_state, with_claim, with_image,
 };
 use crate::product::{self, Product};
-use crate::support::{Site, Stored, annotation, in_use, named, wait_quota};
+use crate::support::{Site, Stored, in_use, named, wait_quota};
 
 const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
-    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,InPlaceUpdateEnvFromMetadata=false,\
-    StatefulSetStartOrdinal=true,DaemonSetPruneIneligibleNodes=true,PreDownloadImageForDaemonSetUpdate=true,\
-    StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
+    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,\
+    PreDownloadImageForDaemonSetUpdate=true,StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
 
 /// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
 pub async fn site() -> &'static ApiServer {
@@ -189,27 +188,6 @@ async fn a_quota_stops_creation_soon() {
     fleet.observed("the condition to go", |set| condition(set, "FailedScale").is_null()).await;
 }
 
-/// Scenario 6 of docs/behaviour/in-place-update.md.
-#[tokio::test]
-async fn without_its_gate_a_read_annotation_restarts_nothing() {
-    const KEY: &str = "example.com/config";
-    let source =
-        json!({"fieldRef": {"apiVersion": "v1", "fieldPath": format!("metadata.annotations['{KEY}']")}});
-    let fleet = Fleet::launch_on(site().await, "cloneset-unread", |set| {
-        let set = set
-            .template_annotation(KEY, "v0")
-            .having("env", json!([{"name": "APP_CONFIG", "valueFrom": source}]));
-        in_place(set.replicas(1), json!({}))
-    })
-    .await;
-    let before = fleet.pods().await;
-    fleet.change(json!({"template": {"metadata": {"annotations": {KEY: "v1"}}}})).await;
-    fleet.complete().await;
-    let pod = &fleet.pods().await[0];
-    assert_eq!((uid(pod), annotation(pod, KEY), restarts(pod, "main")), (uid(&before[0]), "v1", 0));
-    assert!(update_state(pod)["updateEnvFromMetadata"].is_null());
-}
-
 /// A CloneSet of one Pod with these limits and requests of its container, Guaranteed where they are alike.
 async fn sized(prefix: &str, limit: &str, policy: Value) -> Fleet {
     Fleet::launch_on(site().await, prefix, |set| {
@@ -293,17 +271,6 @@ async fn resources_change_through_resize() {
 async fn all_resources_change_in_one_edit() {
     let fleet = sized("cloneset-resizes", "200m", Value::Null).await;
     fleet.resize_all(Fleet::complete).await;
-}
-
-/// Scenario 29 of docs/behaviour/in-place-update.md.
-#[tokio::test]
-async fn another_quality_of_service_needs_new_pods() {
-    let fleet = sized("cloneset-qos", "100m", json!([])).await;
-    let before = fleet.pods().await;
-    assert_eq!(before[0]["status"]["qosClass"], "Guaranteed");
-    resize(&fleet, cpu("300m", "100m")).await;
-    fleet.complete().await;
-    assert_ne!(uids(&fleet.pods().await), uids(&before));
 }
 
 /// Scenarios 30 and 31 of docs/behaviour/in-place-update.md.

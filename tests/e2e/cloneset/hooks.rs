@@ -4,22 +4,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    Fleet, KRUISE_POD_READY, LIFECYCLE_STATE, NEW, OLD, SPECIFIED_DELETE, condition, image, in_place,
-    is_ready, label, name, rolling, uids,
+    Fleet, KRUISE_POD_READY, LIFECYCLE_STATE, NEW, SPECIFIED_DELETE, condition, in_place, is_ready, label,
+    name,
 };
 use crate::support::call;
-use kit::builders::Object;
 use kit::wait_for;
 
 const HOOK: &str = "example.com/hook";
-
-/// Every new Pod has the label of the hook.
-fn hooked(set: Object, hook: &str, settings: Value) -> Object {
-    let mut settings = settings;
-    settings["labelsHandler"] = json!({HOOK: "true"});
-    let set = set.template_label(HOOK, "true");
-    set.with("/spec/lifecycle", json!({hook: settings}))
-}
 
 fn in_state(pods: &[Value], state: &str) -> Vec<Value> {
     pods.iter().filter(|pod| label(pod, LIFECYCLE_STATE) == state).cloned().collect()
@@ -29,46 +20,6 @@ fn in_state(pods: &[Value], state: &str) -> Vec<Value> {
 async fn held(fleet: &Fleet) -> Value {
     let pods = fleet.wait_pods("a Pod to be held", |pods| in_state(pods, "PreparingDelete").len() == 1).await;
     in_state(&pods, "PreparingDelete").remove(0)
-}
-
-/// Scenario 24, first part.
-#[tokio::test]
-async fn a_held_pod_stays_where_it_is_needed_again() {
-    let fleet = Fleet::launch("cloneset-regret", |set| hooked(set.replicas(3), "preDelete", json!({}))).await;
-    let before = fleet.pods().await;
-    fleet.scale(2).await;
-    held(&fleet).await;
-    fleet.scale(3).await;
-    fleet.complete().await;
-    let after = fleet.pods().await;
-    assert_eq!(uids(&after), uids(&before));
-    assert_eq!(in_state(&after, "Normal").len(), 3);
-}
-
-/// Scenario 24, second part; scenario 18 of docs/behaviour/lifecycle.md.
-#[tokio::test]
-async fn a_held_pod_that_was_made_not_ready_goes_all_the_same() {
-    let fleet = Fleet::launch("cloneset-marked", |set| {
-        hooked(set.replicas(3), "preDelete", json!({"markPodNotReady": true}))
-    })
-    .await;
-    let before = fleet.pods().await;
-    fleet.scale(2).await;
-    let pod = held(&fleet).await;
-    let ready = condition(&pod, KRUISE_POD_READY);
-    assert_eq!(
-        (&ready["status"], &ready["message"]),
-        (&json!("False"), &json!(r#"[{"userAgent":"Lifecycle","key":"preDeleteHook"}]"#))
-    );
-    assert!(!is_ready(&pod), "{pod:#}");
-    fleet.scale(3).await;
-    fleet.settled().await;
-    assert_eq!(uids(&fleet.pods().await), uids(&before), "it still counts");
-    fleet.pod(&name(&pod)).label(HOOK, Value::Null).await;
-    fleet.pod(&name(&pod)).gone().await;
-    fleet.complete().await;
-    let after = fleet.pods().await;
-    assert_eq!(uids(&after).iter().filter(|uid| uids(&before).contains(uid)).count(), 2);
 }
 
 /// A key that holds the Pods back, of another program than ours.
@@ -164,75 +115,6 @@ async fn a_finalizer_of_the_hook_holds_the_pod() {
     for pod in fleet.names().await {
         fleet.pod(&pod).patch(&json!({"metadata": {"finalizers": null}})).await;
     }
-}
-
-/// Scenario 25.
-#[tokio::test]
-async fn a_held_pod_may_be_replaced_at_once() {
-    let fleet = Fleet::launch("cloneset-exclude", |set| {
-        let set = rolling(set.replicas(2), "ReCreate", json!({"maxUnavailable": 1}));
-        hooked(set, "preDelete", json!({}))
-            .with("/spec/scaleStrategy", json!({"excludePreparingDelete": true}))
-    })
-    .await;
-    let before = fleet.names().await;
-    fleet.pod(&before[0]).label(SPECIFIED_DELETE, "true").await;
-    let pods = fleet.wait_pods("a third Pod", |pods| pods.len() == 3).await;
-    assert_eq!(in_state(&pods, "PreparingDelete").iter().map(name).collect::<Vec<_>>(), before[..1]);
-    fleet.pod(&before[0]).label(HOOK, Value::Null).await;
-    fleet.pod(&before[0]).gone().await;
-    fleet.complete().await;
-}
-
-/// Scenarios 19 to 21 of docs/behaviour/lifecycle.md.
-#[tokio::test]
-async fn an_update_waits_for_its_hook_at_both_ends() {
-    let fleet = Fleet::launch("cloneset-hook", |set| {
-        hooked(in_place(set.replicas(1), json!({})), "inPlaceUpdate", json!({}))
-    })
-    .await;
-    let pod = &fleet.names().await[0];
-    let stored = fleet.pod(pod);
-    let state = async |state: &str| {
-        fleet.wait_pod(pod, &format!("state {state}"), |pod| label(pod, LIFECYCLE_STATE) == state).await
-    };
-    let chronicle = fleet.chronicle().await;
-    fleet.roll(NEW).await;
-    assert_eq!(image(&state("PreparingUpdate").await), OLD);
-    stored.label(HOOK, Value::Null).await;
-    assert_eq!(image(&state("Updated").await), NEW);
-
-    // Another update: the hook is back on the Pod.
-    fleet.roll("nginx:1.27").await;
-    let prepared = state("PreparingUpdate").await;
-    assert_eq!((label(&prepared, HOOK), image(&prepared)), ("true", NEW));
-    stored.label(HOOK, Value::Null).await;
-    assert_eq!(image(&state("Updated").await), "nginx:1.27");
-    stored.label(HOOK, "true").await;
-    state("Normal").await;
-    fleet.complete().await;
-
-    // One that is taken back before the hook let go.
-    fleet.roll("nginx:1.28").await;
-    state("PreparingUpdate").await;
-    fleet.roll("nginx:1.27").await;
-    state("Normal").await;
-    fleet.complete().await;
-    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()).await, [OLD, NEW, "nginx:1.27"]);
-    let states = chronicle.course(pod, |pod| label(pod, LIFECYCLE_STATE).to_owned()).await;
-    let expected = [
-        "Normal",
-        "PreparingUpdate",
-        "Updating",
-        "Updated",
-        "PreparingUpdate",
-        "Updating",
-        "Updated",
-        "Normal",
-        "PreparingUpdate",
-        "Normal",
-    ];
-    assert_eq!(states, expected);
 }
 
 /// Scenario 22 of docs/behaviour/lifecycle.md.

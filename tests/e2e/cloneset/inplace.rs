@@ -1,11 +1,10 @@
 //! Pods are changed without being recreated (docs/behaviour/in-place-update.md#acceptance-scenarios).
 
-use kit::fake_nodes;
 use serde_json::{Value, json};
 
 use super::{
     Fleet, GRACE, IN_PLACE_UPDATE_READY, LIFECYCLE_STATE, NEW, OLD, REVISION, STATE, condition, image,
-    in_place, is_ready, label, name, restarts, time, uids, update_state, with_image,
+    in_place, label, name, restarts, time, uids, update_state, with_image,
 };
 use crate::support::{annotation, named};
 
@@ -181,32 +180,6 @@ async fn a_change_that_comes_during_the_grace_period_waits() {
     assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()).await, [OLD, NEW, "nginx:1.27"]);
 }
 
-/// Scenario 11.
-#[tokio::test]
-async fn containers_change_in_the_order_of_their_priority() {
-    let fleet = Fleet::launch("cloneset-batches", |set| {
-        let set = set.replicas(1).container("first", OLD).env("KRUISE_CONTAINER_PRIORITY", "10");
-        in_place(set.template_annotation(fake_nodes::READY_AFTER, "200"), json!({}))
-    })
-    .await;
-    let pod = &fleet.names().await[0];
-    let chronicle = fleet.chronicle().await;
-    roll_both(&fleet, NEW).await;
-    fleet.complete().await;
-    assert_batches(&fleet.pod(pod).get().await.1);
-    let images =
-        |pod: &Value| (image(pod) == NEW, named(&pod["spec"]["containers"], "first")["image"] == NEW);
-    assert_eq!(chronicle.course(pod, images).await, [(false, false), (false, true), (true, true)]);
-    let moments = chronicle.moments().await;
-    let between = moments.iter().map(|moment| &moment[pod]).find(|pod| images(pod) == (false, true)).unwrap();
-    let state = update_state(between);
-    assert_eq!(state["nextContainerImages"], json!({"main": NEW}));
-    assert_eq!(state["preCheckBeforeNext"], json!({"containersRequiredReady": ["first"]}));
-    let second = moments.iter().map(|moment| &moment[pod]).position(|pod| images(pod).0).unwrap();
-    let first = &named(&moments[second - 1][pod]["status"]["containerStatuses"], "first");
-    assert_eq!((&first["ready"], &first["restartCount"]), (&json!(true), &json!(1)), "ready before the next");
-}
-
 /// Gives the containers `main` and `first` this image.
 pub(super) async fn roll_both(fleet: &Fleet, image: &str) {
     let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
@@ -225,43 +198,4 @@ pub(super) fn assert_batches(pod: &Value) {
         batches.as_array().unwrap().iter().map(|batch| &batch["containers"]).collect();
     assert_eq!(containers, [&json!(["first"]), &json!(["main"])]);
     assert_eq!((restarts(pod, "first"), restarts(pod, "main")), (1, 1));
-}
-
-/// Scenario 12.
-#[tokio::test]
-async fn readers_of_one_annotation_change_together() {
-    let fleet = Fleet::launch("cloneset-together", |set| {
-        let mut containers = reader();
-        let mut first = containers[0].clone();
-        first["name"] = "first".into();
-        first["env"]
-            .as_array_mut()
-            .unwrap()
-            .push(json!({"name": "KRUISE_CONTAINER_PRIORITY", "value": "10"}));
-        containers.as_array_mut().unwrap().push(first);
-        let set = set.with("/spec/template/spec/containers", containers).template_annotation(KEY, "v0");
-        in_place(set.replicas(1), json!({}))
-    })
-    .await;
-    let pod = &fleet.names().await[0];
-    fleet.change(json!({"template": {"metadata": {"annotations": {KEY: "v1"}}}})).await;
-    let changed = fleet.wait_pod(pod, "the annotation to change", |pod| annotation(pod, KEY) == "v1").await;
-    let state = update_state(&changed);
-    assert_eq!(state["containerBatchesRecord"][0]["containers"], json!(["first", "main"]));
-    assert!(state["nextContainerRefMetadata"].is_null(), "{state:#}");
-}
-
-/// Scenario 34.
-#[tokio::test]
-async fn the_record_under_its_old_name_is_replaced() {
-    const OLDER: &str = "inplace-update-state";
-    let fleet = Fleet::launch("cloneset-older", |set| in_place(set.replicas(1), json!({}))).await;
-    let pod = &fleet.names().await[0];
-    let record = json!({"revision": "web-1", "updateTimestamp": "2026-01-01T00:00:00Z", "lastContainerStatuses": null});
-    fleet.annotate(pod, OLDER, record.to_string()).await;
-    fleet.roll(NEW).await;
-    fleet.complete().await;
-    let after = fleet.pod(pod).get().await.1;
-    assert!(after["metadata"]["annotations"][OLDER].is_null());
-    assert_eq!((update_state(&after)["updateImages"].clone(), is_ready(&after)), (json!(true), true));
 }

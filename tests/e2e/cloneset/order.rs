@@ -9,27 +9,7 @@ use serde_json::{Value, json};
 use super::{Fleet, NEW, asked, clone_set, image, in_place, is_available, name};
 use crate::support::call;
 
-const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// Scenarios 20 and 23.
-#[tokio::test]
-async fn cheap_pods_go_first_and_unready_ones_before_them() {
-    let fleet = Fleet::launch("cloneset-cost", |set| set.replicas(5)).await;
-    let names = fleet.names().await;
-    fleet.annotate(&names[0], COST, "10").await;
-    fleet.annotate(&names[1], COST, "-5").await;
-    fleet.annotate(&names[3], COST, "1000").await;
-    fleet.annotate(&names[3], fake_nodes::READY_AFTER, "never").await;
-    fleet.status("one to be unready", json!({"readyReplicas": 4})).await;
-    let mut left = names.clone();
-    for (replicas, victim) in [(4, &names[3]), (3, &names[1])] {
-        fleet.scale(replicas).await;
-        fleet.complete().await;
-        left.retain(|name| name != victim);
-        assert_eq!(fleet.names().await, left);
-    }
-}
 
 /// A CloneSet whose Pods are bound here: the first to the first of `nodes`, and so on.
 async fn placed(
@@ -86,14 +66,6 @@ async fn always_taken_from(fleet: &Fleet, mut of: BTreeMap<String, usize>, most:
         assert_eq!(gone, [most], "of {of:?}");
         of.retain(|name, _| left.contains(name));
     }
-}
-
-/// Scenario 21.
-#[tokio::test]
-async fn a_pod_beside_others_goes_before_a_single_one() {
-    let places = [0, 1, 2, 3, 4, 5, 3, 3, 6, 7, 3, 8, 3];
-    let (fleet, of) = placed("cloneset-node", &["a"; 9], &places, |set| set).await;
-    always_taken_from(&fleet, of, 3).await;
 }
 
 /// Scenario 22: no two Pods share a node, but some a zone.

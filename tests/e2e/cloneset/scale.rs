@@ -1,14 +1,11 @@
 //! How Pods and their claims come and go.
 
-use kit::fake_nodes;
 use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{
-    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, SPECIFIED_DELETE, condition, image,
-    is_available, is_ready, label, name, rolling, time, uid, uids, with_claim,
+    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, label, name, rolling, uid, with_claim,
 };
-use crate::chronicle::staying;
 use crate::support::call;
 
 /// Scenarios 1 and 2.
@@ -82,106 +79,6 @@ async fn named_pods_are_the_ones_that_go() {
     assert_eq!(fleet.names().await, left);
 }
 
-/// Scenario 5.
-#[tokio::test]
-async fn a_serving_pod_is_replaced_before_it_goes_where_the_budget_is_used_up() {
-    let budget = json!({"maxUnavailable": 1, "maxSurge": 1});
-    let fleet = Fleet::launch("cloneset-surge", |set| rolling(set.replicas(3), "ReCreate", budget)).await;
-    let names = fleet.names().await;
-    fleet.annotate(&names[0], fake_nodes::READY_AFTER, "never").await;
-    fleet.status("one Pod to be unavailable", json!({"availableReplicas": 2})).await;
-    // Pods when the named one was taken, and how many of them served.
-    let delete = async |pod: &str| {
-        let chronicle = fleet.chronicle().await;
-        fleet.pod(pod).label(SPECIFIED_DELETE, "").await;
-        fleet.pod(pod).gone().await;
-        fleet.wait_pods("the Pod to be replaced", |pods| pods.len() == 3).await;
-        let moments = chronicle.moments().await;
-        let before = moments.iter().take_while(|moment| {
-            moment.get(pod).is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-        });
-        let last = staying(before.last().unwrap()).into_iter().cloned().collect::<Vec<_>>();
-        (last.len(), last.iter().filter(|pod| is_available(pod)).count())
-    };
-    assert_eq!(delete(&names[1]).await, (4, 3), "a new one serves before");
-
-    fleet.status("three Pods", json!({"replicas": 3, "availableReplicas": 2})).await;
-    fleet.change_rolling(json!({"maxUnavailable": 2})).await;
-    fleet.settled().await;
-    assert_eq!(delete(&names[2]).await, (3, 2), "the budget allows two");
-
-    fleet.change_rolling(json!({"maxUnavailable": 1})).await;
-    fleet.status("three Pods", json!({"replicas": 3, "availableReplicas": 2})).await;
-    assert_eq!(delete(&names[0]).await, (3, 2), "it served nobody");
-    fleet.complete().await;
-}
-
-/// Scenario 14.
-#[tokio::test]
-async fn on_delete_waits_for_the_user() {
-    let fleet = Fleet::launch("cloneset-on-delete", |set| {
-        set.replicas(2).with("/spec/updateStrategy", json!({"type": "OnDelete"}))
-    })
-    .await;
-    let before = fleet.pods().await;
-    fleet.roll(NEW).await;
-    let status = fleet.settled().await;
-    assert_ne!(status["updateRevision"], status["currentRevision"]);
-    assert_eq!(uids(&fleet.pods().await), uids(&before));
-    fleet.pod(&name(&before[0])).deleted().await;
-    fleet
-        .status(
-            "the replacement to be new",
-            json!({"replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}),
-        )
-        .await;
-    for pod in fleet.pods().await {
-        assert_eq!(image(&pod) == NEW, uid(&pod) != uid(&before[1]));
-    }
-}
-
-/// Scenario 15, with shorter times.
-#[tokio::test]
-async fn pods_come_one_after_the_other_where_scaling_up_is_limited() {
-    let fleet = Fleet::open("cloneset-limited", |set| {
-        let set = set.replicas(3).with("/spec/scaleStrategy", json!({"maxUnavailable": 1}));
-        set.with("/spec/minReadySeconds", 2)
-    })
-    .await;
-    let chronicle = fleet.chronicle().await;
-    fleet.complete().await;
-    let unready = |pods: &[&Value]| pods.iter().filter(|pod| !is_ready(pod)).count();
-    assert!(chronicle.range(unready).await.1 <= 1);
-    let pods = fleet.pods().await;
-    let mut times: Vec<i64> =
-        pods.iter().map(|pod| time(&pod["metadata"]["creationTimestamp"]).as_second()).collect();
-    times.sort_unstable();
-    assert!(times[1] - times[0] >= 2 && times[2] - times[1] >= 2, "{times:?}");
-    let message = fleet.event("ScaleUpLimited").await;
-    assert!(
-        message.starts_with("scaleUp is limited because of scaleStrategy.maxUnavailable, limit: "),
-        "{message}"
-    );
-}
-
-/// Scenario 17.
-#[tokio::test]
-async fn a_reused_claim_keeps_its_name_and_identity() {
-    let fleet = Fleet::launch("cloneset-reuse", |set| {
-        with_claim(set.replicas(2)).with("/spec/scaleStrategy", json!({"enablePVCReuse": true}))
-    })
-    .await;
-    let (pods, claims) = (fleet.pods().await, fleet.claims().await);
-    fleet.pod(&name(&pods[0])).deleted().await;
-    let now = fleet
-        .wait_pods("the Pod to be replaced", |now| {
-            now.len() == 2 && now.iter().all(is_available) && uids(now) != uids(&pods)
-        })
-        .await;
-    assert_eq!((name(&now[0]), name(&now[1])), (name(&pods[0]), name(&pods[1])));
-    assert_eq!(uids(&fleet.claims().await), uids(&claims));
-}
-
 /// Scenario 29. Its claim goes with the Pod, also where claims are reused.
 #[tokio::test]
 async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
@@ -204,23 +101,4 @@ async fn a_pod_that_is_not_selected_any_more_is_released_and_replaced() {
     assert_eq!(left.len(), 3);
     let claim = left.iter().find(|claim| uid(claim) == uid(&claims[0])).unwrap();
     assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], json!(uid(&before[0])));
-}
-
-/// Scenario 35, with a shorter time.
-#[tokio::test]
-async fn pods_become_available_by_time_alone() {
-    const SECONDS: i64 = 6;
-    let fleet =
-        Fleet::open("cloneset-min-ready", |set| set.replicas(3).with("/spec/minReadySeconds", SECONDS)).await;
-    fleet.status("all to be ready", json!({"readyReplicas": 3})).await;
-    let pods = fleet.pods().await;
-    fleet.complete().await;
-    let now = jiff::Timestamp::now();
-    let since = pods.iter().map(|pod| time(&condition(pod, "Ready")["lastTransitionTime"]));
-    let waited = now.duration_since(since.max().unwrap()).as_millis();
-    assert!((SECONDS * 1000..(SECONDS + 30) * 1000).contains(&i64::try_from(waited).unwrap()), "{waited} ms");
-    let versions = |pods: &[Value]| -> Vec<Value> {
-        pods.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect()
-    };
-    assert_eq!(versions(&fleet.pods().await), versions(&pods), "nothing told of it");
 }

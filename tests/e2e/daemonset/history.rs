@@ -4,31 +4,7 @@ use serde_json::{Value, json};
 
 use super::{asked, complete, identities, launch};
 use crate::support::Stored;
-use crate::support::fleet::{NEW, OLD, REVISION, label, name, uid};
-
-/// Scenarios 34 and 35.
-#[tokio::test]
-async fn revisions_are_kept_and_come_back() {
-    let fleet =
-        launch(asked().await, "daemonset-history", 1, |set| set.with("/spec/revisionHistoryLimit", 1)).await;
-    for image in ["nginx:2", "nginx:3", "nginx:4"] {
-        fleet.roll(image).await;
-        complete(&fleet).await;
-    }
-    kit::wait_for("two revisions to be left", async || {
-        let revisions = fleet.revisions().await;
-        if revisions.len() == 2 { Ok(()) } else { Err(revisions.len()) }
-    })
-    .await;
-    let before = fleet.revisions().await;
-    fleet.roll("nginx:3").await;
-    let status = complete(&fleet).await;
-    let after = fleet.revisions().await;
-    assert_eq!(after.len(), 2);
-    assert_eq!(uid(&after[1]), uid(&before[0]), "the older one is the newest now");
-    assert_eq!(status["updateRevision"], label(&after[1], REVISION));
-    assert_eq!(name(&after[1]), format!("web-{}", label(&after[1], REVISION)));
-}
+use crate::support::fleet::{NEW, OLD, name};
 
 /// Scenarios 36 and 37: what OpenKruise left is taken as it is, though its owner references name v1alpha1.
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    asked, complete, identities, launch, node, open, open_without_kubelets, places, pod_on, rolling, running,
+    asked, complete, identities, launch, node, open, open_without_kubelets, places, pod_on, running,
     stored_node, taint,
 };
 use crate::support::fleet::{LIFECYCLE_STATE, OLD, label, name};
@@ -78,20 +78,6 @@ async fn nodes_that_the_template_excludes_lose_their_pods_at_once() {
         .await;
     stored_node(&fleet, 3).label("example.com/role", "edge").await;
     placed(&[1, 3]).await;
-}
-
-/// Scenario 23.
-#[tokio::test]
-async fn new_nodes_can_get_their_pods_step_by_step() {
-    let fleet = open(asked().await, "daemonset-gradual", 6, |set| {
-        rolling(set, json!({"partition": 5})).with("/spec/scaleStrategy", json!({"partitionedScaling": true}))
-    })
-    .await;
-    running(&fleet, OLD, &[0]).await;
-    fleet.change_rolling(json!({"partition": "50%"})).await;
-    running(&fleet, OLD, &[0, 1, 2]).await;
-    fleet.change_rolling(json!({"partition": 0})).await;
-    running(&fleet, OLD, &[0, 1, 2, 3, 4, 5]).await;
 }
 
 /// Scenario 32.

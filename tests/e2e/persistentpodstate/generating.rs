@@ -53,21 +53,6 @@ async fn scenarios_9_and_10_the_object_follows_the_annotations() {
 }
 
 #[tokio::test]
-async fn scenario_11_without_labels_nothing_is_generated() {
-    let field = Field::open("pps-bare").await;
-    let set = field.create(field.web(NATIVE).replicas(0).annotation(AUTO, "true")).await;
-    let said = field.event("PersistentPodStateNotGenerated").await;
-    assert!(said.contains(REQUIRED) && said.contains(WISHED), "{said}");
-    assert_eq!(field.stored_state("web").get().await.0, 404);
-    // Nor is what is there taken away.
-    annotate(&set, json!({WISHED: "zone"})).await;
-    let generated = spec(&field, "the object", |_| true).await;
-    annotate(&set, json!({WISHED: null, "kruise.io/persistent-pod-annotations": "a"})).await;
-    annotate(&set, json!({REQUIRED: ""})).await;
-    assert_eq!(spec(&field, "the object still", |_| true).await, generated);
-}
-
-#[tokio::test]
 async fn scenario_21_what_a_user_adds_stays_and_is_obeyed() {
     let field = Field::open("pps-user").await;
     let set = field.create(asking(field.web(NATIVE).replicas(2))).await;

@@ -35,48 +35,6 @@ async fn scenarios_1_to_3_pods_of_an_advanced_set_go_back() {
 }
 
 #[tokio::test]
-async fn scenario_4_a_record_follows_a_pod_that_had_to_move() {
-    let field = Field::open("pps-cordon").await;
-    let set = field.create(field.web(NATIVE).replicas(2)).await;
-    let wishes = json!([{"weight": 100, "preference": {"keys": ["kubernetes.io/hostname"]}}]);
-    let state = field.bare(NATIVE).with("/spec/preferredPersistentTopology", wishes);
-    let state = field.create(state).await;
-    field.remembered(&state, &["web-0", "web-1"]).await;
-    field.known(&set, "web-1").await;
-    let before = field.ready("web-1").await;
-    field.cordon(&before).await;
-    let next = field.recreated("web-1").await;
-    assert_eq!(next.pointer(PREFERRED).unwrap(), &json!([hostname(100, &before["spec"]["nodeName"])]));
-    let node = field.ready("web-1").await["spec"]["nodeName"].clone();
-    assert_ne!(node, before["spec"]["nodeName"]);
-    wait_for("the record to follow", async || {
-        let state = state.get().await.1;
-        let record = &state["status"]["podStates"]["web-1"];
-        let labels = json!({"kubernetes.io/hostname": node});
-        if record["nodeName"] == node && record["nodeTopologyLabels"] == labels { Ok(()) } else { Err(state) }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn scenario_18_the_remembered_label_wins_over_the_template() {
-    let field = Field::open("pps-template").await;
-    let web = field.web(NATIVE).replicas(1).with("/spec/template/spec/nodeSelector/zone", "a");
-    let set = field.create(web.with("/spec/updateStrategy/type", "OnDelete")).await;
-    let state = field.create(field.state(NATIVE)).await;
-    field.remembered(&state, &["web-0"]).await;
-    set.patch(&json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}})).await;
-    field.known(&set, "web-0").await;
-    wait_for("the template to be known", async || {
-        let set = set.get().await.1;
-        if set["status"]["observedGeneration"] == set["metadata"]["generation"] { Ok(()) } else { Err(set) }
-    })
-    .await;
-    let next = field.recreated("web-0").await;
-    assert_eq!(next["spec"]["nodeSelector"], json!({"field": field.shop.namespace, "zone": "a"}));
-}
-
-#[tokio::test]
 async fn scenario_19_a_pod_waits_where_its_zone_has_no_room() {
     let field = Field::open("pps-full").await;
     let set = field.create(field.web(NATIVE).replicas(1)).await;

@@ -1,11 +1,10 @@
 //! How Pods come and go (docs/behaviour/statefulset.md#scale-step).
 
-use kit::fake_nodes;
 use serde_json::{Value, json};
 
-use super::{asked, gated, launch, make_ready, named, never_ready, open, parallel, with_claim};
+use super::{asked, make_ready, named, never_ready, open, with_claim};
 use crate::support::Stored;
-use crate::support::fleet::{LIFECYCLE_STATE, REVISION, condition, is_ready, label, name, uid, uids};
+use crate::support::fleet::{LIFECYCLE_STATE, REVISION, condition, label, name, uid};
 
 /// Scenarios 1 and 7.
 #[tokio::test]
@@ -39,91 +38,6 @@ async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
         fleet.event("SuccessfulCreate").await,
         "create Claim www-web-0 Pod web-0 in StatefulSet web success"
     );
-}
-
-/// Scenario 2, and the creation of 30.
-#[tokio::test]
-async fn parallel_pods_wait_for_no_other() {
-    let fleet =
-        open(asked().await, "statefulset-parallel", |set| never_ready(parallel(set.replicas(3)))).await;
-    named(&fleet, &["web-0", "web-1", "web-2"]).await;
-    fleet.annotate("web-1", fake_nodes::TERMINATE_AFTER, "never").await;
-    // A Pod without a node would be gone at once.
-    fleet.wait_pod("web-1", "to have a node", |pod| pod["spec"]["nodeName"].is_string()).await;
-    fleet.pod("web-1").delete().await;
-    fleet.scale(4).await;
-    named(&fleet, &["web-0", "web-2", "web-3"]).await;
-    fleet.pod("web-1").delete_with(&json!({"gracePeriodSeconds": 0})).await;
-    named(&fleet, &["web-0", "web-1", "web-2", "web-3"]).await;
-}
-
-/// Scenarios 3 and 4.
-#[tokio::test]
-async fn reserved_ordinals_are_replaced_before_they_go() {
-    let fleet = launch(asked().await, "statefulset-reserved", |set| {
-        set.replicas(4).with("/spec/reserveOrdinals", json!([1]))
-    })
-    .await;
-    assert_eq!(fleet.names().await, ["web-0", "web-2", "web-3", "web-4"]);
-    let chronicle = fleet.chronicle().await;
-    fleet.change(json!({"reserveOrdinals": [1, 3]})).await;
-    named(&fleet, &["web-0", "web-2", "web-4", "web-5"]).await;
-    fleet.complete().await;
-    for moment in chronicle.moments().await {
-        let is_up = |name: &str| {
-            moment
-                .get(name)
-                .is_some_and(|pod| is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null())
-        };
-        assert!(is_up("web-3") || is_up("web-5"), "one of them serves: {:?}", moment.keys());
-    }
-    fleet.change(json!({"reserveOrdinals": ["2-5", 7], "replicas": 4})).await;
-    named(&fleet, &["web-0", "web-1", "web-6", "web-8"]).await;
-}
-
-/// Scenario 6: with its gate the first ordinal counts.
-#[tokio::test]
-async fn pods_are_numbered_from_the_first_ordinal() {
-    let start =
-        |set: kit::builders::Object| parallel(set.replicas(3)).with("/spec/ordinals", json!({"start": 3}));
-    let fleet = launch(gated().await, "statefulset-start", start).await;
-    assert_eq!(fleet.names().await, ["web-3", "web-4", "web-5"]);
-    let fleet = launch(asked().await, "statefulset-start", start).await;
-    assert_eq!(fleet.names().await, ["web-0", "web-1", "web-2"]);
-}
-
-/// Scenario 8.
-#[tokio::test]
-async fn a_scale_budget_limits_pods_that_are_not_available() {
-    let fleet = open(asked().await, "statefulset-budget", |set| {
-        never_ready(parallel(set.replicas(4)).with("/spec/scaleStrategy", json!({"maxUnavailable": 2})))
-    })
-    .await;
-    named(&fleet, &["web-0", "web-1"]).await;
-    make_ready(&fleet, "web-1").await;
-    named(&fleet, &["web-0", "web-1", "web-2"]).await;
-    fleet.change(json!({"scaleStrategy": null})).await;
-    named(&fleet, &["web-0", "web-1", "web-2", "web-3"]).await;
-}
-
-/// Scenario 44.
-#[tokio::test]
-async fn pods_that_are_not_ready_hold_up_ordered_ones() {
-    let fleet = launch(asked().await, "statefulset-unready", |set| set.replicas(2)).await;
-    let before = fleet.pods().await;
-    fleet.annotate("web-0", fake_nodes::READY_AFTER, "never").await;
-    fleet.annotate("web-1", fake_nodes::READY_AFTER, "never").await;
-    fleet.status("both to be not ready", json!({"readyReplicas": 0})).await;
-    for replicas in [1, 3] {
-        fleet.scale(replicas).await;
-        fleet.settled().await;
-        assert_eq!(fleet.names().await, ["web-0", "web-1"]);
-    }
-    make_ready(&fleet, "web-0").await;
-    make_ready(&fleet, "web-1").await;
-    fleet.complete().await;
-    named(&fleet, &["web-0", "web-1", "web-2"]).await;
-    assert_eq!(uids(&fleet.pods().await)[..2], uids(&before));
 }
 
 /// Scenario 29, for Pods in order.

@@ -318,9 +318,6 @@ pub fn with_image(pods: &[Value], wanted: &str) -> usize {
     pods.iter().filter(|pod| image(pod) == wanted).count()
 }
 
-/// The annotation of a ControllerRevision that holds its claim templates.
-pub const CLAIM_TEMPLATES: &str = "kutter.io/volume-claim-templates";
-
 /// A claim template of each of these names, and the first container mounts them.
 pub fn mounting(names: &[&str]) -> [(&'static str, Value); 2] {
     let claim = |name: &&str| {

@@ -12,46 +12,6 @@ fn condition(status: &Value, subset: usize) -> (&Value, &Value) {
 }
 
 #[tokio::test]
-async fn pods_without_room_go_to_later_subsets() {
-    let shop = Shop::open("united-adaptive").await;
-    let adaptive = json!({"rescheduleCriticalSeconds": 600, "unschedulableDuration": 600});
-    let more = topology(&adaptive, &json!([{"name": "a", "maxReplicas": 3}, {"name": "b"}]));
-    let united = United::create(&shop, "cloneSetTemplate", json!([]), more).await;
-    let patience = async |what: &str, seconds: u32| {
-        let adaptive = json!({what: seconds});
-        united.edit(json!({"topology": {"scheduleStrategy": {"adaptive": adaptive}}})).await;
-    };
-    let pods = united.pods("a", 3).await;
-    for (pod, has_room) in pods.iter().zip([true, false, false]) {
-        place(pod, has_room).await;
-    }
-    patience("rescheduleCriticalSeconds", 1).await;
-    united.shares(&[("a", 1), ("b", 2)]).await;
-    let status = united
-        .status("subset a to be marked", |status| {
-            condition(status, 0) == (&json!("False"), &json!("reschedule"))
-        })
-        .await;
-    assert_eq!(status["subsetStatuses"][0]["replicas"], 1);
-    for pod in united.pods("b", 2).await {
-        place(&pod, true).await;
-    }
-    // The one that runs stays where it is.
-    let pods = united.pods("a", 1).await;
-    assert_eq!(pods[0].get().await.1["status"]["phase"], "Running");
-    united.status("all to be ready", |status| status["readyReplicas"] == 3).await;
-    patience("unschedulableDuration", 1).await;
-    united
-        .status("subset a to be trusted again", |status| {
-            condition(status, 0) == (&json!("True"), &json!("recover"))
-        })
-        .await;
-    united.shares(&[("a", 1), ("b", 2)]).await;
-    united.edit(json!({"replicas": 5})).await;
-    united.shares(&[("a", 3), ("b", 2)]).await;
-}
-
-#[tokio::test]
 async fn reserved_pods_wait_beside_temporary_ones() {
     const RESERVED: &str = "apps.kruise.io/united-deployment-reserved-pod";
     let shop = Shop::open("united-reserved").await;

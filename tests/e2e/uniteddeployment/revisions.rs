@@ -71,47 +71,6 @@ async fn history_is_limited() {
 }
 
 #[tokio::test]
-async fn partitions_keep_pods_at_the_old_revision() {
-    let shop = Shop::open("united-partition").await;
-    let partitions = |a: i32| json!({"type": "Manual", "manualUpdate": {"partitions": {"a": a}}});
-    let subsets = json!([{"name": "a"}, {"name": "b"}]);
-    let united =
-        United::create(&shop, "statefulSetTemplate", subsets, json!({"updateStrategy": partitions(2)})).await;
-    let first = newest(&united, 1).await;
-    for child in united.shares(&[("a", 3), ("b", 3)]).await.values() {
-        united.child(child).patch_status(&json!({"replicas": 3, "readyReplicas": 3})).await;
-    }
-    united.status("the Pods to be counted", |status| status["replicas"] == 6).await;
-    united.edit(json!({"template": template("statefulSetTemplate", "nginx:1.26")})).await;
-    let second = newest(&united, 2).await;
-    let partition =
-        |child: &Value| child["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or(0);
-    wait_for("the partitions", async || {
-        let all = united.shares(&[("a", 3), ("b", 3)]).await;
-        let is_new = all.values().all(|child| child["metadata"]["labels"][REVISION] == second);
-        if is_new && partition(&all["a"]) == 2 && partition(&all["b"]) == 0 { Ok(()) } else { Err(all) }
-    })
-    .await;
-    let status = united
-        .status("the partition to be told", |status| status["subsetStatuses"][0]["partition"] == 2)
-        .await;
-    assert_eq!((&status["currentRevision"], &status["updatedRevision"]), (&json!(first), &json!(second)));
-    // No more than there are, until there are more.
-    united.edit(json!({"updateStrategy": partitions(5)})).await;
-    wait_for("the partition to be cut", async || {
-        let all = united.shares(&[("a", 3), ("b", 3)]).await;
-        if partition(&all["a"]) == 3 { Ok(()) } else { Err(all) }
-    })
-    .await;
-    united.edit(json!({"replicas": 12})).await;
-    wait_for("the partition to grow", async || {
-        let all = united.shares(&[("a", 6), ("b", 6)]).await;
-        if partition(&all["a"]) == 5 { Ok(()) } else { Err(all) }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_broken_pod_of_a_stateful_set_is_replaced() {
     let shop = Shop::open("united-broken").await;
     let united =

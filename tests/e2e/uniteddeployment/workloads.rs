@@ -64,25 +64,6 @@ async fn shares_and_bounds_are_kept() {
 }
 
 #[tokio::test]
-async fn shares_that_do_not_add_up_change_nothing() {
-    let shop = Shop::open("united-sums").await;
-    let subsets = json!([{"name": "a", "replicas": 2}, {"name": "b", "replicas": 2}]);
-    let united = United::create(&shop, "deploymentTemplate", subsets, json!({"replicas": 4})).await;
-    united.shares(&[("a", 2), ("b", 2)]).await;
-    let (server, _) = shared().await;
-    let words = ["scale", "uniteddeployment", "web", "--replicas=3", "--namespace", &shop.namespace];
-    server.kubectl(words).await.success();
-    united.told("Failed SpecifySubsetReplicas", "Specified subset replicas is ineffective").await;
-    united.shares(&[("a", 2), ("b", 2)]).await;
-    let status = united.status("the failure to be told", |status| status["observedGeneration"] == 2).await;
-    let conditions = status["conditions"].as_array().unwrap();
-    assert!(
-        conditions.iter().any(|one| one["type"] == "SubsetProvisioned" && one["status"] == "False"),
-        "{status:#}"
-    );
-}
-
-#[tokio::test]
 async fn subsets_say_where_and_how_their_pods_run() {
     let shop = Shop::open("united-subsets").await;
     let zone = json!({"key": "zone", "operator": "In", "values": ["a"]});
