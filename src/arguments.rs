@@ -234,17 +234,6 @@ impl ServeArguments {
     }
 }
 
-/// The filter for log lines of this level.
-pub(crate) fn log_filter(level: i32) -> tracing_subscriber::filter::LevelFilter {
-    use tracing_subscriber::filter::LevelFilter;
-    match level {
-        ..=3 => LevelFilter::WARN,
-        4 => LevelFilter::INFO,
-        5..=7 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    }
-}
-
 /// The value of an environment variable, or `default` where it is unset or empty.
 pub(crate) fn environment(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())

@@ -6,6 +6,7 @@ mod commands;
 mod crds;
 mod explain;
 mod finalizer;
+mod logging;
 mod manifests;
 mod node;
 mod offline;

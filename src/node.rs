@@ -17,24 +17,32 @@ use cluster::queue::QueueMetrics;
 use cluster::requests::Requests;
 use cri::Runtime;
 use cri::runtime::Calls;
+use jiff::Timestamp;
 use kube::Client;
 use node::exit_order::{self, ExitOrder};
 use node::images::providers::Providers;
+use node::images::records::Records;
 use node::images::{self, Images};
 use node::meta::{self, Meta};
 use node::metrics::Metrics;
 use node::pods::{self, Pods};
 use node::probes::{self, Probing};
 use node::recreate::{self, Recreate};
+use planner::server::rotation::Step;
+use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
-use prometheus::{Registry, TextEncoder};
+use rustls::sign::SingleCertAndKey;
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
+use webhooks::MetricsAccess;
+use webhooks::probes::metrics_router;
 use webhooks::server::{ConnectionLimits, Server};
 
 use crate::arguments::{AcceptedArguments, boolean, environment};
-use crate::serve::{bind_address, install_cryptography, settings, stop_signal};
+use crate::logging;
+use crate::serve::{bind_address, install_cryptography, stop_signal};
 
 /// Arguments of `kutter node`: those of OpenKruise's daemon (docs/behaviour/node-agent.md#arguments), and a few of
 /// our own.
@@ -43,9 +51,13 @@ pub(crate) struct NodeArguments {
     /// Kubeconfig to use outside a cluster
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// Address of /healthz and /metrics, plain HTTP
+    /// Address of /healthz and /metrics
     #[arg(long, default_value = ":10221")]
     addr: String,
+    /// Serve that address over TLS, and /metrics to those whose token may get it at the API server, instead of plain HTTP
+    /// to everybody
+    #[arg(long, default_value = "false", num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    metrics_secure: bool,
     /// Socket of the container runtime below --socket-directory; empty: the usual ones
     #[arg(long, default_value = "")]
     socket_file: String,
@@ -55,6 +67,9 @@ pub(crate) struct NodeArguments {
     /// The most images that are pulled at a time; 0 and less: no limit
     #[arg(long, default_value = "-1", allow_hyphen_values = true)]
     max_workers_for_pull_image: i64,
+    /// Where it is kept which images came with pull Secrets; without it a restart forgets that
+    #[arg(long, value_name = "DIR")]
+    state_directory: Option<PathBuf>,
     /// File of the token with which the server is asked for pull Secrets
     #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kutter/token")]
     token_file: PathBuf,
@@ -86,7 +101,7 @@ pub(crate) struct NodeArguments {
 /// Serves the node until a stop signal.
 pub(crate) fn run(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     install_cryptography();
-    settings::start_logging(arguments.v, &arguments.logging_format);
+    logging::start(arguments.v, &arguments.logging_format);
     // One thread is enough: what takes time is done by the runtime and the API server.
     let runtime = Builder::new_current_thread().enable_all().build().context("no runtime can start")?;
     runtime.block_on(serve(arguments))
@@ -123,11 +138,8 @@ async fn serve(arguments: &NodeArguments) -> anyhow::Result<ExitCode> {
     };
     let providers = Providers::read(&arguments.plugin_config_file, &arguments.plugin_bin_dir).await;
     let (mut tasks, checks) = agent.start(arguments, providers, &gates)?;
-    // The counters of connections are those of admission, which are not shown here.
-    let limits = ConnectionLimits::default();
-    let mut server =
-        Server::start_plain(listener, pages(registry, checks), limits, &webhooks::Metrics::new()?)
-            .with_context(|| format!("address {address} can't be served"))?;
+    let server = agent.serve(arguments.metrics_secure, listener, registry, checks);
+    let mut server = server.with_context(|| format!("address {address} can't be served"))?;
     tokio::select! {
         () = stop.received() => info!("stopping"),
         () = server.ended() => return Err(anyhow!("the server of {address} ended")),
@@ -165,6 +177,7 @@ impl Agent {
             client: self.client("imagepuller")?,
             token: arguments.token_file.clone(),
             providers,
+            records: arguments.records()?,
             node: self.node.clone(),
             runtime: self.first_runtime()?,
             most: usize::try_from(arguments.max_workers_for_pull_image).ok().and_then(NonZeroUsize::new),
@@ -227,6 +240,27 @@ impl Agent {
         Ok(())
     }
 
+    /// Serves `/healthz` and `/metrics`. A caller of protected ones has no authority to know the agent by: its certificate
+    /// is as good as any.
+    fn serve(
+        &self,
+        is_secure: bool,
+        listener: TcpListener,
+        registry: Registry,
+        checks: Checks,
+    ) -> anyhow::Result<Server> {
+        // The counters of connections are those of admission, which are not shown here.
+        let (limits, unseen) = (ConnectionLimits::default(), webhooks::Metrics::new()?);
+        if !is_secure {
+            return Ok(Server::start_plain(listener, pages(registry, checks, None), limits, &unseen)?);
+        }
+        let access = MetricsAccess::new(self.client("metrics")?);
+        let create = Step::Create { bundle: Vec::new() };
+        let made = certs::carry_out(&create, &certs::Material::default(), &[], &self.node, Timestamp::now())?;
+        let certificate = Arc::new(SingleCertAndKey::from(made.certified_key()?));
+        Ok(Server::start(listener, certificate, pages(registry, checks, Some(access)), limits, &unseen)?)
+    }
+
     /// The runtime of images and probes.
     fn first_runtime(&self) -> anyhow::Result<Runtime> {
         self.runtimes.first().cloned().context("no container runtime is left")
@@ -239,7 +273,7 @@ impl Agent {
 }
 
 /// `/healthz` and `/metrics`.
-fn pages(registry: Registry, checks: Checks) -> Router {
+fn pages(registry: Registry, checks: Checks, access: Option<MetricsAccess>) -> Router {
     let checks = Arc::new(checks);
     let health = move || {
         let failing = checks.iter().find(|(_, holds)| !holds());
@@ -251,21 +285,19 @@ fn pages(registry: Registry, checks: Checks) -> Router {
         };
         async move { answer }
     };
-    let metrics = move || {
-        let text = TextEncoder::new().encode_to_string(&registry.gather());
-        let answer = match text {
-            Ok(text) => (StatusCode::OK, text),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-        };
-        async move { answer }
-    };
-    Router::new().route("/healthz", get(health)).route("/metrics", get(metrics))
+    metrics_router(registry, access).route("/healthz", get(health))
 }
 
 impl NodeArguments {
     fn gates(&self) -> anyhow::Result<FeatureGates> {
         let legacy = environment("CUSTOM_RESOURCE_ENABLE", "");
         FeatureGates::parse(&self.feature_gates.join(","), &legacy).context("--feature-gates")
+    }
+
+    /// What is known of private images.
+    fn records(&self) -> anyhow::Result<Records> {
+        let Some(directory) = &self.state_directory else { return Ok(Records::default()) };
+        Records::open(directory).with_context(|| format!("directory {} can't be used", directory.display()))
     }
 
     /// The runtimes of the node; the first one has its images.
@@ -278,8 +310,11 @@ impl NodeArguments {
         Ok(detected.runtimes.into())
     }
 
-    /// Tells of arguments without effect.
+    /// Tells of arguments that are missing or without effect.
     fn warn_of_traps(&self) {
+        if self.state_directory.is_none() {
+            warn!("without --state-directory a restart forgets which images came with pull Secrets");
+        }
         if self.enable_pprof.unwrap_or(self.pprof_addr.is_some()) {
             warn!("--enable-pprof and --pprof-addr have no effect: this program serves no /debug/pprof");
         }

@@ -5,7 +5,7 @@ mod controllers_runtime;
 mod heartbeat;
 mod objects;
 mod readiness;
-pub(crate) mod settings;
+mod settings;
 mod silence;
 
 use std::process::ExitCode;
@@ -37,6 +37,7 @@ use webhooks::server::{ConnectionLimits, Drained, Server, bind};
 use webhooks::{Admission, Metrics, MetricsAccess, ProtectionLog, PullSecrets, Refusals};
 
 use crate::arguments::ServeArguments;
+use crate::logging;
 use heartbeat::Heartbeat;
 use readiness::Readiness;
 use settings::Settings;
@@ -55,7 +56,7 @@ pub(crate) fn install_cryptography() {
 /// Serves until a stop signal.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     install_cryptography();
-    settings::start_logging(arguments.v, &arguments.logging_format);
+    logging::start(arguments.v, &arguments.logging_format);
     let settings = Settings::new(arguments)?;
     let admission = runtime("admission")?;
     if let Some(directory) = &arguments.objects {
@@ -203,7 +204,7 @@ async fn serve_metrics(
     let protection =
         settings.metrics_secure.then(|| (MetricsAccess::new(client), certificates.resolver.clone()));
     let (access, resolver) = protection.unzip();
-    let router = probes::metrics_router(metrics.clone(), access);
+    let router = probes::metrics_router(metrics.registry().clone(), access);
     serve_at(&settings.metrics_addr, resolver, router, metrics).await
 }
 

@@ -7,7 +7,7 @@ case ${program##*/} in
   # Those that share the cluster wait for its containers most of the time.
   nodes-*) lane=nodes threads=$((2 * cores)) priority=0 ;;
   # These wait for others most of the time.
-  e2e-* | node-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 1)) priority=0 ;;
+  e2e-* | node-* | publish-* | api_server-* | fake_nodes-*) lane=servers threads=$((cores + 2)) priority=0 ;;
   *) lane=computing threads=$cores priority=10 ;;
 esac
 [[ $lane == "$KUTTER_TEST_LANE" ]] || exit 0

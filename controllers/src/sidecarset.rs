@@ -405,7 +405,7 @@ impl Controller {
                         warn!(
                             sidecar_set = &*set.name,
                             pod = name(),
-                            message,
+                            reason = message,
                             "the update of a Pod is refused"
                         );
                     }

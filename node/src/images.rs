@@ -23,10 +23,12 @@ use tracing::debug;
 use crate::metrics::Metrics;
 use crate::own::{Own, Turn};
 use providers::Providers;
+use records::Records;
 use secrets::Secrets;
 use worker::{Told, Tools, Work, serve};
 
 pub mod providers;
+pub mod records;
 mod secrets;
 mod server;
 #[cfg(test)]
@@ -44,6 +46,8 @@ pub struct Images {
     pub token: PathBuf,
     /// The programs that are asked for credentials where pull Secrets are not enough.
     pub providers: Providers,
+    /// The images that not everybody has.
+    pub records: Records,
     /// The node.
     pub node: String,
     /// The runtime that has the images.
@@ -78,7 +82,7 @@ struct Agent {
 
 /// Serves the NodeImage of a node until the task is dropped.
 pub async fn run(images: Images) {
-    let Images { client, token, providers, node, runtime, most, metrics, synced } = images;
+    let Images { client, token, providers, records, node, runtime, most, metrics, synced } = images;
     let own = Own::new(client.clone(), (NODE_IMAGES, KIND), &node, synced);
     let (tell, mut told) = mpsc::channel(WAITING);
     let (notices, tellable) = mpsc::channel(WAITING);
@@ -93,7 +97,7 @@ pub async fn run(images: Images) {
             metrics,
             turns,
             looks: Arc::new(Semaphore::new(1)),
-            private: Arc::default(),
+            records: Arc::new(records),
         },
         own,
         tasks: Tasks::default(),

@@ -4,7 +4,8 @@
 //!   images       serves the NodeImage of the node
 //!     |-- worker   one pull
 //!     |-- secrets  the pull Secrets that the NodeImage names
-//!     '-- providers  programs of the node that give credentials
+//!     |-- providers  programs of the node that give credentials
+//!     '-- records  the images that not everybody has, also after a restart
 //!   probes       runs the probes of the NodePodProbe
 //!     |-- worker   one probe
 //!     '-- looks    what is known of the containers that are probed

@@ -17,7 +17,7 @@ use planner::pod::exit_priority;
 use planner::server::registration::FailurePolicy;
 use tracing::warn;
 
-use crate::arguments::{ServeArguments, environment, log_filter};
+use crate::arguments::{ServeArguments, environment};
 
 /// What `kutter serve` runs with.
 pub(crate) struct Settings {
@@ -48,16 +48,6 @@ pub(crate) struct Settings {
     exit_priority: exit_priority::Settings,
     profiles_wanted: bool,
     without_effect: Vec<&'static str>,
-}
-
-/// Lines on standard error, as text or JSON.
-pub(crate) fn start_logging(level: i32, format: &str) {
-    let builder = tracing_subscriber::fmt().with_max_level(log_filter(level)).with_writer(std::io::stderr);
-    if format == "json" {
-        builder.json().init();
-    } else {
-        builder.with_ansi(false).init();
-    }
 }
 
 /// The clock of admission.

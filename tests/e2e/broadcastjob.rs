@@ -197,20 +197,6 @@ async fn one_failure_ends_the_job() {
     fleet.wait_pods("the others to go", |pods| pods.len() == 1).await;
 }
 
-/// Scenario 14.
-#[tokio::test]
-async fn a_deadline_ends_the_job() {
-    let policy = json!({"activeDeadlineSeconds": 3600});
-    let fleet = open("broadcastjob-deadline", 2, |job| job.with("/spec/completionPolicy", policy)).await;
-    status(&fleet, "both Pods to be active", json!({"active": 2})).await;
-    fleet.change(json!({"completionPolicy": {"activeDeadlineSeconds": 1}})).await;
-    let failed = status(&fleet, "the job to fail", json!({"phase": "failed"})).await;
-    let text = failed["conditions"][0]["message"].as_str().unwrap();
-    assert!(text.ends_with("/web was active longer than specified deadline"), "{text}");
-    fleet.wait_pods("the Pods to go", <[Value]>::is_empty).await;
-    assert!(fleet.event("DeadlineExceeded").await.contains("2 pods failed"));
-}
-
 /// Scenario 15.
 #[tokio::test]
 async fn a_job_that_is_over_goes_after_its_time() {

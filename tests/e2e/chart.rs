@@ -96,18 +96,25 @@ fn the_namespace_admits_the_network_of_the_host_where_it_is_wanted() {
     }
 }
 
+/// That an account may ask whose token it is and what that account may, and that somebody may read metrics.
+fn judges(objects: &[Value], account: &str) -> bool {
+    let roles = of_kind(objects, "ClusterRole");
+    let role = |name: &str| roles.iter().find(|role| role["metadata"]["name"] == name);
+    let rules = role(&format!("{account}-role")).unwrap()["rules"].as_array().unwrap();
+    let may_ask = ["tokenreviews", "subjectaccessreviews"].iter().all(|resource| {
+        rules.iter().any(|rule| holds(&rule["resources"], *resource) && holds(&rule["verbs"], "create"))
+    });
+    may_ask
+        && role("kruise-metrics-reader")
+            .is_some_and(|role| holds(&role["rules"][0]["nonResourceURLs"], "/metrics"))
+}
+
 #[test]
 fn protected_metrics_bring_the_rights_to_judge_and_to_read_them() {
     let objects = render(&["manager.metrics.secure=true", "serviceMonitor.enabled=true"]);
     assert!(holds(&manager(&objects)["containers"][0]["args"], "--metrics-secure"));
-    let roles = of_kind(&objects, "ClusterRole");
-    let role = |name: &str| roles.iter().find(|role| role["metadata"]["name"] == name).unwrap();
-    let mut rules = role("kruise-manager-role")["rules"].as_array().unwrap().iter();
-    assert!(
-        rules
-            .any(|rule| holds(&rule["resources"], "subjectaccessreviews") && holds(&rule["verbs"], "create"))
-    );
-    assert!(holds(&role("kruise-metrics-reader")["rules"][0]["nonResourceURLs"], "/metrics"));
+    assert!(judges(&objects, "kruise-manager"));
+    assert!(!judges(&objects, "kruise-daemon"), "those of the agent are another matter");
     assert_eq!(one(&objects, "ServiceMonitor")["spec"]["endpoints"][0]["scheme"], "https");
 }
 

@@ -2,7 +2,6 @@
 //! (docs/behaviour/cloneset.md#acceptance-scenarios and
 //! docs/behaviour/in-place-update.md#acceptance-scenarios).
 
-mod blocked;
 mod fields;
 pub mod gates;
 mod hooks;
@@ -91,19 +90,11 @@ impl Fleet {
     }
 
     async fn launch_on(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Self {
-        let fleet = Self::open_on(server, prefix, refine).await;
+        let options = fake_nodes::Options::nodes(2).binding_pods();
+        let set = |shop: &Shop| refine(clone_set(shop, "v1beta1").in_company());
+        let fleet = Self::found(server, prefix, options, set).await;
         fleet.complete().await;
         fleet
-    }
-
-    /// A CloneSet that was just created.
-    async fn open(prefix: &str, refine: impl FnOnce(Object) -> Object) -> Self {
-        Self::open_on(asked().await, prefix, refine).await
-    }
-
-    async fn open_on(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Self {
-        let options = fake_nodes::Options::nodes(2).binding_pods();
-        Self::found(server, prefix, options, |shop| refine(clone_set(shop, "v1beta1").in_company())).await
     }
 }
 

@@ -12,7 +12,7 @@ use kit::wait_for;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::support::fleet::{Fleet, OLD, image, is_ready, uid};
+use crate::support::fleet::{Fleet, OLD, image, uid};
 use crate::support::{Shop, Stored, create, shared};
 
 /// The label by which a test's own Nodes are known: others share the API server.
@@ -38,14 +38,6 @@ pub fn rolling(set: Object, settings: Value) -> Object {
 pub async fn asked() -> &'static ApiServer {
     static ASKED: OnceCell<()> = OnceCell::const_new();
     let server = shared().await.0;
-    ASKED.get_or_init(async || asks(server).await).await;
-    server
-}
-
-/// An API server with the controllers of Kubernetes, where gates are on.
-pub async fn gated() -> &'static ApiServer {
-    static ASKED: OnceCell<()> = OnceCell::const_new();
-    let server = crate::cloneset::gates::site().await;
     ASKED.get_or_init(async || asks(server).await).await;
     server
 }
@@ -137,21 +129,10 @@ fn places(fleet: &Fleet, pods: &[Value], wanted: &str) -> Vec<usize> {
     places
 }
 
-/// The Pods, once those on these Nodes, and no others, run this image and all are ready.
-async fn running(fleet: &Fleet, wanted: &str, on: &[usize]) -> Vec<Value> {
-    let what = format!("the Pods of {on:?} to run {wanted}");
-    fleet.wait_pods(&what, |pods| places(fleet, pods, wanted) == on && pods.iter().all(is_ready)).await
-}
-
 /// A Node of the test.
 fn stored_node(fleet: &Fleet, index: usize) -> Stored {
     let path = format!("/api/v1/nodes/{}", fleet.nodes.names()[index]);
     Stored::existing(&fleet.shop.client, path, Value::Null)
-}
-
-/// Puts these taints on a Node.
-async fn taint(fleet: &Fleet, index: usize, taints: Value) {
-    stored_node(fleet, index).patch(&json!({"spec": {"taints": taints}})).await;
 }
 
 /// The Pod on a Node.

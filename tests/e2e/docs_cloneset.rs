@@ -1,27 +1,32 @@
-//! The pages about CloneSets, and `kutter explain` where there is nothing to explain.
+//! The pages about CloneSets and StatefulSets, and `kutter explain` where there is nothing to explain.
 
-use kit::{ApiServer, FakeNodes, fake_nodes};
+use kit::{ApiServer, Expansion, FakeNodes, Options, Provisioner, fake_nodes};
 
 use crate::support::in_use;
 use crate::{docs, product};
 
-/// An API server with the program on it, as the pages want it.
-async fn open() -> (ApiServer, product::Product) {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
-    let options = product::Options::default().gates("PreDownloadImageForInPlaceUpdate=true");
-    let product = product::Product::serve(&server, options).await;
-    in_use(&server).await;
-    (server, product)
-}
-
 #[tokio::test]
-async fn the_pages_about_clonesets_work() {
-    let (server, _product) = open().await;
+async fn the_pages_about_clonesets_and_statefulsets_work() {
+    let server = ApiServer::start(Options::default()).await;
+    product::install(&server).await;
+    let gates = "PreDownloadImageForInPlaceUpdate=true,StatefulSetAutoResizePVCGate=true";
+    let product = product::Product::serve(&server, product::Options::default().gates(gates)).await;
+    in_use(&server).await;
     let nodes = FakeNodes::start(server.client(), fake_nodes::Options::nodes(2).binding_pods()).await;
-    let (first, second) = (server.namespace("docs").await, server.namespace("docs").await);
-    tokio::join!(docs::cloneset(&server, &first), docs::in_place_update(&server, &second));
-    drop(nodes);
+    let folder = tempfile::tempdir().unwrap();
+    let provisioner =
+        Provisioner::start(server.client(), "expandable", Some(Expansion::AtOnce), folder.path()).await;
+    let mut namespaces = Vec::new();
+    for _ in 0..3 {
+        namespaces.push(server.namespace("docs").await);
+    }
+    let [first, second, third] = &namespaces[..] else { unreachable!() };
+    tokio::join!(
+        docs::cloneset(&server, first),
+        docs::in_place_update(&server, second),
+        docs::statefulset(&server, third),
+    );
+    drop((provisioner, nodes, product));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The page about DaemonSets.
+//! The pages about DaemonSets and BroadcastJobs, whose Pods run on all nodes of a cluster.
 
 use kit::{ApiServer, FakeNodes, Options, fake_nodes};
 
@@ -6,13 +6,13 @@ use crate::support::in_use;
 use crate::{docs, product};
 
 #[tokio::test]
-async fn the_page_about_daemon_sets_works() {
+async fn the_pages_about_pods_on_every_node_work() {
     let server = ApiServer::start(Options::default()).await;
     product::install(&server).await;
     let product = product::Product::serve(&server, product::Options::default()).await;
     in_use(&server).await;
     let nodes = FakeNodes::start(server.client(), fake_nodes::Options::nodes(3).binding_pods()).await;
-    let namespace = server.namespace("docs").await;
-    docs::daemonset(&server, &namespace).await;
+    let (first, second) = (server.namespace("docs").await, server.namespace("docs").await);
+    tokio::join!(docs::daemonset(&server, &first), docs::broadcastjob(&server, &second));
     drop((nodes, product));
 }

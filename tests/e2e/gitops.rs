@@ -12,9 +12,9 @@ use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
 use crate::conversion::{Sample, samples};
-use crate::product::{self, Product};
+use crate::podunavailablebudget::guarded;
 use crate::support::fleet::{self, condition, is_ready};
-use crate::support::{Shop, Stored, call, in_use, shared};
+use crate::support::{Shop, Stored, call, shared};
 
 const DEPLOYER: &str = "--field-manager=argocd-controller";
 
@@ -254,14 +254,11 @@ async fn whoever_scales_and_a_deployer_go_together() {
 /// By the controller of Kubernetes, which finds each kind, its replicas and its selector by the scale subresource.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_horizontal_pod_autoscaler_and_a_deployer_go_together() {
-    let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-    product::install(&server).await;
-    let _product = Product::serve(&server, product::Options::default()).await;
-    in_use(&server).await;
-    let shop = Shop::open_on(&server, "autoscaled").await;
+    let server = &guarded().await.server;
+    let shop = Shop::open_on(server, "autoscaled").await;
     let all = scaled(&shop.namespace);
     for (manifest, _) in &all {
-        apply(&server, manifest).await;
+        apply(server, manifest).await;
         let target = json!({"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "name": "web"});
         let name = manifest["kind"].as_str().unwrap().to_lowercase();
         let scaler = object("autoscaling/v2", "HorizontalPodAutoscaler", &name)
@@ -272,8 +269,8 @@ async fn a_horizontal_pod_autoscaler_and_a_deployer_go_together() {
     for (manifest, plural) in &all {
         let kind = manifest["kind"].as_str().unwrap();
         let scale = shows_scale(&shop, kind, plural, 3).await;
-        no_difference(&server, manifest).await;
-        apply(&server, manifest).await;
+        no_difference(server, manifest).await;
+        apply(server, manifest).await;
         let (_, now) = scale.get().await;
         assert_eq!(now["spec"]["replicas"], 3, "{now:#}");
         let path = format!(

@@ -5,12 +5,11 @@ mod annotations;
 mod direct;
 mod examples;
 mod revisions;
-mod sources;
 
 use kit::builders::Object;
 use serde_json::{Value, json};
 
-use crate::support::{Shop, Stored, annotation, gated, named, names};
+use crate::support::{Shop, annotation, gated, named, names};
 
 const HASH: &str = "kruise.io/sidecarset-hash";
 const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
@@ -52,45 +51,6 @@ async fn every_pod_gets_the_readiness_gate_where_the_feature_gate_is_on() {
     let replicated = shop.pod("replicated").controlled_by(&owner("apps/v1", "ReplicaSet"));
     assert_eq!(gates(&shop.admit(replicated).await), 1);
     assert_eq!(gates(&shop.admit(shop.pod("single")).await), 1);
-}
-
-/// Scenario 4.
-#[tokio::test]
-async fn a_paused_set_is_not_injected_into_new_pods() {
-    let shop = Shop::open("paused").await;
-    let set = Stored::create(&shop.client, after(shop.sidecar_set("log"), "log")).await;
-    shop.settle().await;
-    let before = Stored::create(&shop.client, shop.pod("before")).await;
-    assert_eq!(names(&before.object["spec"]["containers"]), ["main", "log"]);
-    set.patch(&json!({"spec": {"injectionStrategy": {"paused": true}}})).await;
-    shop.settle().await;
-    let later = shop.admit(shop.pod("later")).await;
-    assert_eq!(names(&later["spec"]["containers"]), ["main"]);
-    assert!(later["metadata"]["annotations"].is_null(), "{later:#}");
-    assert_eq!(names(&before.get().await.1["spec"]["containers"]), ["main", "log"]);
-}
-
-/// Scenario 5.
-#[tokio::test]
-async fn sidecars_go_to_their_sides_and_init_containers_are_sorted() {
-    let shop = Shop::open("sides").await;
-    let set = shop.sidecar_set("log").container("a", "busybox:1.36");
-    let set = after(set, "b").init_container("z", "busybox:1.36").init_container("k", "busybox:1.36");
-    shop.stock([set]).await;
-    let pod = shop.admit(shop.pod("web").init_container("i", "busybox:1.36")).await;
-    assert_eq!(names(&pod["spec"]["containers"]), ["a", "main", "b"]);
-    assert_eq!(names(&pod["spec"]["initContainers"]), ["i", "k", "z"]);
-}
-
-/// Scenario 6.
-#[tokio::test]
-async fn an_init_container_may_go_first() {
-    let shop = Shop::open("first").await;
-    let set = shop.sidecar_set("setup").init_container("f", "busybox:1.36");
-    shop.stock([set.having("podInjectPolicy", "BeforeAppContainer")]).await;
-    let pod = shop.admit(shop.pod("web").init_container("i", "busybox:1.36")).await;
-    assert_eq!(names(&pod["spec"]["initContainers"]), ["f", "i"]);
-    assert!(annotation(&pod, HASH).contains(r#""sidecarList":[]"#));
 }
 
 /// Scenario 7.

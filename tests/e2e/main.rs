@@ -23,13 +23,11 @@ mod daemonset_admission;
 #[path = "../docs.rs"]
 mod docs;
 mod docs_advancedcronjob;
-mod docs_broadcastjob;
 mod docs_cloneset;
 mod docs_daemonset;
 mod docs_kubectl_kruise;
 mod docs_podunavailablebudget;
 mod docs_restart;
-mod docs_statefulset;
 mod docs_uniteddeployment;
 mod docs_workloadspread;
 mod election;

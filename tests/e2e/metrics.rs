@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kit::builders::{object, workload};
-use kit::wait_for;
+use kit::fake_runtime::{FakeRuntime, Pull};
+use kit::{ApiServer, wait_for};
+use kube::{Client, Config};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
 
-use crate::product::{NAMESPACE, Options, Product};
-use crate::support::{Shop, Stored, authority, call, direct_with, shared};
+use crate::product::{NAMESPACE, Options, Product, get};
+use crate::support::{Shop, Stored, agent, authority, call, direct_with, shared};
 
 /// Many: other tests come and go.
 const SETS: u64 = 200;
@@ -81,13 +85,10 @@ async fn every_metric_of_ours_is_on_its_page() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn protected_metrics_are_for_those_who_may_get_them() {
-    let server = shared().await.0;
-    let options = Options::default().argument("--webhooks-only").argument("--metrics-secure");
-    let mut product = Product::start(server, options).await;
-    product.wait_ready().await;
-    let shop = Shop::open("scrapers").await;
+/// Asks for protected metrics as accounts with the right and without it, and gives them. Each token is a new one: what the
+/// program remembers of an earlier one does not count.
+async fn protected(server: &ApiServer, place: &str, ask: impl AsyncFn(Value) -> (u16, Value)) -> String {
+    let shop = Shop::open(place).await;
     let role = object("rbac.authorization.k8s.io/v1", "ClusterRole", &shop.namespace);
     Stored::create(
         &shop.client,
@@ -104,13 +105,6 @@ async fn protected_metrics_are_for_those_who_may_get_them() {
     let binding = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", &shop.namespace);
     Stored::create(&shop.client, binding.with("/subjects", json!([subject])).with("/roleRef", role)).await;
 
-    let authority = authority(server).await;
-    let ask = async |user: Value| {
-        let name = format!("kruise-webhook-service.{NAMESPACE}.svc");
-        let client = direct_with(product.metrics, &authority, &name, &user).await;
-        call(&client, "GET", "/metrics", &Value::Null).await
-    };
-    // Each token is a new one: what the program remembers of an earlier one does not count.
     let token = async |account: &str| {
         let token =
             server.kubectl(["create", "token", account, "--namespace", &shop.namespace]).await.success();
@@ -121,8 +115,56 @@ async fn protected_metrics_are_for_those_who_may_get_them() {
         answer => Err(answer),
     })
     .await;
-    assert!(text.as_str().unwrap().contains("kutter_connections "), "{text}");
     assert_eq!(ask(token("may-not").await).await.0, 403);
     assert_eq!(ask(json!({"token": "forged"})).await.0, 401);
     assert_eq!(ask(json!({})).await.0, 401);
+    text.as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_metrics_are_for_those_who_may_get_them() {
+    let server = shared().await.0;
+    let options = Options::default().argument("--webhooks-only").argument("--metrics-secure");
+    let mut product = Product::start(server, options).await;
+    product.wait_ready().await;
+    let authority = authority(server).await;
+    let ask = async |user: Value| {
+        let name = format!("kruise-webhook-service.{NAMESPACE}.svc");
+        let client = direct_with(product.metrics, &authority, &name, &user).await;
+        call(&client, "GET", "/metrics", &Value::Null).await
+    };
+    let text = protected(server, "scrapers", ask).await;
+    assert!(text.contains("kutter_connections "), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_metrics_of_an_agent_are_for_those_who_may_get_them() {
+    let server = shared().await.0;
+    let directory = TempDir::new().unwrap();
+    let _runtime = FakeRuntime::start(directory.path(), |_| Pull::Hangs);
+    let port = kit::api_server::free_port();
+    let mut arguments = agent::arguments(server, directory.path(), port);
+    arguments.push("--metrics-secure".to_owned());
+    let _agent = agent::command(&arguments, Some("protected")).spawn().unwrap();
+    // Nobody can know its certificate.
+    let ask = async |path: &str, user: Value| {
+        kit::install_crypto_provider();
+        let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
+        config.accept_invalid_certs = true;
+        config.auth_info = serde_json::from_value(user).unwrap();
+        call(&Client::try_from(config).unwrap(), "GET", path, &Value::Null).await
+    };
+    wait_for("the agent to be well, which is no secret", async || match get(port, "/healthz").await {
+        // It takes no plain HTTP.
+        Err(_) if TcpStream::connect(("127.0.0.1", port)).await.is_ok() => {
+            match ask("/healthz", json!({})).await {
+                (200, _) => Ok(()),
+                answer => Err(format!("{answer:?}")),
+            }
+        }
+        answer => Err(format!("{answer:?}")),
+    })
+    .await;
+    let text = protected(server, "agent-scrapers", async |user| ask("/metrics", user).await).await;
+    assert!(text.contains("kruise_daemon_image_pulls_running 0"), "{text}");
 }

@@ -5,37 +5,21 @@
 //! liveness probes, and the probes of a serverless platform.
 
 use kit::builders::{Object, deployment, object};
-use kit::{ApiServer, wait_for};
+use kit::wait_for;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
+use crate::podunavailablebudget::guarded;
+use crate::probes::{GATES, place};
 use crate::product::{self, Product, run};
-use crate::support::{
-    Shop, Site, Stored, annotation, call, create, direct_of, in_use, names, patched, pod_review, review,
-};
+use crate::support::{Shop, Stored, annotation, call, create, direct_of, names, patched, pod_review, review};
 
-const GATES: &str = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
-    EnhancedLivenessProbe=true,EnablePodProbeMarkerOnServerless=true";
 const MARKS: [&str; 2] = ["pub.kruise.io/related-pub", "kruise.io/related-pub"];
 const PROBE_CONTEXT: &str = "apps.kruise.io/container-probe-context";
 const PROBES: &str = "kruise.io/podprobe";
 const MARKERS: &str = "kruise.io/podprobemarker-list";
 
-/// A site with the gates of this subject, and with Deployments at work.
-async fn site() -> &'static Site {
-    static SITE: OnceCell<Site> = OnceCell::const_new();
-    SITE.get_or_init(async || {
-        let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-        product::install(&server).await;
-        let product = Product::serve(&server, product::Options::default().gates(GATES)).await;
-        in_use(&server).await;
-        Site { server, product }
-    })
-    .await
-}
-
 async fn shop() -> Shop {
-    Shop::open_on(&site().await.server, "steps").await
+    Shop::open_on(&place().await.server, "steps").await
 }
 
 fn budget(shop: &Shop, version: &str, name: &str) -> Object {
@@ -73,7 +57,7 @@ fn clone_set(name: &str) -> Value {
 /// Scenario 25, with a real Deployment and a budget written in the older version.
 #[tokio::test]
 async fn pods_of_a_deployment_are_marked_with_its_budget() {
-    let shop = shop().await;
+    let shop = Shop::open_on(&guarded().await.server, "steps").await;
     let keep = targeting(budget(&shop, "v1alpha1", "keep"), "apps/v1", "Deployment", "front");
     Stored::create(&shop.client, keep).await;
     let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "front-5d4f", "uid": "f7c4d5a2-0c1b-4c6e-9d1f-5a2b3c4d5e6f"}});
@@ -96,13 +80,12 @@ async fn pods_of_a_deployment_are_marked_with_its_budget() {
 /// Scenario 25: with both gates off there is no mark. This replica is not behind the Service.
 #[tokio::test]
 async fn without_the_gates_of_budgets_no_pod_is_marked() {
-    let (shop, server) = (shop().await, &site().await.server);
+    let (shop, server) = (shop().await, &place().await.server);
     let web = budget(&shop, "v1beta1", "web").with("/spec/selector/matchLabels/app", "web");
     Stored::create(&shop.client, web).await;
     tried(&shop, &shop.pod("tried"), |pod| mark(pod) == "web").await;
-    let gates = "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true,\
-        PodUnavailableBudgetDeleteGate=false";
-    let mut product = Product::start(server, product::Options::default().gates(gates)).await;
+    let gates = format!("{GATES},PodUnavailableBudgetDeleteGate=false");
+    let mut product = Product::start(server, product::Options::default().gates(&gates)).await;
     product.wait_ready().await;
     let asked = pod_review(&shop.namespace, "CREATE", "", &shop.pod("asked").build());
     let answer = review(&direct_of(server, product.port).await, &asked).await;
@@ -190,7 +173,7 @@ async fn the_first_probe_of_a_condition_is_written_on_the_pod() {
     // The Pod names its marker; and a second review, as of a Pod that was written down and created again,
     // comes to the same.
     let naming = shop.pod("naming").annotation(MARKERS, "b").build();
-    let program = direct_of(&site().await.server, site().await.product.port).await;
+    let program = direct_of(&place().await.server, place().await.product.port).await;
     let ask = async |pod: &Value| review(&program, &pod_review(&shop.namespace, "CREATE", "", pod)).await;
     let once = patched(&naming, &ask(&naming).await);
     assert!(annotation(&once, PROBES).contains(r#""name":"later""#), "{once:#}");
@@ -241,7 +224,7 @@ spec: {selector: {matchLabels: {app: web}}, probes: [{name: idle, containerName:
 /// A right that is granted is one that is used.
 #[tokio::test]
 async fn the_chart_lets_markers_be_watched_only_with_the_gate() {
-    let server = &site().await.server;
+    let server = &place().await.server;
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
     for (gates, granted) in [("EnablePodProbeMarkerOnServerless=true", true), ("AllAlpha=false", false)] {
         let gates = format!("featureGates={gates}");
@@ -262,7 +245,7 @@ fn manifests(page: &str) -> String {
 
 #[tokio::test]
 async fn the_documented_manifests_work() {
-    let (shop, server) = (shop().await, &site().await.server);
+    let (shop, server) = (shop().await, &place().await.server);
     for (page, annotation) in
         [("enhanced-liveness-probe.md", PROBE_CONTEXT), ("pod-probe-marker-serverless.md", PROBES)]
     {

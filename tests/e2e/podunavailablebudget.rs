@@ -25,21 +25,21 @@ const DELETION: &str = "vpod.kb.io";
 const EVICTION: &str = "vpodeviction.kb.io";
 
 /// An API server with the controllers of Kubernetes, on which budgets protect Pods from everything.
-async fn guarded() -> &'static Site {
+pub async fn guarded() -> &'static Site {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     SITE.get_or_init(async || {
-        let server = ApiServer::start(kit::Options::default().with_controller_manager()).await;
-        open(server, "PodUnavailableBudgetUpdateGate=true", true).await
+        open(ApiServer::start(kit::Options::default().with_controller_manager()).await).await
     })
     .await
 }
 
-/// The program with these gates on an API server, once it is asked about evictions.
-async fn open(server: ApiServer, gates: &str, about_deletions: bool) -> Site {
+/// The program on an API server, once it is asked about all that takes units.
+async fn open(server: ApiServer) -> Site {
     product::install(&server).await;
-    let product = Product::serve(&server, product::Options::default().gates(gates)).await;
+    let options = product::Options::default().gates("PodUnavailableBudgetUpdateGate=true");
+    let product = Product::serve(&server, options).await;
     in_use(&server).await;
-    asks(&server, about_deletions).await;
+    asks(&server, true).await;
     Site { server, product }
 }
 

@@ -20,10 +20,10 @@ use crate::support::{self, Shop, Stored, call, create, in_use};
 const ALPHA: &str = "apps.kruise.io/v1alpha1";
 
 /// Both are off by default: liveness probes that agents run, and Pods on platforms without an agent.
-const GATES: &str = "EnhancedLivenessProbe=true,EnablePodProbeMarkerOnServerless=true";
+pub const GATES: &str = "EnhancedLivenessProbe=true,EnablePodProbeMarkerOnServerless=true";
 
 /// The API server with the program on it, once it reviews PodProbeMarkers.
-async fn place() -> &'static support::Site {
+pub async fn place() -> &'static support::Site {
     static PLACE: OnceCell<support::Site> = OnceCell::const_new();
     PLACE
         .get_or_init(async || {

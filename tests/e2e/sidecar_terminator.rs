@@ -6,32 +6,13 @@ use kit::builders::{Object, object, pod};
 use kit::fake_nodes::{EXIT, reported};
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use crate::product::{self, Product};
-use crate::support::{Shop, Stored, call, in_use, named, names};
+use crate::product::Product;
+use crate::support::{Shop, Stored, call, gated, named, names};
 
 const NORMAL: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "true");
 const IGNORED: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "True");
 const IN_PLACE: (&str, &str) = ("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE", "busybox:exit");
-
-/// An API server with the program on it, and the gate on.
-async fn site() -> &'static (ApiServer, Product) {
-    static SITE: OnceCell<(ApiServer, Product)> = OnceCell::const_new();
-    SITE.get_or_init(async || {
-        let server = ApiServer::start(kit::Options::default()).await;
-        product::install(&server).await;
-        let options = product::Options::default().gates("SidecarTerminator=true");
-        let product = Product::serve(&server, options).await;
-        in_use(&server).await;
-        (server, product)
-    })
-    .await
-}
-
-async fn server() -> &'static ApiServer {
-    &site().await.0
-}
 
 struct Jobs {
     shop: Shop,
@@ -40,7 +21,7 @@ struct Jobs {
 
 impl Jobs {
     async fn open(prefix: &str) -> Self {
-        Self::open_on(server().await, prefix, &[]).await
+        Self::open_on(&gated().await.server, prefix, &[]).await
     }
 
     /// With a node that has these labels.
@@ -214,7 +195,7 @@ async fn sidecars_to_be_ignored_wait_for_the_others() {
 /// Scenario 30. Containers keep their places, which are not those of the alphabet.
 #[tokio::test]
 async fn on_a_virtual_node_the_image_changes() {
-    let jobs = Jobs::open_on(server().await, "virtual", &[("type", "virtual-kubelet")]).await;
+    let jobs = Jobs::open_on(&gated().await.server, "virtual", &[("type", "virtual-kubelet")]).await;
     let pod = sidecar(jobs.job("virtual", "Never"), "side", &[IN_PLACE]);
     let pod = sidecar(pod, "aside", &[IN_PLACE]);
     let pod = jobs.report(pod, "Running", &[("main", 0)]).await;
@@ -243,7 +224,7 @@ async fn without_the_gate_nothing_happens() {
     let done = sidecar(jobs.job("done", "Never"), "side", &[NORMAL]);
     let done = jobs.report(done, "Running", &[("main", 0)]).await;
     jobs.request(&done).await;
-    assert!(runs(&site().await.1).await);
+    assert!(runs(&gated().await.product).await);
 
     let (shared, product) = crate::support::shared().await;
     let jobs = Jobs::open_on(shared, "gateless", &[]).await;

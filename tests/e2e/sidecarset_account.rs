@@ -4,8 +4,6 @@
 mod missed;
 mod reasons;
 
-use std::time::Duration;
-
 use kit::builders::Object;
 use kit::fake_nodes::{self, FakeNodes};
 use kit::{ApiServer, Output, wait_for};
@@ -111,41 +109,6 @@ async fn explain(server: &ApiServer, words: &[&str]) -> Output {
     let kubeconfig = format!("--kubeconfig={}", server.kubeconfig().display());
     let kubeconfig: &[&str] = &[&kubeconfig];
     product::run(&[&["explain"], words, kubeconfig].concat()).await
-}
-
-/// Nothing is written while nothing changes, and what is written changes no generation.
-#[tokio::test]
-async fn an_account_at_rest_is_not_written() {
-    let fleet = Fleet::open("rest", |set| set).await;
-    fleet.shop.admit(fleet.shop.pod("web-0")).await;
-    fleet.told("one Pod", |told| told["injected"] == 1).await;
-    wait_for("the status to be settled", async || {
-        let set = fleet.set.get().await.1;
-        if set["status"]["readyPods"] == 1 { Ok(()) } else { Err(set["status"].clone()) }
-    })
-    .await;
-    // Longer than the shortest time between two writes.
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    let before = fleet.set.get().await.1;
-    tokio::time::sleep(Duration::from_secs(6)).await;
-    let after = fleet.set.get().await.1;
-    assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
-    assert_eq!(after["metadata"]["generation"], 1);
-    let revisions = crate::support::call(
-        &fleet.shop.client,
-        "GET",
-        &format!(
-            "/apis/apps/v1/namespaces/{}/controllerrevisions?labelSelector=kruise.io/sidecarset-name%3D{}",
-            product::NAMESPACE,
-            fleet.name()
-        ),
-        &Value::Null,
-    )
-    .await
-    .1;
-    let revisions = revisions["items"].as_array().unwrap();
-    assert_eq!(revisions.len(), 1, "{revisions:#?}");
-    assert_eq!(revisions[0]["metadata"]["annotations"][PODS], Value::Null);
 }
 
 #[tokio::test]

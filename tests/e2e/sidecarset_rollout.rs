@@ -2,10 +2,8 @@
 //! (docs/behaviour/sidecarset.md#acceptance-scenarios).
 
 mod hot;
-mod order;
 mod revisions;
 mod status;
-pub mod takeover;
 mod update;
 
 use kit::builders::Object;
@@ -57,11 +55,7 @@ impl Fleet {
     }
 
     async fn open_on(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object) -> Object) -> Self {
-        Self::open_in(Shop::open_on(server, prefix).await, refine).await
-    }
-
-    /// As [`open`](Self::open), in a namespace in which Pods may be already.
-    async fn open_in(shop: Shop, refine: impl FnOnce(Object) -> Object) -> Self {
+        let shop = Shop::open_on(server, prefix).await;
         let options = fake_nodes::Options::nodes(2).in_namespace(&shop.namespace).binding_pods();
         let nodes = FakeNodes::start(shop.client.clone(), options).await;
         let set = refine(sidecar(shop.sidecar_set("log"), OLD));

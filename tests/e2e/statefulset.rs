@@ -14,7 +14,7 @@ use kit::wait_for;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::support::fleet::{Fleet, NEW, OLD, image, name};
+use crate::support::fleet::{Fleet, OLD, name};
 use crate::support::{Shop, create, shared};
 
 /// The StatefulSet that the tests begin with; they complete it.
@@ -112,17 +112,6 @@ pub async fn launch(server: &ApiServer, prefix: &str, refine: impl FnOnce(Object
 async fn named(fleet: &Fleet, names: &[&str]) -> Vec<Value> {
     let what = format!("the Pods {}", names.join(", "));
     fleet.wait_pods(&what, |pods| pods.iter().map(name).collect::<Vec<_>>() == names).await
-}
-
-/// The Pods, once these run the new image and no others do.
-async fn updated(fleet: &Fleet, names: &[&str]) -> Vec<Value> {
-    let what = format!("{} to be updated", names.join(", "));
-    fleet
-        .wait_pods(&what, |pods| {
-            let new = pods.iter().filter(|pod| image(pod) == NEW).map(name).collect::<Vec<_>>();
-            new == names && pods.iter().all(crate::support::fleet::is_ready)
-        })
-        .await
 }
 
 /// Lets a Pod become ready that was not to.

@@ -292,14 +292,16 @@ pub struct Site {
     pub product: Product,
 }
 
-/// A site whose gates differ from those of the others: they widen what happens to Pods, and leave
-/// protection of definitions half on.
+/// A site whose gates differ from those of the others: they widen what happens to Pods, end sidecars of jobs, let budgets
+/// hold changes and no deletions, and leave protection of definitions half on.
 pub async fn gated() -> &'static Site {
     static SITE: OnceCell<Site> = OnceCell::const_new();
     SITE.get_or_init(async || {
         let server = ApiServer::start(kit::Options::default()).await;
         product::install(&server).await;
-        let gates = "ResourcesDeletionProtection=true,KruisePodReadinessGate=true,EnableSortSidecarContainerByName=true";
+        let gates = "ResourcesDeletionProtection=true,KruisePodReadinessGate=true,EnableSortSidecarContainerByName=true,\
+                     SidecarTerminator=true,PodUnavailableBudgetDeleteGate=false,PodUnavailableBudgetUpdateGate=true,\
+                     InPlacePodVerticalScaling=true";
         let product = Product::serve(&server, product::Options::default().gates(gates)).await;
         in_use(&server).await;
         Site { server, product }

@@ -317,6 +317,7 @@ async fn taken_over(left: &Left, product: &Product, before: &BTreeMap<String, Va
     assert_same(&after, &again, |difference| is_listed(difference, &[WRITTEN, EDITED, FILLED_IN]));
 
     left.edited(product).await;
+    left.place.sidecars_are_new().await;
     left.rolled_out(product).await;
     left.goes_on_pulling().await;
 }

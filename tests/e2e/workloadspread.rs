@@ -8,6 +8,7 @@ mod leaving;
 mod objects;
 mod parallel;
 mod placing;
+mod pod_security;
 mod restart;
 mod scaling;
 
@@ -316,16 +317,36 @@ impl Field {
 
     /// Waits for an Event of the WorkloadSpread with this reason, and gives its message.
     async fn event(&self, reason: &str) -> String {
+        self.told("WorkloadSpread", reason, 1).await.remove(0)
+    }
+
+    /// Waits for that many Events with this reason about objects of a kind, and gives their messages.
+    async fn told(&self, kind: &str, reason: &str, count: usize) -> Vec<String> {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.shop.namespace);
-        wait_for(&format!("the Event {reason}"), async || {
+        wait_for(&format!("{count} Events {reason}"), async || {
             let list = call(&self.shop.client, "GET", &path, &Value::Null).await.1;
             let events = list["items"].as_array().unwrap();
-            let found = events
-                .iter()
-                .find(|event| event["regarding"]["kind"] == "WorkloadSpread" && event["reason"] == reason);
-            found.map(|event| event["note"].as_str().unwrap().to_owned()).ok_or(events.len())
+            let found =
+                events.iter().filter(|event| event["regarding"]["kind"] == kind && event["reason"] == reason);
+            let notes: Vec<String> = found.map(|event| event["note"].as_str().unwrap().to_owned()).collect();
+            if notes.len() >= count { Ok(notes) } else { Err((events.len(), notes)) }
         })
         .await
+    }
+
+    /// Waits until a ReplicaSet has that many Pods. Its controller pauses longer after each failure, but looks at once at
+    /// one that changes.
+    async fn nudged(&self, set: &Stored, count: usize) {
+        let mut nudges = 0;
+        wait_for(&format!("{count} Pods"), async || {
+            if self.pods().await.len() == count {
+                return Ok(());
+            }
+            nudges += 1;
+            set.patch(&json!({"metadata": {"annotations": {"nudges": nudges.to_string()}}})).await;
+            Err(self.summary().await)
+        })
+        .await;
     }
 
     /// What a failure shows.

@@ -4,8 +4,7 @@ use api::SELF_CHECK_UID;
 use cluster::panics::{Panicked, contained, contained_at_once};
 use planner::pod::review::Pod;
 use planner::server::pod_review::explanation::Explanation;
-use planner::text::short::{MESSAGE, NAME, shortened};
-use planner::text::verdict::{Denial, Verdict};
+use planner::text::verdict::Verdict;
 use serde_json::value::RawValue;
 use tracing::{debug, error, info};
 
@@ -50,7 +49,7 @@ impl Admission {
                 self.answer(endpoint, &review, decision).await
             }
             Err(unreadable) => {
-                debug!(webhook = endpoint.path(), message = unreadable.denial.message, "unreadable review");
+                debug!(webhook = endpoint.path(), reason = unreadable.denial.message, "unreadable review");
                 self.metrics.count_review(endpoint.path(), unreadable.denial.code);
                 unreadable.into()
             }
@@ -121,41 +120,37 @@ impl Admission {
         reply
     }
 
-    fn note_panic(&self, endpoint: Endpoint, uid: &str, Panicked { message, place }: &Panicked) -> Verdict {
+    fn note_panic(&self, endpoint: Endpoint, uid: &str, panicked: &Panicked) -> Verdict {
         self.metrics.panics.inc();
-        error!(webhook = endpoint.path(), uid, message, place, "a review panicked and is refused");
-        Verdict::deny(500, format!("panic: {message} [recovered]"))
+        let webhook = endpoint.path();
+        error!(webhook, uid, panicked.message, panicked.place, "a review panicked and is refused");
+        Verdict::deny(500, format!("panic: {} [recovered]", panicked.message))
     }
 }
 
 fn report<O>(endpoint: Endpoint, request: &Request<'_, O>, verdict: &Verdict) {
-    let (webhook, uid, operation) = (endpoint.path(), &*request.uid, shortened(&request.operation, NAME));
+    let (webhook, uid, operation) = (endpoint.path(), &*request.uid, &*request.operation);
     match verdict {
         Verdict::Allow { edits, .. } => {
             debug!(webhook, uid, operation, edits = edits.operations().len(), "allowed");
         }
         // Refused deletes have a log of their own.
         Verdict::Deny(denial) if matches!(endpoint, Endpoint::Protect(_)) => {
-            debug!(webhook, uid, operation, code = denial.code, message = told(denial), "refused");
+            debug!(webhook, uid, operation, code = denial.code, reason = denial.message, "refused");
         }
         Verdict::Refuse(denial, _) => {
-            debug!(webhook, uid, operation, code = denial.code, message = told(denial), "refused");
+            debug!(webhook, uid, operation, code = denial.code, reason = denial.message, "refused");
         }
         Verdict::Deny(denial) => info!(
             webhook,
             uid,
             operation,
-            kind = shortened(&request.kind.kind, NAME),
-            namespace = shortened(&request.namespace, NAME),
-            user = shortened(&request.user_info.username, NAME),
+            kind = &*request.kind.kind,
+            namespace = &*request.namespace,
+            user = &*request.user_info.username,
             code = denial.code,
-            message = told(denial),
+            reason = denial.message,
             "refused"
         ),
     }
-}
-
-/// As much of the message as the log shows: names in it may be of any length.
-fn told(denial: &Denial) -> &str {
-    shortened(&denial.message, MESSAGE)
 }

@@ -23,10 +23,9 @@ const SMALL: usize = 256 * 1024;
 /// A body that may become larger needs one of the places for the largest, of which a peer has one at a time.
 const HUGE: u64 = 4 * 1024 * 1024;
 const HUGE_PLACES: usize = 2;
-/// Time for a caller to send a small body. The API server sends at once what it has in memory.
-const READING: Duration = Duration::from_secs(10);
-/// Time for a caller that has a large place, and the rate at which it has to send besides: others wait for the place.
-const LARGE_READING: Duration = Duration::from_secs(2);
+/// Time for a caller to send, and the rate at which it has to send besides: others wait for the memory or the place. The
+/// API server sends at once what it has in memory.
+const READING: Duration = Duration::from_secs(4);
 const BYTES_PER_MILLISECOND: usize = 1024;
 /// What an unfinished body costs at least: its call, its task, and the buffer that its bytes lie in.
 const LEAST: usize = 16 * 1024;
@@ -276,8 +275,7 @@ impl<'a> Receiving<'a> {
         if self.held.memory.is_none() && self.held.place.is_none() {
             let exact = announced.exact().and_then(|length| usize::try_from(length).ok());
             let needed = exact.unwrap_or(SMALL).clamp(LEAST, SMALL);
-            let patience = self.deadline.at_most(READING);
-            self.held.memory = Some(self.room.memory.take(self.peer, needed, patience).await?);
+            self.held.memory = Some(self.room.memory.take(self.peer, needed, self.deadline).await?);
         }
         Ok(())
     }
@@ -303,7 +301,7 @@ impl<'a> Receiving<'a> {
     fn reading(&mut self, received: usize) -> Deadline {
         let began = *self.began.get_or_insert_with(Instant::now);
         let rate = Duration::from_millis((received / BYTES_PER_MILLISECOND) as u64);
-        self.deadline.before(began + if self.held.is_place() { LARGE_READING + rate } else { READING })
+        self.deadline.before(began + READING + rate)
     }
 }
 

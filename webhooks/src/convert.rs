@@ -27,9 +27,9 @@ pub(crate) async fn convert(metrics: &Metrics, body: Bytes) -> (StatusCode, Vec<
         Ok(answer) => {
             (StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), answer.body)
         }
-        Err(Panicked { message, place }) => {
+        Err(panicked) => {
             metrics.panics.inc();
-            error!(message, place, "a conversion panicked; the review is refused");
+            error!(panicked.message, panicked.place, "a conversion panicked; the review is refused");
             (StatusCode::INTERNAL_SERVER_ERROR, Vec::new())
         }
     }

@@ -181,7 +181,7 @@ impl Metrics {
     /// # Errors
     /// A collector gave something that the format cannot hold.
     pub fn render(&self) -> prometheus::Result<String> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        render(&self.registry)
     }
 
     /// Calls turned away because too many were in flight.
@@ -253,6 +253,11 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.dec();
     }
+}
+
+/// Metrics in Prometheus' text format.
+pub(crate) fn render(registry: &Registry) -> prometheus::Result<String> {
+    TextEncoder::new().encode_to_string(&registry.gather())
 }
 
 fn keep<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {

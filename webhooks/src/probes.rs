@@ -6,8 +6,9 @@ use axum::Router;
 use axum::routing::get;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use prometheus::Registry;
 
-use crate::metrics::Metrics;
+use crate::metrics::render;
 use crate::metrics_access::MetricsAccess;
 
 /// Answers whether something is well, and if not, why.
@@ -44,20 +45,20 @@ fn probe(name: &'static str, check: Check) -> axum::routing::MethodRouter {
 }
 
 /// `/metrics` in Prometheus' text format, for those who have `access`; without one for everybody.
-pub fn metrics_router(metrics: Metrics, access: Option<MetricsAccess>) -> Router {
+pub fn metrics_router(registry: Registry, access: Option<MetricsAccess>) -> Router {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
     let access = Arc::new(access);
     Router::new().route(
         "/metrics",
         get(move |headers: HeaderMap| {
-            let (metrics, access) = (metrics.clone(), access.clone());
+            let (registry, access) = (registry.clone(), access.clone());
             async move {
                 let code = match &*access {
                     Some(access) => access.check(&headers).await,
                     None => StatusCode::OK,
                 };
                 let (code, text) = if code == StatusCode::OK {
-                    metrics.render().map_or_else(
+                    render(&registry).map_or_else(
                         |error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
                         |text| (code, text),
                     )

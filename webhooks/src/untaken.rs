@@ -5,25 +5,38 @@
 //! bound to its bytes, which go through HTTP and TLS without a copy, and is free when these are.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::body::{BodyMemory, Held};
 
 /// An answer up to this size is small, as nearly all are: it is counted by an addition.
 const SMALL: usize = 64 * 1024;
-/// Time to take any other answer, and the rate at which a long one is to be taken besides.
+/// Time to take an answer, and the rate at which a long one is to be taken besides.
 const TAKING: Duration = Duration::from_secs(5);
 const BYTES_PER_MILLISECOND: usize = 4096;
 
 /// The answers of one connection that are not written yet. Clones are of the same connection.
 #[derive(Clone, Debug, Default)]
-pub struct Untaken {
-    overdue: Arc<Notify>,
+pub struct Untaken(Arc<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// When each answer has to be taken. As many as the caller has calls at a time.
+    due: Mutex<Vec<Instant>>,
+    /// One has to be taken before all others.
+    first: Notify,
+}
+
+impl Waiting {
+    // Held for single operations only, never over an await.
+    fn due(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An answer with what it holds.
@@ -32,8 +45,8 @@ struct Answer {
     /// Where it is lent its bytes.
     lent: Option<Arc<BodyMemory>>,
     _held: Held,
-    /// Tells by its end that the answer is taken.
-    _taken: Option<oneshot::Sender<()>>,
+    connection: Untaken,
+    due: Instant,
 }
 
 impl AsRef<[u8]> for Answer {
@@ -46,6 +59,10 @@ impl Drop for Answer {
     fn drop(&mut self) {
         if let Some(memory) = &self.lent {
             memory.give_back(self.bytes.capacity());
+        }
+        let mut due = self.connection.0.due();
+        if let Some(place) = due.iter().position(|due| *due == self.due) {
+            due.swap_remove(place);
         }
     }
 }
@@ -61,51 +78,61 @@ impl Untaken {
         held: Held,
     ) -> Option<Bytes> {
         let size = bytes.capacity();
-        if held.is_place() {
-            return Some(self.timed(bytes, held));
+        let (lent, held) = if held.is_place() {
+            (None, held)
+        } else {
+            drop(held);
+            if size <= SMALL && memory.lend(size) {
+                (Some(memory.clone()), Held::default())
+            } else {
+                (None, memory.at_once(peer, size)?)
+            }
+        };
+        let rate = Duration::from_millis((bytes.len() / BYTES_PER_MILLISECOND) as u64);
+        let due = Instant::now() + TAKING + rate;
+        self.await_until(due);
+        Some(Bytes::from_owner(Answer { bytes, lent, _held: held, connection: self.clone(), due }))
+    }
+
+    fn await_until(&self, moment: Instant) {
+        let mut due = self.0.due();
+        if due.iter().all(|other| moment < *other) {
+            self.0.first.notify_one();
         }
-        drop(held);
-        if size <= SMALL && memory.lend(size) {
-            let lent = Some(memory.clone());
-            return Some(Bytes::from_owner(Answer { bytes, lent, _held: Held::default(), _taken: None }));
-        }
-        Some(self.timed(bytes, memory.at_once(peer, size)?))
+        due.push(moment);
     }
 
     /// Waits until an answer was not taken in its time.
     pub(crate) async fn overdue(&self) {
-        self.overdue.notified().await;
-    }
-
-    fn timed(&self, bytes: Vec<u8>, held: Held) -> Bytes {
-        let rate = Duration::from_millis((bytes.len() / BYTES_PER_MILLISECOND) as u64);
-        let (end, taken) = oneshot::channel();
-        let overdue = self.overdue.clone();
-        tokio::spawn(async move {
-            if timeout(TAKING + rate, taken).await.is_err() {
-                overdue.notify_one();
+        loop {
+            let due = self.0.due().iter().min().copied();
+            let first = self.0.first.notified();
+            match due {
+                None => first.await,
+                Some(due) => {
+                    if timeout_at(due, first).await.is_err() && self.0.due().contains(&due) {
+                        return;
+                    }
+                }
             }
-        });
-        Bytes::from_owner(Answer { bytes, lent: None, _held: held, _taken: Some(end) })
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_not_taken_is_bounded_in_bytes_and_in_time() {
+    #[test]
+    fn what_is_not_taken_is_bounded_in_bytes() {
         let memory = BodyMemory::new(1 << 20, 1 << 20);
         let untaken = Untaken::default();
         let keep = |size| untaken.keep(vec![b' '; size], PEER, &memory, Held::default());
         let small: Vec<_> = (0..16).map(|_| keep(SMALL).unwrap()).collect();
-        tokio::time::sleep(TAKING * 10).await;
-        assert!(untaken.overdue().now_or_never().is_none());
         let large = keep(1 << 20).unwrap();
         assert!(keep(1).is_none(), "no memory is left");
         // A part of an answer holds all of it.
@@ -114,13 +141,31 @@ mod tests {
         assert!(keep(1).is_none());
         drop(part);
         drop(keep(1 << 20).unwrap());
-        tokio::time::sleep(TAKING * 10).await;
-        assert!(untaken.overdue().now_or_never().is_none(), "all were taken");
-        let late = keep(1).unwrap();
-        tokio::time::sleep(TAKING * 2).await;
-        assert!(untaken.overdue().now_or_never().is_some());
-        drop((small, late));
+        drop(small);
         assert!((0..16).map(|_| keep(SMALL)).collect::<Option<Vec<_>>>().is_some());
         assert!(memory.lend(1 << 20), "all were given back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_of_any_size_have_a_time() {
+        let memory = BodyMemory::new(32 << 20, 32 << 20);
+        for (before, size, time) in [(1, 16 << 20, 9), (16 << 20, 1, 5), (1, 1, 5)] {
+            let untaken = Untaken::default();
+            let keep = |size| untaken.keep(vec![b' '; size], PEER, &memory, Held::default()).unwrap();
+            // Waits before there is an answer, and goes on when one is taken.
+            let overdue = untaken.clone();
+            let mut overdue = tokio::spawn(async move { overdue.overdue().await });
+            sleep(TAKING * 2).await;
+            let taken = keep(before);
+            sleep(TAKING / 2).await;
+            let began = Instant::now();
+            let left = keep(size);
+            sleep(TAKING / 4).await;
+            drop(taken);
+            timeout(TAKING * 10, &mut overdue).await.unwrap().unwrap();
+            assert_eq!(began.elapsed().as_secs(), time, "{size} bytes");
+            drop(left);
+            assert!(timeout(TAKING * 10, untaken.overdue()).await.is_err(), "all are taken");
+        }
     }
 }

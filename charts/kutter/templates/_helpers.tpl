@@ -26,6 +26,16 @@ fsGroup: 65534
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{/* Whoever reads protected metrics shows by a token who that is, and needs the right. */}}
+{{- define "kutter.metricsRules" }}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+
 {{/* Not empty where one of these gates is switched on, in any of the forms that the program understands:
 include "kutter.gate" (list . "Gate" "AllAlpha"). */}}
 {{- define "kutter.gate" -}}

@@ -2,10 +2,11 @@ use std::sync::OnceLock;
 
 use kit::double::{Objects, conflict};
 use planner::server::world::World;
+use planner::workload::event::Event;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake;
+use crate::fake::{self, Request};
 
 const CRON_JOB: &str = "/apis/apps.kruise.io/v1beta1/namespaces/shop/advancedcronjobs/web";
 const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
@@ -27,21 +28,18 @@ fn ago(seconds: i64) -> Value {
     json!(now.to_string())
 }
 
-/// Reconciles an AdvancedCronJob whose first child finishes while its second one is created. Gives the Events that tell of
-/// the first. With `is_refused` the status after that meets a conflict.
-async fn told_of_the_first(is_refused: bool) -> Vec<String> {
+/// Reconciles once an AdvancedCronJob with an active child, after its next tick. `trouble` decides over the requests that it
+/// wants to. Gives what is stored then, the requests, and the Events.
+async fn reconciled(
+    policy: &str,
+    trouble: impl Fn(&Request<'_>, &Objects, &Controller) -> Option<(u16, String)> + Clone + Send + 'static,
+) -> (Objects, Vec<String>, Vec<Event>) {
     let server = Objects::default();
     let controller: Arc<OnceLock<Controller>> = Arc::default();
     let (answering, seeing) = (server.clone(), controller.clone());
-    let (client, _) = fake::api_server(move |request| {
-        if request.method == "POST" {
-            let finished = answering.put(&format!("{JOBS}/first"), job(true));
-            let children = seeing.get().unwrap().children_of(ChildKind::Job);
-            children.take_in(&finished.to_string()).unwrap();
-        } else if is_refused && answering.under(JOBS).len() > 1 {
-            return conflict("Conflict");
-        }
-        answering.answer(&request)
+    let (client, requests) = fake::api_server(move |request| {
+        let decided = trouble(&request, &answering, seeing.get().unwrap());
+        decided.unwrap_or_else(|| answering.answer(&request))
     });
     let (teller, mut told) = teller::teller("Reconcile");
     let made = Controller {
@@ -59,7 +57,7 @@ async fn told_of_the_first(is_refused: bool) -> Vec<String> {
     let cron_job = server.put(
         CRON_JOB,
         json!({"metadata": {"namespace": "shop", "name": "web", "uid": "web", "creationTimestamp": ago(180)},
-            "spec": {"schedule": "@every 1m", "template": {"jobTemplate": template}},
+            "spec": {"schedule": "@every 1m", "concurrencyPolicy": policy, "template": {"jobTemplate": template}},
             "status": {"type": "Job", "lastScheduleTime": ago(120),
                 "active": [{"apiVersion": "batch/v1", "kind": "Job", "namespace": "shop", "name": "first", "uid": "first"}]}}),
     );
@@ -69,14 +67,42 @@ async fn told_of_the_first(is_refused: bool) -> Vec<String> {
     children.take_in(&server.put(&format!("{JOBS}/first"), job(false)).to_string()).unwrap();
     children.stored.list_ends();
     controller.reconcile(&("shop".to_owned(), "web".to_owned())).await.unwrap();
-    assert_eq!(server.under(JOBS).len(), 2, "another child is created");
-    let mut events = Vec::new();
-    while let Ok(told) = told.try_recv() {
-        if told.event.reason == "SawCompletedJob" {
-            events.push(told.event.message);
+    let events = std::iter::from_fn(|| told.try_recv().ok()).map(|told| told.event).collect();
+    let requests = requests.lock().unwrap().clone();
+    (server, requests, events)
+}
+
+/// The first child finishes while the second one is created. Gives the Events that tell of the first. With `is_refused` the
+/// status after that meets a conflict.
+async fn told_of_the_first(is_refused: bool) -> Vec<String> {
+    let (server, _, events) = reconciled("Allow", move |request, server, controller| {
+        if request.method == "POST" {
+            let finished = server.put(&format!("{JOBS}/first"), job(true));
+            controller.children_of(ChildKind::Job).take_in(&finished.to_string()).unwrap();
+        } else if is_refused && server.under(JOBS).len() > 1 {
+            return Some(conflict("Conflict"));
         }
-    }
-    events
+        None
+    })
+    .await;
+    assert_eq!(server.under(JOBS).len(), 2, "another child is created");
+    let ends = events.into_iter().filter(|event| event.reason == "SawCompletedJob");
+    ends.map(|event| event.message).collect()
+}
+
+#[tokio::test]
+async fn a_child_that_is_replaced_is_deleted_before_the_next_one_is_created() {
+    let (server, requests, events) = reconciled("Replace", |_, _, _| None).await;
+    let about_jobs: Vec<&String> = requests.iter().filter(|request| request.contains(JOBS)).collect();
+    let [delete, create] = about_jobs.as_slice() else { panic!("{requests:?}") };
+    assert!(
+        delete.starts_with(&format!("DELETE {JOBS}/first ")) && delete.contains("Background"),
+        "{delete}"
+    );
+    assert!(create.starts_with(&format!("POST {JOBS}")), "{create}");
+    assert_eq!(server.under(JOBS).len(), 1);
+    let deletions = events.iter().filter(|event| event.reason == "SuccessfulDelete");
+    assert_eq!(deletions.map(|event| &*event.message).collect::<Vec<_>>(), ["Deleted job first"]);
 }
 
 #[tokio::test]

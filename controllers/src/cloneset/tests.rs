@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::features::FeatureGates;
 use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::watched::Key;
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kit::double::Objects;
 use kit::fake_nodes::reported;
@@ -262,6 +263,21 @@ impl Site {
         self.controller.reconcile(&("shop".to_owned(), "web".to_owned())).await
     }
 
+    /// Reconciles once a second for so many of them, while Pods run what they should.
+    async fn pass(&self, seconds: usize) {
+        for _ in 0..seconds {
+            drop(self.reconcile().await);
+            self.kubelet();
+            advance(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Whatever is refused has been so for a minute longer. The clock by which that counts is never paused.
+    fn age(&self) {
+        let set: CloneSet = serde_json::from_value(self.server.get(SET).unwrap()).unwrap();
+        self.controller.memory(&set, |memory| memory.pauses.age(SignedDuration::from_mins(1)));
+    }
+
     /// Lets the queue work for this time; gives the number of reconciles.
     async fn run(&self, time: Duration) -> usize {
         let (sender, keys) = mpsc::unbounded_channel();
@@ -390,11 +406,7 @@ async fn updates_go_on_while_no_pod_can_be_created() {
             site.kubelet();
         }
         assert!(site.count("POST /api/v1/namespaces/shop/pods") > 0 && updated(&site) > 0, "{code}");
-        for _ in 0..40 {
-            drop(site.reconcile().await);
-            site.kubelet();
-            advance(Duration::from_secs(1)).await;
-        }
+        site.pass(40).await;
         assert_eq!((updated(&site), site.pods().len()), (3, 3), "{code}: others follow");
     }
 }
@@ -403,7 +415,7 @@ async fn updates_go_on_while_no_pod_can_be_created() {
 async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
     let kept = Arc::new(Mutex::new(String::new()));
     let refusing = kept.clone();
-    let site = Site::running(json!({}), move |request| {
+    let mut site = Site::running(json!({}), move |request| {
         let changes = request.method == "PATCH" && request.body.contains("nginx:2");
         let path = request.path.split('?').next().unwrap();
         (changes && path == *refusing.lock().unwrap()).then(|| (422, fake::status(422)))
@@ -412,15 +424,36 @@ async fn others_are_updated_in_place_of_a_pod_that_may_not_be() {
     let path = site.pods()[0].0.clone();
     kept.lock().unwrap().clone_from(&path);
     site.edit(json!({"template": template("nginx:2")}));
-    for _ in 0..60 {
-        drop(site.reconcile().await);
-        site.kubelet();
-        advance(Duration::from_secs(1)).await;
-    }
-    let old = site.pods().into_iter().filter(|(_, pod)| pod["spec"]["containers"][0]["image"] == "nginx:1");
-    assert_eq!(old.map(|(path, _)| path).collect::<Vec<_>>(), [path]);
+    site.pass(60).await;
+    let old = |site: &Site| -> Vec<String> {
+        let is_old = |(_, pod): &(String, Value)| pod["spec"]["containers"][0]["image"] == "nginx:1";
+        site.pods().into_iter().filter(is_old).map(|(path, _)| path).collect()
+    };
+    assert_eq!(old(&site), std::slice::from_ref(&path));
+    let message = |told: &Value| told["message"].as_str().unwrap().to_owned();
     let told = site.condition("FailedUpdate").unwrap();
-    assert!(told["message"].as_str().unwrap().contains("refused"), "{told}");
+    assert!(message(&told).contains("refused"), "{told}");
+    let name = path.rsplit('/').next().unwrap();
+    let failures = site.told().into_iter().filter(|event| event.reason == "FailedUpdatePodInPlace");
+    let failures: Vec<String> = failures.map(|event| event.message).collect();
+    let begin = format!("failed to update pod {name} in-place(revision web-");
+    assert!(
+        !failures.is_empty()
+            && failures.iter().all(|told| told.starts_with(&begin) && told.contains("refused")),
+        "{failures:?}"
+    );
+    assert_eq!(site.condition("kutter.io/Blocked"), None, "it has not stood still for long");
+    site.age();
+    site.pass(1).await;
+    let blocked = site.condition("kutter.io/Blocked").unwrap();
+    assert_eq!((&blocked["status"], &blocked["reason"]), (&json!("True"), &json!("Refused")));
+    assert!(message(&blocked).contains(name) && message(&blocked).contains("refused"), "{blocked}");
+    kept.lock().unwrap().clear();
+    site.pass(900).await;
+    assert_eq!(old(&site), [""; 0]);
+    for kind in ["FailedUpdate", "kutter.io/Blocked"] {
+        assert_eq!(site.condition(kind), None);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -544,9 +577,11 @@ async fn a_refused_creation_asks_for_its_place_to_be_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_delete_stops_no_creation() {
-    let refusing = |request: &Request<'_>| {
+    let on = Arc::new(AtomicBool::new(true));
+    let refuses = on.clone();
+    let refusing = move |request: &Request<'_>| {
         let delete = request.method == "DELETE" && request.path.starts_with(PODS);
-        delete.then(|| (403, fake::status(403)))
+        (delete && refuses.load(Ordering::SeqCst)).then(|| (403, fake::status(403)))
     };
     let mut site = Site::running(json!({}), refusing).await;
     let pods = site.pods();
@@ -555,7 +590,10 @@ async fn a_refused_delete_stops_no_creation() {
     site.touch(&pods[0].0, json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}));
     drop(site.reconcile().await);
     assert_eq!(site.count("DELETE /api/v1/namespaces/shop/pods"), 1);
-    assert_eq!(site.told().iter().filter(|event| event.reason == "FailedDelete").count(), 1);
+    let failures = site.told().into_iter().filter(|event| event.reason == "FailedDelete");
+    let failures: Vec<String> = failures.map(|event| event.message).collect();
+    let begin = format!("failed to delete pod {}: ", pods[0].0.rsplit('/').next().unwrap());
+    assert!(failures.len() == 1 && failures[0].starts_with(&begin), "{failures:?}");
     site.lose(&pods[1].0);
     drop(site.reconcile().await);
     assert_eq!(site.count("POST /api/v1/namespaces/shop/pods"), 1);
@@ -564,6 +602,9 @@ async fn a_refused_delete_stops_no_creation() {
     let deletes = site.count("DELETE /api/v1/namespaces/shop/pods");
     assert!((6..=11).contains(&deletes), "{deletes} tries");
     assert_eq!(site.pods().len(), 3, "nothing is created twice");
+    on.store(false, Ordering::SeqCst);
+    site.run(memory::PAUSE.1).await;
+    assert_eq!(site.server.get(&pods[0].0), None, "it goes when it may");
 }
 
 #[tokio::test(start_paused = true)]

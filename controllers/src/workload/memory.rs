@@ -174,6 +174,14 @@ pub(crate) fn key(action: &Action) -> String {
 }
 
 #[cfg(test)]
+impl Pauses {
+    /// All began earlier.
+    pub(crate) fn age(&mut self, by: jiff::SignedDuration) {
+        self.pauses.values_mut().for_each(|pause| pause.since -= by);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use planner::workload::action::WriteReason;

@@ -60,8 +60,8 @@ struct Site {
     images: Api<DynamicObject>,
     name: String,
     registry: Registry,
-    _directory: TempDir,
-    _agent: JoinSet<()>,
+    directory: TempDir,
+    agent: JoinSet<()>,
 }
 
 impl Site {
@@ -88,28 +88,36 @@ impl Site {
         images: &Value,
         most: Option<usize>,
     ) -> Self {
-        let providers = Providers::read(&directory.path().join("config.yaml"), directory.path()).await;
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let name = format!("node-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let (server, registry) = (server().await, Registry::new());
-        let connector = Connector::new(way, Requests::register(&registry).unwrap());
-        let client = connector.connect("kruise-daemon").unwrap();
+        let server = server().await;
         let manifest = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name},
             "spec": {"images": images}});
         kit::objects::create(&server.client(), manifest).await.unwrap();
-        let mut agent = JoinSet::new();
-        agent.spawn(run(Images {
-            client,
-            token: token(server, directory.path()),
-            providers,
-            node: name.clone(),
-            runtime: connected(directory.path(), &Calls::default()).await,
+        let images = Api::all_with(server.client(), &NODE_IMAGES.api_resource());
+        let (registry, agent) = (Registry::new(), JoinSet::new());
+        let mut site = Self { runtime, images, name, registry, directory, agent };
+        site.start(way, most).await;
+        site
+    }
+
+    /// Starts the agent, in place of the one that runs.
+    async fn start(&mut self, way: kube::Config, most: Option<usize>) {
+        self.agent.shutdown().await;
+        self.registry = Registry::new();
+        let directory = self.directory.path();
+        let connector = Connector::new(way, Requests::register(&self.registry).unwrap());
+        self.agent.spawn(run(Images {
+            client: connector.connect("kruise-daemon").unwrap(),
+            token: token(server().await, directory),
+            providers: Providers::read(&directory.join("config.yaml"), directory).await,
+            records: Records::open(&directory.join("state")).unwrap(),
+            node: self.name.clone(),
+            runtime: connected(directory, &Calls::default()).await,
             most: most.and_then(NonZeroUsize::new),
-            metrics: Metrics::register(&registry).unwrap(),
+            metrics: Metrics::register(&self.registry).unwrap(),
             synced: Arc::default(),
         }));
-        let images = Api::all_with(server.client(), &NODE_IMAGES.api_resource());
-        Self { runtime, images, name, registry, _directory: directory, _agent: agent }
     }
 
     /// Changes the images that are wanted.
@@ -394,6 +402,49 @@ async fn an_image_that_came_with_credentials_is_there_for_no_other() {
     let node = site.until("reg:5000/shared", "has a third round", third).await;
     let told = &node.status.image_statuses["reg:5000/shared"].tags[0].message;
     assert_eq!(*told, format!("not for default/shared-b: {refused}"), "and the next agent knows it too");
+}
+
+/// Pulls with Secrets begin in one agent and end, or do not, before the next one starts.
+#[tokio::test]
+async fn the_next_agent_knows_which_images_came_with_credentials() {
+    serve_secrets().await;
+    let client = server().await.client();
+    let secret = copy("lasting", "default/lasting-a", &json!({"username": "u", "password": "right"}));
+    kit::objects::create(&client, secret).await.unwrap();
+    let images = |image: &str, owner_name: &str| {
+        let mut images = wanted(image, "IfNotPresent", 0, &once());
+        images[image]["tags"][0]["ownerReferences"] = json!([owner(owner_name)]);
+        images[image]["pullSecrets"] = json!([{"namespace": "default", "name": "lasting"}]);
+        images
+    };
+    let script = |request: &PullImageRequest| match request.image.as_ref().unwrap().image.as_str() {
+        "reg:5000/cut:1" if request.auth.is_some() => Pull::Hangs,
+        _ => guarded(request),
+    };
+    let mut site = Site::open(&images("reg:5000/whole", "lasting-a"), None, script).await;
+    assert_eq!(site.ended("reg:5000/whole").await.1.phase, "Succeeded");
+    site.want(
+        &json!({"reg:5000/whole": null, "reg:5000/cut": images("reg:5000/cut", "lasting-a")["reg:5000/cut"]}),
+    )
+    .await;
+    wait_for("the pull that is cut off", async || match site.runtime.open() {
+        1 => Ok(()),
+        open => Err(open),
+    })
+    .await;
+    // Nobody wants either image any more, and so the status says nothing of them. The runtime finishes the pull.
+    site.agent.shutdown().await;
+    site.want(&json!({"reg:5000/cut": null})).await;
+    site.patch("status", &json!({"status": {"imageStatuses": null}})).await;
+    site.runtime.add_image("reg:5000/cut:1", "sha256:cut");
+    site.runtime.add_image("reg:5000/loaded:1", "sha256:loaded");
+    site.start(server().await.config(), None).await;
+    for (image, phase) in
+        [("reg:5000/whole", "Failed"), ("reg:5000/cut", "Failed"), ("reg:5000/loaded", "Succeeded")]
+    {
+        site.want(&images(image, "lasting-b")).await;
+        assert_eq!(site.ended(image).await.1.phase, phase, "{image}");
+    }
 }
 
 #[tokio::test]

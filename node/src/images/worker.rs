@@ -2,7 +2,7 @@
 //! what it asked of the runtime is cancelled.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::kinds::nodeimage::{Image, Tag, TagPullPolicy};
@@ -10,8 +10,8 @@ use cluster::panics::contained;
 use cri::messages::{AuthConfig, PodSandboxConfig};
 use cri::{CriError, Runtime};
 use planner::node::keyring::{Credentials, Keyring};
-use planner::node::parties::{Party, Private, parties};
-use planner::node::pull::{Next, Present, Terms, is_satisfied_by_present, reference, sandbox};
+use planner::node::parties::{Party, parties};
+use planner::node::pull::{Next, Terms, is_satisfied_by_present, reference, sandbox};
 use planner::node::tasks::{Key, Refusal, Report, Worker};
 use planner::workload::image_task::word;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, error, info};
 
 use super::providers::Providers;
+use super::records::{Records, is_called};
 use super::secrets::Secrets;
 use crate::metrics::Metrics;
 
@@ -37,14 +38,7 @@ pub(super) struct Tools {
     /// One list of images is read at a time: it is the largest thing that the agent holds.
     pub looks: Arc<Semaphore>,
     /// The images that not everybody has.
-    pub private: Arc<Mutex<Private>>,
-}
-
-impl Tools {
-    // Held for single operations only, never over an await.
-    fn private(&self) -> MutexGuard<'_, Private> {
-        self.private.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    pub records: Arc<Records>,
 }
 
 /// What a worker tells.
@@ -147,7 +141,7 @@ pub(super) async fn serve(tools: Tools, work: Work) {
     let (end, elapsed) = match contained(pull(&tools, &work)).await {
         Ok(end) => end,
         Err(panicked) => {
-            error!(message = panicked.message, place = panicked.place, "a pull panicked");
+            error!(panicked.message, panicked.place, "a pull panicked");
             let error = "the agent failed, see its log".to_owned();
             (Report::Failed(Refusal { owners: Vec::new(), error }), Duration::ZERO)
         }
@@ -182,7 +176,7 @@ async fn pull(tools: &Tools, work: &Work) -> (Report, Duration) {
                     }
                     Err(message) => {
                         (failed, rested) = (failed.saturating_add(1), false);
-                        debug!(image = name, failed, message, "an attempt to pull failed");
+                        debug!(image = name, failed, error = message, "an attempt to pull failed");
                         if failed < terms.attempts {
                             let refusal = served.refusal(work, format!("attempt {failed} failed: {message}"));
                             work.tell(Report::Stumbled(refusal), Duration::ZERO).await;
@@ -232,7 +226,7 @@ async fn ask(
     let there = if is_satisfied_by_present(&task) { present(tools, name).await? } else { None };
     if let Some(id) = &there
         && !work.is_doubtful
-        && !tools.private().knows(id)
+        && !tools.records.knows(id)
     {
         served.id = there;
         return Ok(());
@@ -242,7 +236,7 @@ async fn ask(
     let mut left = served.left(parties(&task.owner_references, &passes)).into_iter();
     while let Some(party) = left.next() {
         served.turns.extend(party.owners.iter().map(|owner| (owner.clone(), Instant::now())));
-        let known = there.as_ref().filter(|id| tools.private().admits(id, &party)).cloned();
+        let known = there.as_ref().filter(|id| tools.records.admits(id, &party)).cloned();
         let came = match known {
             Some(id) => Ok(Came { id: Some(id), is_private: true }),
             None => as_party(tools, &image, name, &party).await?,
@@ -278,13 +272,21 @@ async fn as_party(
         labels: labels.into_iter().collect(),
         annotations: annotations.into_iter().collect(),
     };
-    let refused = match as_each(tools, name, &keyring, &sandbox).await? {
-        Answer::Came(id) => {
-            id.iter().for_each(|id| tools.private().came(id, party));
-            return Ok(Ok(Came { id, is_private: true }));
+    let mut refused = Refused::default();
+    if !keyring.candidates(name).is_empty() {
+        let begun = match tools.records.begin(name).await {
+            Ok(begun) => begun,
+            Err(error) => return Ok(Err(error)),
+        };
+        match as_each(tools, name, &keyring, &sandbox).await? {
+            Answer::Came(id) => {
+                let recorded = begun.came(id.as_deref(), party).await;
+                return Ok(recorded.map(|()| Came { id, is_private: true }));
+            }
+            Answer::Refused(those) => refused = those,
         }
-        Answer::Refused(refused) => refused,
-    };
+        begun.failed();
+    }
     if refused.are_doubted {
         // The next attempt reads them anew.
         tools.secrets.forget(&party.secrets());
@@ -312,7 +314,7 @@ async fn as_party(
 
 /// An image that came without Secrets: everybody on the node can have it.
 fn public(tools: &Tools, id: Option<String>) -> Came {
-    id.iter().for_each(|id| tools.private().is_public(id));
+    id.iter().for_each(|id| tools.records.is_public(id));
     Came { id, is_private: false }
 }
 
@@ -360,9 +362,6 @@ async fn present(tools: &Tools, name: &str) -> Result<Option<String>, CriError> 
     // Nobody closes the semaphore.
     let _look = tools.looks.acquire().await.ok();
     let images = tools.runtime.list_images(None).await?;
-    tools.private().keep(|id| images.iter().any(|image| image.id == id));
-    let found = images
-        .into_iter()
-        .find(|image| Present { tags: &image.repo_tags, digests: &image.repo_digests }.is(name));
-    Ok(found.map(|image| image.id))
+    tools.records.see(&images);
+    Ok(images.into_iter().find(|image| is_called(image, name)).map(|image| image.id))
 }

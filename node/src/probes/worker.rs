@@ -61,7 +61,7 @@ pub(super) async fn serve(tools: Tools, worker: Worker, work: Arc<Work>, first: 
             }
             Ok(None) => {}
             Err(panicked) => {
-                error!(message = panicked.message, place = panicked.place, "a probe panicked");
+                error!(panicked.message, panicked.place, "a probe panicked");
             }
         }
         // A run that took longer than the period leaves others out.

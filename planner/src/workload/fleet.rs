@@ -19,7 +19,7 @@ use super::storage_class::StorageClasses;
 use super::told::plan_as_told;
 use crate::pod::node_fit::Nodes;
 use crate::pod::observed::{Container, ContainerStatus, ObservedPod, PodCondition};
-use crate::pod::write::condition;
+use crate::pod::write::{ContainerWrite, Target, condition};
 use crate::text::json_patch::{self, Patch};
 use crate::text::moment::Moment;
 
@@ -68,6 +68,15 @@ pub(crate) fn template(image: &str) -> Value {
             {"name": "aa", "image": format!("aa/{image}")},
         ],
     }})
+}
+
+/// The same, where each container has this limit of CPU and requests less.
+pub(crate) fn sized(limit: &str) -> Value {
+    let mut template = template("nginx:1");
+    for container in template["spec"]["containers"].as_array_mut().unwrap() {
+        container["resources"] = json!({"limits": {"cpu": limit}, "requests": {"cpu": "100m"}});
+    }
+    template
 }
 
 /// The image that the container `main` is to have.
@@ -153,6 +162,38 @@ impl<W: Planned> Fleet<W> {
 
     pub(crate) fn image(&mut self, image: &str) {
         self.edit(json!({"spec": {"template": template(image)}}));
+    }
+
+    /// All containers get another limit of CPU: each Pod has it after one edit, and stays.
+    pub(crate) fn resize_all(&mut self) {
+        let uids = |fleet: &Self| -> Vec<Box<str>> {
+            fleet.pods.iter().map(|pod| pod.metadata.uid.clone()).collect()
+        };
+        let before = uids(self);
+        let mut template = self.object["spec"]["template"].clone();
+        let containers = template["spec"]["containers"].as_array_mut().unwrap();
+        for container in containers.iter_mut() {
+            container["resources"]["limits"]["cpu"] = "300m".into();
+        }
+        let mut names: Vec<Value> = containers.iter().map(|container| container["name"].clone()).collect();
+        names.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+        self.edit(json!({"spec": {"template": template}}));
+        let mut resized = Vec::new();
+        for _ in 0..10 * before.len() {
+            for action in self.step().update {
+                let Action::WritePod { writes, .. } = action else { continue };
+                resized.extend(writes.into_iter().filter(|write| write.target == Target::Resize));
+            }
+            self.kubelet();
+        }
+        assert_eq!(resized.len(), before.len());
+        for write in resized {
+            let changes = write.containers.iter();
+            let limit = |change: &ContainerWrite| change.resources.limits.get("cpu") == Some("300m");
+            assert!(changes.clone().all(limit), "{changes:?}");
+            assert_eq!(changes.map(|change| json!(change.name)).collect::<Vec<_>>(), names);
+        }
+        assert_eq!(uids(self), before);
     }
 
     pub(crate) fn set(&self) -> W {
@@ -441,6 +482,7 @@ fn statuses(containers: &[Container]) -> Box<[ContainerStatus]> {
         image: container.image.clone(),
         image_id: format!("id:{}", container.image).into(),
         container_id: format!("container:{}", container.image).into(),
+        resources: Some(container.resources.clone().into()),
         ready: true,
         ..ContainerStatus::default()
     };

@@ -21,11 +21,15 @@ async fn end_all(cron_job: &CronJob, kind: &str) -> Value {
     .await
 }
 
-/// Scenario 27.
+/// Scenario 27, and the pause of scenario 32.
 #[tokio::test]
 async fn a_tick_creates_a_child_that_the_status_tells_of() {
     let shop = Shop::open("cron-broadcast").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 2s", &broadcast_job())).await;
+    let paused = manifest(&shop.namespace, "@every 2s", &broadcast_job()).with("/spec/paused", true);
+    let cron_job = CronJob::create(&shop, paused).await;
+    clock(cron_job.created() + seconds(3)).await;
+    assert_eq!(cron_job.children().await, Vec::<Value>::new());
+    cron_job.pause(false).await;
     let child = cron_job.children_of(1).await.remove(0);
     cron_job.pause(true).await;
     let tick = tick(&child);
@@ -62,35 +66,6 @@ async fn the_end_of_a_job_is_seen_at_once() {
     assert_eq!(status["type"], "Job");
 }
 
-/// Scenario 30.
-#[tokio::test]
-async fn replace_deletes_the_child_and_allow_lets_it_run() {
-    let shop = Shop::open("cron-replace").await;
-    let replace = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/concurrencyPolicy", "Replace");
-    let replaced = async {
-        let cron_job = CronJob::create(&shop, replace).await;
-        let first = cron_job.children_of(1).await.remove(0);
-        wait_for("another child", async || {
-            let children = cron_job.children().await;
-            let is_alone = children.len() == 1 && children[0]["metadata"]["uid"] != first["metadata"]["uid"];
-            if is_alone { Ok(()) } else { Err(children) }
-        })
-        .await;
-        let note = format!("Deleted job {}", first["metadata"]["name"].as_str().unwrap());
-        cron_job.told_such("SuccessfulDelete", |told| told == note).await;
-        cron_job.pause(true).await;
-    };
-    let beside = Shop::open("cron-allow").await;
-    let allowed = async {
-        let cron_job = CronJob::create(&beside, manifest(&beside.namespace, "@every 2s", &job())).await;
-        cron_job.children_of(2).await;
-        let both = |status: &Value| status["active"].as_array().is_some_and(|active| active.len() >= 2);
-        cron_job.status("two active children", both).await;
-        cron_job.pause(true).await;
-    };
-    tokio::join!(replaced, allowed);
-}
-
 /// Scenario 31.
 #[tokio::test]
 async fn finished_children_go_by_the_limits_of_their_end() {
@@ -119,27 +94,6 @@ async fn finished_children_go_by_the_limits_of_their_end() {
         let last = (now - seconds(60)).to_string();
         cron_job.status("the last run", |status| status["lastScheduleTime"] == last.as_str()).await;
     }
-}
-
-/// Scenarios 32 and 37.
-#[tokio::test]
-async fn a_pause_ends_with_one_run_and_runs_keep_their_distance() {
-    let shop = Shop::open("cron-pause").await;
-    let paused = manifest(&shop.namespace, "@every 2s", &job()).with("/spec/paused", true);
-    let cron_job = CronJob::create(&shop, paused).await;
-    clock(cron_job.created() + seconds(7)).await;
-    assert_eq!(cron_job.children().await, Vec::<Value>::new());
-    let before = Timestamp::now();
-    cron_job.pause(false).await;
-    let children = cron_job.children_of(3).await;
-    assert!(tick(&children[0]) + seconds(2) >= Timestamp::from_second(before.as_second()).unwrap());
-    for (child, next) in children.iter().zip(&children[1..]) {
-        let distance = tick(next).as_second() - tick(child).as_second();
-        assert!(distance > 0 && distance % 2 == 0, "{children:#?}");
-    }
-    let distance = tick(&children[0]).as_second() - cron_job.created().as_second();
-    assert_eq!(distance % 2, 0, "they are counted from the creation");
-    cron_job.pause(true).await;
 }
 
 /// Scenarios 36 and 38.
@@ -179,15 +133,15 @@ async fn the_next_tick_is_told_and_why_the_last_one_was_skipped() {
 #[tokio::test]
 async fn a_name_that_somebody_else_has_taken_costs_one_run() {
     let shop = Shop::open("cron-taken").await;
-    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 30s", &job())).await;
-    let name = format!("report-{}", (cron_job.created() + seconds(30)).as_second());
+    let cron_job = CronJob::create(&shop, manifest(&shop.namespace, "@every 10s", &job())).await;
+    let name = format!("report-{}", (cron_job.created() + seconds(10)).as_second());
     let spec = cron_job.stored.object["spec"]["template"]["jobTemplate"]["spec"].clone();
     let foreign = object("batch/v1", "Job", &name).in_namespace(&shop.namespace).with("/spec", spec);
     let foreign = Stored::create(&shop.client, foreign).await;
     let told = cron_job.told("FailedCreate").await;
     assert!(told.contains(&name) && told.contains("of somebody else exists already"), "{told}");
     let child = cron_job.children_of(1).await.remove(0);
-    assert!(tick(&child) > cron_job.created() + seconds(30), "{child:#}");
+    assert!(tick(&child) > cron_job.created() + seconds(10), "{child:#}");
     assert_eq!(foreign.get().await.1["metadata"]["uid"], foreign.object["metadata"]["uid"]);
     cron_job.pause(true).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NO_DAEMON, holds, of_kind, one, render};
+use super::{NO_DAEMON, holds, judges, of_kind, one, render};
 
 fn agent(objects: &[Value]) -> &Value {
     &one(objects, "DaemonSet")["spec"]["template"]["spec"]
@@ -39,10 +39,13 @@ fn the_agent_runs_on_every_node_with_what_it_needs_and_no_more() {
         (&json!(false), &json!(true))
     );
     let mounts = container["volumeMounts"].as_array().unwrap();
-    assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
+    let written: Vec<&Value> =
+        mounts.iter().filter(|mount| mount["readOnly"] != true).map(|mount| &mount["name"]).collect();
+    assert_eq!(written, ["state"]);
     let paths: Vec<&Value> =
         pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["hostPath"]["path"]).collect();
-    assert_eq!(paths, [&json!("/var/run/containerd"), &json!("/var/run/crio"), &Value::Null]);
+    let state = json!("/var/lib/kruise-daemon");
+    assert_eq!(paths, [&json!("/var/run/containerd"), &json!("/var/run/crio"), &Value::Null, &state]);
 }
 
 #[test]
@@ -51,6 +54,7 @@ fn values_of_the_agent_reach_it() {
         "daemon.port=10333",
         "daemon.socketLocation=/run/k3s",
         "daemon.socketFile=containerd/containerd.sock",
+        "daemon.stateDirectory=/opt/agent",
         "daemon.log.level=5",
         "daemon.nodeSelector.pool=a",
         "daemon.extraEnvs[0].name=A",
@@ -71,7 +75,41 @@ fn values_of_the_agent_reach_it() {
     assert!(holds(&container["env"], &json!({"name": "A", "value": "b"})), "{container:#}");
     assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/run/k3s");
     assert_eq!(pod["volumes"][1]["name"], "token", "nothing else of the host");
+    assert_eq!(pod["volumes"][2]["hostPath"]["path"], "/opt/agent");
     assert_eq!(pod["nodeSelector"], json!({"pool": "a"}));
+}
+
+#[test]
+fn protected_metrics_of_the_agent_bring_the_rights_to_judge_and_to_read_them() {
+    let objects = render(&["daemon.metrics.secure=true", "serviceMonitor.enabled=true"]);
+    let container = &agent(&objects)["containers"][0];
+    assert!(holds(&container["args"], "--metrics-secure"));
+    for probe in ["startupProbe", "livenessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["scheme"], "HTTPS");
+    }
+    assert!(judges(&objects, "kruise-daemon"));
+    assert!(!judges(&objects, "kruise-manager") && !judges(&render(&[]), "kruise-daemon"));
+    let endpoint = &one(&objects, "PodMonitor")["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(
+        (&endpoint["scheme"], &endpoint["tlsConfig"]["insecureSkipVerify"]),
+        (&json!("https"), &json!(true))
+    );
+    // Agents are shown a token that is of use for metrics alone.
+    let reader = "kruise-metrics-reader";
+    assert_eq!(endpoint["authorization"]["credentials"], json!({"name": reader, "key": "token"}));
+    let named = |kind: &str| {
+        of_kind(&objects, kind).into_iter().find(|one| one["metadata"]["name"] == reader).unwrap()
+    };
+    let account = &named("Secret")["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+    assert_eq!(
+        (account, &named("ServiceAccount")["automountServiceAccountToken"]),
+        (&json!(reader), &json!(false))
+    );
+    let binding = named("ClusterRoleBinding");
+    assert_eq!(
+        (&binding["roleRef"]["name"], &binding["subjects"][0]["name"]),
+        (&json!(reader), &json!(reader))
+    );
 }
 
 #[test]

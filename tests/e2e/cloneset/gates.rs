@@ -8,15 +8,14 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{
-    Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, LIFECYCLE_STATE, NEW, OLD, asks, condition, image, in_place,
-    is_available, is_ready, label, name, rolling, uid, uids, update_state, with_claim, with_image,
+    Fleet, INSTANCE_ID, NEW, asks, condition, in_place, is_available, label, name, rolling, uid, uids,
+    with_claim,
 };
 use crate::product::{self, Product};
-use crate::support::{Site, Stored, in_use, named, wait_quota};
+use crate::support::{Site, Stored, in_use, wait_quota};
 
-const GATES: &str = "CloneSetPartitionRollback=true,RecreatePodWhenChangeVCTInCloneSetGate=true,\
-    InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,\
-    PreDownloadImageForDaemonSetUpdate=true,StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
+const GATES: &str = "InPlaceWorkloadVerticalScaling=true,PreDownloadImageForInPlaceUpdate=true,\
+    StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,ResourcesDeletionProtection=true";
 
 /// An API server with the controllers of Kubernetes, and the program with gates that are off by default.
 pub async fn site() -> &'static ApiServer {
@@ -32,32 +31,6 @@ pub async fn site() -> &'static ApiServer {
         })
         .await;
     &site.server
-}
-
-/// Scenario 8, with its gate.
-#[tokio::test]
-async fn a_raised_partition_takes_pods_back() {
-    let budget = json!({"partition": 3, "maxUnavailable": 1});
-    let fleet =
-        Fleet::launch_on(site().await, "cloneset-rollback", |set| in_place(set.replicas(5), budget)).await;
-    let before = fleet.pods().await;
-    fleet.roll(NEW).await;
-    fleet.status("two to be updated", json!({"updatedReplicas": 2, "availableReplicas": 5})).await;
-    let old = fleet.pods().await.iter().find(|pod| image(pod) == OLD).map(name).unwrap();
-    fleet.annotate(&old, fake_nodes::READY_AFTER, "never").await;
-    fleet.status("one to be unavailable", json!({"availableReplicas": 4})).await;
-    fleet.change_rolling(json!({"partition": 5})).await;
-    fleet.settled().await;
-    assert_eq!(with_image(&fleet.pods().await, NEW), 2, "the old revision is in trouble");
-
-    fleet.annotate(&old, fake_nodes::READY_AFTER, Value::Null).await;
-    fleet
-        .observed("all to be old again", |set| {
-            set["status"]["updatedReplicas"] == 0 && set["status"]["availableReplicas"] == 5
-        })
-        .await;
-    let after = fleet.pods().await;
-    assert_eq!((uids(&after), with_image(&after, OLD)), (uids(&before), 5));
 }
 
 /// Scenario 16.
@@ -89,34 +62,6 @@ async fn a_claim_that_is_not_reused_goes_with_its_pod() {
     let new = now.iter().find(|pod| uid(pod) != uid(&pods[1])).unwrap();
     assert_ne!(label(new, INSTANCE_ID), label(&pods[0], INSTANCE_ID));
     assert_eq!(fleet.claims().await.len(), 2);
-}
-
-/// Scenario 19, with its gate.
-#[tokio::test]
-async fn new_claim_templates_need_new_pods() {
-    let fleet = Fleet::launch_on(site().await, "cloneset-vct", |set| {
-        in_place(with_claim(set.replicas(2)), json!({}))
-    })
-    .await;
-    let before = fleet.pods().await;
-    let grown = async |size: &str| {
-        let mut templates = fleet.set.get().await.1["spec"]["volumeClaimTemplates"].clone();
-        templates[0]["spec"]["resources"]["requests"]["storage"] = json!(size);
-        json!({"volumeClaimTemplates": templates})
-    };
-    fleet.change(grown("3Gi").await).await;
-    fleet.settled().await;
-    assert_eq!(fleet.revisions().await.len(), 1);
-    assert_eq!(uids(&fleet.pods().await), uids(&before), "claim templates alone are no reason");
-    fleet.roll_and(NEW, grown("2Gi").await).await;
-    fleet.complete().await;
-    let after = fleet.pods().await;
-    assert!(!uids(&after).iter().any(|uid| uids(&before).contains(uid)));
-    let claims = fleet.claims().await;
-    assert_eq!(claims.len(), 2);
-    for claim in claims {
-        assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "2Gi");
-    }
 }
 
 /// Scenario 34.
@@ -188,88 +133,14 @@ async fn a_quota_stops_creation_soon() {
     fleet.observed("the condition to go", |set| condition(set, "FailedScale").is_null()).await;
 }
 
-/// A CloneSet of one Pod with these limits and requests of its container, Guaranteed where they are alike.
-async fn sized(prefix: &str, limit: &str, policy: Value) -> Fleet {
-    Fleet::launch_on(site().await, prefix, |set| {
-        let set = set.having("resources", cpu(limit, "100m"));
-        let set = if policy.is_null() { set } else { set.having("resizePolicy", policy) };
-        in_place(set.replicas(1), json!({}))
-    })
-    .await
-}
-
-/// Resources of a container with this limit and this request of CPU.
-pub fn cpu(limit: &str, request: &str) -> Value {
-    let (memory, cpu) = ("64Mi", "cpu");
-    json!({"limits": {cpu: limit, "memory": memory}, "requests": {cpu: request, "memory": memory}})
-}
-
-async fn resize(fleet: &Fleet, resources: Value) {
-    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
-    containers[0]["resources"] = resources;
-    fleet.containers(containers).await;
-}
-
-fn limit(part: &Value) -> &str {
-    named(part, "main")["resources"]["limits"]["cpu"].as_str().unwrap()
-}
-
-/// Scenarios 27 and 28 of docs/behaviour/in-place-update.md. Nodes take their time, and the update waits for
-/// them.
-#[tokio::test]
-async fn resources_change_through_resize() {
-    let keep = json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
-    let restart = json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
-    for (policy, stays_ready) in [(Value::Null, true), (keep, true), (restart, false)] {
-        let fleet = sized("cloneset-resize", "200m", policy).await;
-        let before = fleet.pods().await;
-        let pod = &name(&before[0]);
-        fleet.annotate(pod, fake_nodes::RESIZE_AFTER, "never").await;
-        let chronicle = fleet.chronicle().await;
-        resize(&fleet, cpu("300m", "100m")).await;
-        let wanted = |pod: &Value| limit(&pod["spec"]["containers"]) == "300m";
-        fleet.wait_pod(pod, "the resources to be asked for", wanted).await;
-        // Another look at it, which finds that the node has not done anything yet.
-        fleet.change(json!({"revisionHistoryLimit": 9})).await;
-        fleet.settled().await;
-        let now = fleet.pod(pod).get().await.1;
-        assert_eq!(label(&now, LIFECYCLE_STATE), "Updating");
-        assert_eq!(limit(&now["status"]["containerStatuses"]), "200m");
-        assert_eq!(is_ready(&now), stays_ready);
-
-        fleet.annotate(pod, fake_nodes::RESIZE_AFTER, Value::Null).await;
-        fleet.complete().await;
-        let now = fleet.pod(pod).get().await.1;
-        assert_eq!(uid(&now), uid(&before[0]));
-        let state = update_state(&now);
-        assert_eq!((&state["updateResources"], &state["updateImages"]), (&json!(true), &Value::Null));
-        let states = chronicle
-            .course(pod, |pod| {
-                let done = limit(&pod["status"]["containerStatuses"]) == "300m";
-                (wanted(pod), done, label(pod, LIFECYCLE_STATE).to_owned())
-            })
-            .await;
-        let state = |wanted, done, state: &str| (wanted, done, state.to_owned());
-        let began = states.iter().position(|(.., state)| state == "Updating").unwrap();
-        let expected =
-            [state(true, false, "Updating"), state(true, true, "Updating"), state(true, true, "Normal")];
-        assert_eq!(states[began..], expected);
-        let open = |pod: &Value, kind: &str| condition(pod, kind)["status"] == "True";
-        let course = chronicle
-            .course(pod, |pod| (open(pod, IN_PLACE_UPDATE_READY), open(pod, "Ready"), wanted(pod)))
-            .await;
-        if stays_ready {
-            assert_eq!(course, [(true, true, false), (true, true, true)]);
-        } else {
-            assert_eq!(course[..3], [(true, true, false), (false, false, false), (false, false, true)]);
-        }
-    }
-}
-
 /// docs/behaviour/in-place-update.md#order-of-containers
 #[tokio::test]
 async fn all_resources_change_in_one_edit() {
-    let fleet = sized("cloneset-resizes", "200m", Value::Null).await;
+    let resources = json!({"limits": {"cpu": "200m"}, "requests": {"cpu": "100m"}});
+    let fleet = Fleet::launch_on(site().await, "cloneset-resizes", |set| {
+        in_place(set.having("resources", resources).replicas(1), json!({}))
+    })
+    .await;
     fleet.resize_all(Fleet::complete).await;
 }
 

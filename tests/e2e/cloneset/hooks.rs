@@ -116,39 +116,3 @@ async fn a_finalizer_of_the_hook_holds_the_pod() {
         fleet.pod(&pod).patch(&json!({"metadata": {"finalizers": null}})).await;
     }
 }
-
-/// Scenario 22 of docs/behaviour/lifecycle.md.
-#[tokio::test]
-async fn new_pods_wait_for_their_hook() {
-    let fleet = Fleet::open("cloneset-new", |set| {
-        set.replicas(2).with("/spec/lifecycle/preNormal/labelsHandler", json!({HOOK: "true"}))
-    })
-    .await;
-    let status = fleet.status("both to be ready", json!({"readyReplicas": 2})).await;
-    assert_eq!(status["availableReplicas"], 0);
-    let pods = fleet.pods().await;
-    assert_eq!(in_state(&pods, "PreparingNormal").len(), 2);
-    fleet.pod(&name(&pods[0])).label(HOOK, "true").await;
-    fleet.status("one to be available", json!({"readyReplicas": 2, "availableReplicas": 1})).await;
-    let label = label(&fleet.pod(&name(&pods[0])).get().await.1, LIFECYCLE_STATE).to_owned();
-    assert_eq!(label, "Normal");
-    fleet.pod(&name(&pods[1])).label(HOOK, "true").await;
-    fleet.complete().await;
-}
-
-/// Deleting the CloneSet is no reason for a hook to act: a terminating one is left alone
-/// (docs/behaviour/cloneset.md#reconcile).
-#[tokio::test]
-async fn a_terminating_set_does_nothing_but_count() {
-    let fleet = Fleet::launch("cloneset-ending", |set| set.replicas(2).finalizer("example.com/keep")).await;
-    let before = fleet.pods().await;
-    fleet.set.deleted().await;
-    // Watches of different kinds are not in step: a Pod that goes earlier would be replaced.
-    fleet.status("the end to be seen", json!({"replicas": 2})).await;
-    fleet.pod(&name(&before[0])).deleted().await;
-    fleet.status("the count to follow", json!({"replicas": 1})).await;
-    assert_eq!(fleet.pods().await.len(), 1);
-    let (code, _) =
-        call(&fleet.shop.client, "PATCH", &fleet.set.path, &json!({"metadata": {"finalizers": null}})).await;
-    assert_eq!(code, 200);
-}

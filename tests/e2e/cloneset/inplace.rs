@@ -164,38 +164,3 @@ async fn a_grace_period_comes_before_the_change() {
     let waited = time(&state["containerBatchesRecord"][0]["timestamp"]).duration_since(begun).as_secs();
     assert!((2..32).contains(&waited), "{state:#}");
 }
-
-/// Scenario 10.
-#[tokio::test]
-async fn a_change_that_comes_during_the_grace_period_waits() {
-    let grace = |seconds: u32| json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": seconds}});
-    let fleet = Fleet::launch("cloneset-grace", |set| in_place(set.replicas(1), grace(20))).await;
-    let pod = &fleet.names().await[0];
-    let chronicle = fleet.chronicle().await;
-    fleet.roll(NEW).await;
-    fleet.wait_pod(pod, "the grace period", |pod| !pod["metadata"]["annotations"][GRACE].is_null()).await;
-    // The Pod's own record says how long the period is that runs.
-    fleet.roll_and("nginx:1.27", json!({"updateStrategy": {"rollingUpdate": grace(0)}})).await;
-    fleet.complete().await;
-    assert_eq!(chronicle.course(pod, |pod| image(pod).to_owned()).await, [OLD, NEW, "nginx:1.27"]);
-}
-
-/// Gives the containers `main` and `first` this image.
-pub(super) async fn roll_both(fleet: &Fleet, image: &str) {
-    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
-    for container in containers.as_array_mut().unwrap() {
-        if ["main", "first"].contains(&container["name"].as_str().unwrap()) {
-            container["image"] = image.into();
-        }
-    }
-    fleet.containers(containers).await;
-}
-
-/// Two batches, each of one container that was restarted once.
-pub(super) fn assert_batches(pod: &Value) {
-    let batches = update_state(pod)["containerBatchesRecord"].clone();
-    let containers: Vec<&Value> =
-        batches.as_array().unwrap().iter().map(|batch| &batch["containers"]).collect();
-    assert_eq!(containers, [&json!(["first"]), &json!(["main"])]);
-    assert_eq!((restarts(pod, "first"), restarts(pod, "main")), (1, 1));
-}

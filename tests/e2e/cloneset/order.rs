@@ -1,4 +1,4 @@
-//! Which Pods go first: when there are too many, and when they are updated.
+//! Which Pods go first when there are too many.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use kit::builders::Object;
 use kit::{fake_nodes, wait_for};
 use serde_json::{Value, json};
 
-use super::{Fleet, NEW, asked, clone_set, image, in_place, is_available, name};
+use super::{Fleet, asked, clone_set, name};
 use crate::support::call;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -82,60 +82,4 @@ async fn the_fullest_zone_gives_a_pod() {
     .await;
     let of = of.into_iter().map(|(pod, place)| (pod, zones[place])).collect();
     always_taken_from(&fleet, of, 3).await;
-}
-
-/// The Pods in the order in which they came to the new image.
-async fn order_of_update(fleet: &Fleet) -> Vec<String> {
-    let chronicle = fleet.chronicle().await;
-    fleet.roll(NEW).await;
-    fleet.complete().await;
-    let order = chronicle.order(|pod| image(pod) == NEW).await;
-    let available = |pods: &[&Value]| pods.iter().filter(|pod| is_available(pod)).count();
-    assert_eq!(chronicle.range(available).await.0, order.len() - 1);
-    order
-}
-
-/// Labels some Pods and gives the value of each in the order of the update.
-async fn labelled_order(fleet: &Fleet, key: &str, values: &[&str]) -> Vec<String> {
-    let mut of = BTreeMap::new();
-    for (index, pod) in fleet.names().await.into_iter().enumerate() {
-        let value = values.get(index).copied().unwrap_or_default();
-        if !value.is_empty() {
-            fleet.pod(&pod).label(key, value).await;
-        }
-        of.insert(pod, value.to_owned());
-    }
-    fleet.pods_seen().await;
-    order_of_update(fleet).await.iter().map(|pod| of[pod].clone()).collect()
-}
-
-/// Scenario 32 of docs/behaviour/in-place-update.md. The order is found anew for each Pod: the second one
-/// comes as the fifth, and the last one, which is not scattered any more, at any later time
-/// (docs/behaviour/in-place-update.md#scatter).
-#[tokio::test]
-async fn scattered_pods_are_updated_far_from_one_another() {
-    let fleet = Fleet::launch("cloneset-scatter", |set| {
-        in_place(
-            set.replicas(10),
-            json!({"maxUnavailable": 1, "scatterStrategy": [{"key": "foo", "value": "bar"}]}),
-        )
-    })
-    .await;
-    let order = labelled_order(&fleet, "foo", &["bar", "bar", "bar"]).await;
-    let places: Vec<usize> = (0..10).filter(|place| order[*place] == "bar").collect();
-    assert_eq!(places[..2], [0, 4]);
-}
-
-/// Scenario 33 of docs/behaviour/in-place-update.md.
-#[tokio::test]
-async fn heavier_pods_are_updated_first() {
-    let term =
-        |weight: u32, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {"k": value}}});
-    let priority: Value = json!({"weightPriority": [term(30, "bar"), term(50, "foo")]});
-    let fleet = Fleet::launch("cloneset-weight", |set| {
-        in_place(set.replicas(6), json!({"maxUnavailable": 1, "priorityStrategy": priority}))
-    })
-    .await;
-    let order = labelled_order(&fleet, "k", &["bar", "", "foo", "bar", "foo"]).await;
-    assert_eq!(order, ["foo", "foo", "bar", "bar", "", ""]);
 }

@@ -4,8 +4,7 @@ use kit::fake_nodes;
 use serde_json::{Value, json};
 
 use super::{
-    Fleet, INSTANCE_ID, NEW, SPECIFIED_DELETE, asked, clone_set, condition, in_place, is_available, label,
-    name, restarts, uids, with_claim, with_image,
+    Fleet, NEW, asked, clone_set, condition, in_place, is_available, restarts, uids, with_claim, with_image,
 };
 
 fn available(pods: &[&Value]) -> usize {
@@ -39,33 +38,6 @@ async fn surge_alone_keeps_everything_available() {
     fleet.event("SuccessfulUpdatePodReCreate").await;
 }
 
-/// Scenario 18 and scenario 7 of docs/behaviour/lifecycle.md: what cannot be changed in place is recreated,
-/// with its claims.
-#[tokio::test]
-async fn recreated_pods_get_new_claims() {
-    let fleet = Fleet::launch("cloneset-recreate", |set| {
-        in_place(with_claim(set.replicas(2)), json!({"maxUnavailable": 1}))
-    })
-    .await;
-    let (pods, claims) = (fleet.pods().await, fleet.claims().await);
-    let chronicle = fleet.chronicle().await;
-    let mut containers = fleet.set.object["spec"]["template"]["spec"]["containers"].clone();
-    containers[0]["env"] = json!([{"name": "MODE", "value": "b"}]);
-    fleet.containers(containers).await;
-    fleet.complete().await;
-    let (new_pods, new_claims) = (fleet.pods().await, fleet.claims().await);
-    assert_eq!((new_pods.len(), new_claims.len()), (2, 2));
-    assert!(!uids(&pods).iter().any(|uid| uids(&new_pods).contains(uid)));
-    assert!(!uids(&claims).iter().any(|uid| uids(&new_claims).contains(uid)));
-    for (pod, claim) in new_pods.iter().zip(&new_claims) {
-        assert_eq!(label(pod, INSTANCE_ID), label(claim, INSTANCE_ID));
-    }
-    for pod in &pods {
-        let marks = chronicle.course(&name(pod), |pod| label(pod, SPECIFIED_DELETE).to_owned()).await;
-        assert_eq!(marks, ["", "true"], "labelled before it is deleted");
-    }
-}
-
 /// Scenario 19, without gate: claims stay as they are.
 #[tokio::test]
 async fn changed_claim_templates_alone_change_nothing() {
@@ -84,43 +56,6 @@ async fn changed_claim_templates_alone_change_nothing() {
     assert_eq!((uids(&after), with_image(&after, NEW)), (uids(&pods), 2), "in place");
     assert!(after.iter().all(|pod| restarts(pod, "main") == 1));
     assert_eq!(uids(&fleet.claims().await), uids(&claims));
-}
-
-/// Scenario 26, with a shorter time.
-#[tokio::test]
-async fn a_rollout_without_progress_is_reported() {
-    const DEADLINE: i64 = 20;
-    let fleet =
-        Fleet::launch("cloneset-deadline", |set| in_place(set.replicas(2), json!({"maxUnavailable": 1})))
-            .await;
-    assert!(condition(&fleet.set.get().await.1, "Progressing").is_null());
-    fleet.change(json!({"progressDeadlineSeconds": DEADLINE})).await;
-    let reasoned = async |reason: &str, status: &str| {
-        fleet
-            .observed(reason, |set| {
-                let progress = condition(set, "Progressing");
-                progress["reason"] == reason && progress["status"] == status
-            })
-            .await
-    };
-    reasoned("CloneSetAvailable", "True").await;
-    fleet.roll("nginx:missing").await;
-    let begun = reasoned("CloneSetUpdated", "True").await;
-    let set = reasoned("ProgressDeadlineExceeded", "False").await;
-    // Times are kept in whole seconds, and the last progress may be seen later than `begun`.
-    let time = |set: &Value| -> jiff::Timestamp {
-        condition(set, "Progressing")["lastUpdateTime"].as_str().unwrap().parse().unwrap()
-    };
-    let waited = time(&set).duration_since(time(&begun)).as_secs();
-    assert!((DEADLINE..DEADLINE + 30).contains(&waited), "{waited} s");
-    let revision = set["status"]["updateRevision"].as_str().unwrap();
-    assert_eq!(
-        condition(&set, "Progressing")["message"],
-        format!("CloneSet revision {revision} has timed out progressing")
-    );
-    fleet.roll(NEW).await;
-    reasoned("CloneSetAvailable", "True").await;
-    fleet.complete().await;
 }
 
 /// Scenario 27.

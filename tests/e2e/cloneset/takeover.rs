@@ -9,7 +9,6 @@ use kit::wait_for;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::inplace::{assert_batches, roll_both};
 use super::{
     Fleet, IN_PLACE_UPDATE_READY, INSTANCE_ID, KRUISE_POD_READY, LIFECYCLE_STATE, NEW, OLD, REVISION, asks,
     image, in_place, is_ready, label, name, restarts, uid, update_state,
@@ -389,4 +388,24 @@ async fn all_reconciled(product: &Product, count: usize) {
         if done >= f64::from(u32::try_from(count).unwrap()) { Ok(()) } else { Err((done, product.log())) }
     })
     .await;
+}
+
+/// Gives the containers `main` and `first` this image.
+async fn roll_both(fleet: &Fleet, image: &str) {
+    let mut containers = fleet.set.get().await.1["spec"]["template"]["spec"]["containers"].clone();
+    for container in containers.as_array_mut().unwrap() {
+        if ["main", "first"].contains(&container["name"].as_str().unwrap()) {
+            container["image"] = image.into();
+        }
+    }
+    fleet.containers(containers).await;
+}
+
+/// Two batches, each of one container that was restarted once.
+fn assert_batches(pod: &Value) {
+    let batches = update_state(pod)["containerBatchesRecord"].clone();
+    let containers: Vec<&Value> =
+        batches.as_array().unwrap().iter().map(|batch| &batch["containers"]).collect();
+    assert_eq!(containers, [&json!(["first"]), &json!(["main"])]);
+    assert_eq!((restarts(pod, "first"), restarts(pod, "main")), (1, 1));
 }

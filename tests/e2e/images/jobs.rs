@@ -107,16 +107,6 @@ async fn a_paused_job_waits_and_goes_on() {
 }
 
 #[tokio::test]
-async fn nodes_that_do_not_exist_are_not_counted() {
-    let town = Town::open("named", &["a"]).await;
-    let named = |names: Value| json!({"image": image(&town), "selector": {"names": names}});
-    let one = town.create(town.job("one", named(json!([town.node("a"), "nowhere"])))).await;
-    shows(&one, &json!({"desired": 1, "succeeded": 1, "message": "job has completed"})).await;
-    let none = town.create(town.job("none", named(json!(["nowhere"])))).await;
-    shows(&none, &json!({"desired": 0, "message": "job has completed"})).await;
-}
-
-#[tokio::test]
 async fn nodes_of_pods_are_served_as_pods_come() {
     let town = Town::open("pods", &["a", "b"]).await;
     let pod = |name: &str| {
@@ -139,21 +129,6 @@ async fn nodes_of_pods_are_served_as_pods_come() {
     assert_eq!(policy["activeDeadlineSeconds"], 1800);
     job.deleted().await;
     job.gone().await;
-}
-
-#[tokio::test]
-async fn what_does_not_pull_in_time_has_failed() {
-    let town = Town::open("late", &["a", "slow-b", "silent-c"]).await;
-    let spec = json!({"image": image(&town), "pullPolicy": {"timeoutSeconds": 1},
-        "completionPolicy": {"activeDeadlineSeconds": 3600}});
-    let job = town.create(town.job("pull", spec)).await;
-    shows(&job, &json!({"succeeded": 1, "active": 2})).await;
-    job.patch(&json!({"spec": {"completionPolicy": {"activeDeadlineSeconds": 2}}})).await;
-    let now = shows(&job, &json!({"message": "job exceeds activeDeadlineSeconds"})).await;
-    let status = &now["status"];
-    assert_eq!((&status["succeeded"], &status["failed"]), (&json!(1), &json!(2)));
-    assert_eq!(status["failedNodes"], json!([town.node("silent-c"), town.node("slow-b")]));
-    assert!(status["completionTime"].is_string());
 }
 
 #[tokio::test]

@@ -1,12 +1,9 @@
-//! Reviews sent straight to the program: what an API server would not send, and outages of it.
+//! Reviews sent straight to the program, which an API server would not send.
 
-use kit::ApiServer;
-use kit::builders::pod;
 use serde_json::json;
 
 use super::after;
-use crate::product::{self, Product};
-use crate::support::{Shop, direct_of, in_use, names, patched, pod_review, review, shared};
+use crate::support::{Shop, direct_of, names, patched, pod_review, review, shared};
 
 /// Scenario 31.
 #[tokio::test]
@@ -75,29 +72,4 @@ async fn fields_of_the_future_stay_where_they_are() {
     }
     // What comes from the Pod is not written again.
     assert_eq!(pod["spec"]["containers"][1], future["spec"]["containers"][0]);
-}
-
-/// An outage of the API server: what is known goes on being answered, and news come in afterwards.
-#[tokio::test]
-async fn an_outage_of_the_api_server_is_bridged_by_the_caches() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
-    let product = Product::serve(&server, product::Options::default()).await;
-    in_use(&server).await;
-    let shop = Shop::open_on(&server, "outage").await;
-    shop.stock([after(shop.sidecar_set("log"), "log")]).await;
-    let program = direct_of(&server, product.port).await;
-    let asked =
-        pod("web").in_namespace(&shop.namespace).label("app", "web").container("main", "nginx:1.25").build();
-    let request = pod_review(&shop.namespace, "CREATE", "", &asked);
-    server.stop();
-    for _ in 0..3 {
-        let response = review(&program, &request).await;
-        assert_eq!(names(&patched(&asked, &response)["spec"]["containers"]), ["main", "log"]);
-    }
-    assert_eq!(product.liveness().await.unwrap().0, 200);
-    server.restart().await;
-    let shop = Shop { client: server.client(), ..shop };
-    shop.stock([after(shop.sidecar_set("more"), "more")]).await;
-    assert_eq!(names(&shop.admit(asked).await["spec"]["containers"]), ["main", "log", "more"]);
 }

@@ -53,51 +53,6 @@ async fn scenarios_9_and_10_the_object_follows_the_annotations() {
 }
 
 #[tokio::test]
-async fn scenario_21_what_a_user_adds_stays_and_is_obeyed() {
-    let field = Field::open("pps-user").await;
-    let set = field.create(asking(field.web(NATIVE).replicas(2))).await;
-    spec(&field, "the object", |_| true).await;
-    let state = field.stored_state("web");
-    field.remembered(&state, &["web-0", "web-1"]).await;
-    state.patch(&json!({"spec": {"persistentPodStateRetentionPolicy": "WhenDeleted"}})).await;
-    field.remembered(&state, &["web-0", "web-1"]).await;
-    let template = json!({"metadata": {"labels": {"version": "2"}}});
-    set.patch(&json!({"spec": {"replicas": 1, "template": template}})).await;
-    field.pod("web-1").gone().await;
-    field.remembered(&state, &["web-0", "web-1"]).await;
-    // Another annotation keeps it as well.
-    annotate(&set, json!({REQUIRED: "zone"})).await;
-    let after = spec(&field, "the new key", |spec| !spec["requiredPersistentTopology"].is_null()).await;
-    assert_eq!(after["persistentPodStateRetentionPolicy"], "WhenDeleted");
-}
-
-#[tokio::test]
-async fn scenarios_22_and_23_records_follow_and_are_found_again() {
-    let field = Field::open("pps-keys-auto").await;
-    let web = asking(field.web(NATIVE).replicas(2)).annotation(REQUIRED, "zone");
-    let set = field.create(web).await;
-    spec(&field, "the object", |_| true).await;
-    let state = field.stored_state("web");
-    let pods = ["web-0", "web-1"];
-    field.remembered(&state, &pods).await;
-    annotate(&set, json!({REQUIRED: null})).await;
-    spec(&field, "the key to go", |spec| spec["requiredPersistentTopology"].is_null()).await;
-    let status = field.remembered(&state, &pods).await;
-    for name in pods {
-        let node = field.ready(name).await["spec"]["nodeName"].clone();
-        let record = json!({"nodeName": node, "nodeTopologyLabels": {"kubernetes.io/hostname": node}});
-        assert_eq!(status["podStates"][name], record, "{name}");
-    }
-
-    annotate(&set, json!({AUTO: "false"})).await;
-    state.gone().await;
-    annotate(&set, json!({AUTO: "true"})).await;
-    spec(&field, "the object again", |_| true).await;
-    let again = field.remembered(&state, &pods).await;
-    assert_eq!(again["podStates"], status["podStates"]);
-}
-
-#[tokio::test]
 async fn scenario_8_a_generated_object_goes_with_its_workload() {
     let field = Field::open("pps-auto-gone").await;
     let set = field.create(asking(field.web(ADVANCED).replicas(0))).await;

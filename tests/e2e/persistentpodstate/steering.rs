@@ -5,8 +5,10 @@ use super::*;
 #[tokio::test]
 async fn scenarios_1_to_3_pods_of_an_advanced_set_go_back() {
     let field = Field::open("pps-advanced").await;
-    let set = field.create(field.web(ADVANCED).replicas(3)).await;
-    let state = field.create(field.state(ADVANCED)).await;
+    let set = field.create(field.web(ADVANCED).replicas(3).template_annotation("ip", "10.0.0.1")).await;
+    let annotations = json!([{"key": "ip"}, {"key": "none"}]);
+    let state = field.state(ADVANCED).with("/spec/persistentPodAnnotations", annotations);
+    let state = field.create(state).await;
     let pods = ["web-0", "web-1", "web-2"];
     let status = field.remembered(&state, &pods).await;
     for name in pods {
@@ -14,7 +16,10 @@ async fn scenarios_1_to_3_pods_of_an_advanced_set_go_back() {
         let node = &pod["spec"]["nodeName"];
         assert_eq!(record["nodeName"], *node);
         let labels = json!({"zone": field.zone(node), "kubernetes.io/hostname": node});
-        assert_eq!(record["nodeTopologyLabels"], labels);
+        assert_eq!(
+            (&record["nodeTopologyLabels"], &record["annotations"]),
+            (&labels, &json!({"ip": "10.0.0.1"}))
+        );
         assert_eq!(injected(&pod), "", "it was created before the record");
     }
 

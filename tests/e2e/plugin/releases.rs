@@ -4,13 +4,14 @@ use kit::ApiServer;
 use kit::builders::{deployment, object, workload};
 use serde_json::{Value, json};
 
+use super::undisturbed;
 use crate::docs::Terminal;
 use crate::product;
 use crate::support::fleet::{NEW, OLD, name, uid};
 use crate::support::{Shop, Stored};
 
 /// Definitions that serve `v1beta1` of these kinds alone; of all others `v1alpha1`, where they have it.
-async fn install(server: &ApiServer, newer: &[&str]) {
+pub async fn install(server: &ApiServer, newer: &[&str]) {
     product::install(server).await;
     let list = server.kubectl(["get", "crds", "-o", "json"]).await.success();
     let mut list: Value = serde_json::from_str(&list).unwrap();
@@ -114,10 +115,9 @@ async fn older_releases_are_served_in_their_version() {
 /// Nobody but the plugin writes here, so that the resourceVersion tells whether it wrote.
 #[tokio::test]
 async fn a_dry_run_and_a_skipped_rollback_write_nothing() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    install(&server, &["clonesets", "statefulsets", "daemonsets"]).await;
-    let shop = Shop::open_on(&server, "undone").await;
-    let terminal = Terminal::open(&server, &shop.namespace).await;
+    let server = undisturbed().await;
+    let shop = Shop::open_on(server, "undone").await;
+    let terminal = Terminal::open(server, &shop.namespace).await;
     for (kind, short) in [("CloneSet", "clone"), ("StatefulSet", "asts"), ("DaemonSet", "ads")] {
         let set = Stored::create(&shop.client, with_history(&shop, kind, short)).await;
         for (number, image) in (1..).zip(["nginx:1.24", OLD, NEW]) {

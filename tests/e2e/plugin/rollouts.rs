@@ -4,7 +4,7 @@ use kit::builders::{Object, deployment, object};
 use kit::{ApiServer, Output, wait_for};
 use serde_json::json;
 
-use super::{Desk, clone_set};
+use super::{Desk, clone_set, undisturbed};
 use crate::docs::Terminal;
 use crate::support::fleet::{NEW, OLD, image, name, uid};
 use crate::support::{Stored, reached};
@@ -204,7 +204,7 @@ async fn rollouts_are_paused_resumed_and_restarted() {
 }
 
 /// The kind of Rollouts, which is of another project.
-async fn define_rollouts(server: &ApiServer) {
+pub async fn define_rollouts(server: &ApiServer) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -221,10 +221,9 @@ async fn define_rollouts(server: &ApiServer) {
 
 #[tokio::test]
 async fn steps_of_rollouts_are_approved_and_undone() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    define_rollouts(&server).await;
+    let server = undisturbed().await;
     let namespace = server.namespace("rollouts").await;
-    let terminal = Terminal::open(&server, &namespace).await;
+    let terminal = Terminal::open(server, &namespace).await;
     let steps = json!([{"replicas": "100%", "traffic": "0%"}, {"replicas": "100%", "traffic": "50%"}, {"replicas": "100%", "traffic": "100%"}]);
     let mut all = Vec::new();
     for (name, step) in [("one", 3), ("two", 1)] {
@@ -280,10 +279,9 @@ fn pod_of_step(namespace: &str, name: &str, number: &str) -> Object {
 /// A Rollout is described with the Pods of its step, and taken back with the Deployment that it holds.
 #[tokio::test]
 async fn rollouts_are_described_and_take_their_deployment_back() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    define_rollouts(&server).await;
+    let server = undisturbed().await;
     let namespace = server.namespace("described").await;
-    let terminal = Terminal::open(&server, &namespace).await;
+    let terminal = Terminal::open(server, &namespace).await;
     let held = json!({"rollouts.kruise.io/in-progressing": "{}", "note": "new"});
     let deployed = deployment("web")
         .in_namespace(&namespace)

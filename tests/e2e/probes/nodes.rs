@@ -33,30 +33,3 @@ async fn the_agent_is_told_of_pods_by_address_and_numbers_of_ports() {
     pod.delete_with(&json!({"gracePeriodSeconds": 0})).await;
     site.says(&json!([])).await;
 }
-
-#[tokio::test]
-async fn a_probe_that_is_not_wanted_any_more_leaves_and_the_pod_keeps_its_labels() {
-    let site = Site::open("npp").await;
-    let pod = site.running("web").await;
-    let mut idle = exec("idle");
-    idle["markerPolicy"] = json!([{"state": "Succeeded", "labels": {"idle": "true"}}]);
-    let game = site.create(site.marker("game", json!([idle, exec("busy")]))).await;
-    site.runs(&["game#busy", "game#idle"]).await;
-    site.report(&pod, &[("game#idle", "Succeeded", "")]).await;
-    until("the label", &pod, |pod| pod["metadata"]["labels"]["idle"] == "true").await;
-    game.patch(&json!({"spec": {"probes": [exec("busy")]}})).await;
-    site.runs(&["game#busy"]).await;
-    assert_eq!(pod.get().await.1["metadata"]["labels"]["idle"], "true");
-}
-
-#[tokio::test]
-async fn a_marker_takes_no_probes_of_another_with_it() {
-    let site = Site::open("npp").await;
-    site.running("web").await;
-    let short = site.create(site.marker("b", json!([exec("idle")]))).await;
-    site.create(site.marker("a-b", json!([exec("busy")]))).await;
-    site.runs(&["a-b#busy", "b#idle"]).await;
-    short.deleted().await;
-    short.gone().await;
-    site.runs(&["a-b#busy"]).await;
-}

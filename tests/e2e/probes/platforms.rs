@@ -33,17 +33,3 @@ async fn a_platform_runs_the_probes_and_its_conditions_mark_the_pod() {
     let path = format!("/apis/{ALPHA}/nodepodprobes/{node}");
     assert_eq!(call(&site.shop.client, "GET", &path, &Value::Null).await.0, 404);
 }
-
-#[tokio::test]
-async fn a_container_that_fails_the_liveness_probe_of_its_agent_is_restarted() {
-    let site = Site::open("liveness").await;
-    let probe = json!({"httpGet": {"path": "/health", "port": 7001}, "periodSeconds": 3});
-    let pod = site.start(site.with_moved_liveness_probe("web", probe)).await;
-    site.runs(&["#main"]).await;
-    pod.patch_status(&json!({"containerStatuses": [running("containerd://1")]})).await;
-    site.report(&pod, &[("#main", "Failed", "no answer")]).await;
-    let request = site.request().await;
-    assert_eq!(request["spec"]["podName"], "web");
-    assert_eq!(request["spec"]["containers"][0]["name"], "main");
-    assert_eq!(request["metadata"]["ownerReferences"][0]["uid"], pod.object["metadata"]["uid"]);
-}

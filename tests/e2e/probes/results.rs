@@ -36,22 +36,6 @@ async fn each_result_has_its_condition_and_its_labels() {
 }
 
 #[tokio::test]
-async fn a_failure_takes_the_keys_of_a_single_policy_away() {
-    let site = Site::open("results").await;
-    let pod = site.running("web").await;
-    let mut idle = exec("idle");
-    idle["podConditionType"] = Value::Null;
-    idle["markerPolicy"] = json!([{"state": "Succeeded", "labels": {"idle": "true"}}]);
-    site.create(site.marker("game", json!([idle]))).await;
-    site.runs(&["game#idle"]).await;
-    site.report(&pod, &[("game#idle", "Succeeded", "")]).await;
-    until("the label", &pod, |pod| pod["metadata"]["labels"]["idle"] == "true").await;
-    site.report(&pod, &[("game#idle", "Failed", "")]).await;
-    let failed = until("the label to go", &pod, |pod| pod["metadata"]["labels"]["idle"].is_null()).await;
-    assert_eq!(failed["metadata"]["labels"]["app"], "web");
-}
-
-#[tokio::test]
 async fn two_probes_for_one_condition_are_told() {
     let site = Site::open("results").await;
     let pod = site.running("web").await;

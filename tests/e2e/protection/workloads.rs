@@ -6,7 +6,7 @@ use kit::wait_for;
 use serde_json::{Value, json};
 
 use super::{ALWAYS, CASCADING, LABEL, denied, exists, front, site};
-use crate::support::{Stored, call, message};
+use crate::support::{Stored, call};
 
 fn refused(webhook: &str, replicas: u32) -> (u16, Value) {
     denied(webhook, 403, &format!("{CASCADING} and replicas {replicas}>0"))
@@ -103,28 +103,6 @@ async fn the_version_of_the_request_does_not_matter() {
     }
 }
 
-/// Scenario 11.
-#[tokio::test]
-async fn always_keeps_a_clone_set_without_replicas() {
-    let site = site().await;
-    let set = workload("apps.kruise.io/v1alpha1", "CloneSet", "web").in_namespace(&site.namespace().await);
-    let set = set.matching("app", "web").container("main", "nginx:1.25").replicas(0).label(LABEL, "Always");
-    let set = Stored::create(&site.client(), set).await;
-    assert_eq!(set.delete().await, denied("vcloneset.kb.io", 403, ALWAYS));
-}
-
-/// Scenario 15.
-#[tokio::test]
-async fn values_are_case_sensitive() {
-    let site = site().await;
-    let (client, namespace) = (site.client(), site.namespace().await);
-    for value in ["always", "true", "cascading"] {
-        let deployment = Stored::create(&client, front(&namespace).label(LABEL, value)).await;
-        deployment.deleted().await;
-        deployment.gone().await;
-    }
-}
-
 /// Scenario 16.
 #[tokio::test]
 async fn no_option_of_a_delete_overrides_protection() {
@@ -178,21 +156,4 @@ async fn what_is_being_deleted_already_is_not_kept() {
     deployment.deleted().await;
     deployment.patch(&json!({"metadata": {"finalizers": null}})).await;
     deployment.gone().await;
-}
-
-/// Scenario 24.
-#[tokio::test]
-async fn a_united_deployment_without_a_total_counts_as_one_replica() {
-    let site = site().await;
-    let (client, namespace) = (site.client(), site.namespace().await);
-    for api_version in ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"] {
-        let united = united_deployment(api_version).in_namespace(&namespace).label(LABEL, "Cascading");
-        let united = Stored::create(&client, united).await;
-        let answer = united.delete().await;
-        assert!(message(&answer).ends_with("replicas 1>0"), "{answer:?}");
-        assert_eq!(answer, refused("vuniteddeployment.kb.io", 1));
-        united.patch(&json!({"spec": {"replicas": 0}})).await;
-        united.deleted().await;
-        united.gone().await;
-    }
 }

@@ -28,18 +28,6 @@ async fn listed_namespaces_get_copies_and_lose_them() {
     assert!(status.get("desired").is_none() && status.get("succeeded").is_none(), "{status}");
 }
 
-/// Scenario 2.
-#[tokio::test]
-async fn list_and_selector_add_up_and_exclusion_wins() {
-    let town = Town::open(5, &[1, 2, 4]).await;
-    let mut targets = town.listed(&[1, 3, 5]);
-    targets["namespaceSelector"] = selected(&town)["namespaceSelector"].clone();
-    targets["excludedNamespaces"] = list(&town.namespaces(&[4]));
-    let distribution = town.distribute(town.config_map(), targets).await;
-    counted(&distribution, 4, 4, 0).await;
-    town.only(&[1, 2, 3, 5]).await;
-}
-
 /// Scenarios 3 and 19.
 #[tokio::test]
 async fn all_namespaces_are_all_but_those_of_the_system() {

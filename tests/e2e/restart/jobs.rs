@@ -3,7 +3,7 @@
 use kit::wait_for;
 use serde_json::{Value, json};
 
-use super::{Site, condition, until};
+use super::{Site, until};
 use crate::support::{Stored, create, message};
 
 /// Says how the container of a job is in a Pod.
@@ -86,51 +86,6 @@ async fn scenario_34_what_may_not_be_added_is_refused() {
         selector.0 == 400 && message(&selector).contains("spec.selector: Invalid value: "),
         "{selector:?}"
     );
-}
-
-#[tokio::test]
-async fn scenario_35_a_command_that_fails_everywhere_fails_the_job() {
-    let site = Site::open("failing").await;
-    let pods = [site.running(site.pod("a")).await, site.running(site.pod("b")).await];
-    let job = site.job("failing", &json!({"parallelism": 2, "ttlSecondsAfterFinished": 100}));
-    let job = Stored::create(&site.shop.client, job).await;
-    for pod in &pods {
-        until("the Pod to be taken", pod, is_added).await;
-        end(pod, 1).await;
-    }
-    let failed = phase(&job, "Failed").await;
-    assert_eq!((&failed["failed"], reason(&failed, "JobFailed")), (&json!(2), Some("JobFailed")));
-}
-
-#[tokio::test]
-async fn scenario_36_a_job_without_pods_waits_until_its_deadline() {
-    let site = Site::open("nobody").await;
-    let waiting = Stored::create(&site.shop.client, site.job("waiting", &json!({}))).await;
-    let late = site.job("late", &json!({"activeDeadlineSeconds": 2}));
-    let late = Stored::create(&site.shop.client, late).await;
-    let failed = phase(&late, "Failed").await;
-    assert_eq!(reason(&failed, "JobFailed"), Some("DeadlineExceeded"));
-    let status = phase(&waiting, "Waiting").await;
-    assert_eq!((&status["match"], reason(&status, "MatchedEmpty")), (&json!(0), Some("MatchEmpty")));
-    // A Pod that comes later is taken.
-    let web = site.running(site.pod("web")).await;
-    until("the Pod to be taken", &web, is_added).await;
-    let (_, job) = waiting.get().await;
-    assert!(condition(&job, "MatchedEmpty").is_none() || job["status"]["match"] == 0, "{job:#}");
-}
-
-#[tokio::test]
-async fn scenario_37_a_paused_job_goes_on_later() {
-    let site = Site::open("paused").await;
-    let web = site.running(site.pod("web")).await;
-    let job = Stored::create(&site.shop.client, site.job("paused", &json!({"paused": true}))).await;
-    let is_seen = |job: &Value| job["status"]["phase"] == "Paused" && job["status"]["match"] == 1;
-    until("the paused job to see its Pod", &job, is_seen).await;
-    assert!(!is_added(&web.get().await.1));
-    job.patch(&json!({"spec": {"paused": false}})).await;
-    until("the Pod to be taken", &web, is_added).await;
-    job.deleted().await;
-    job.gone().await;
 }
 
 /// docs/behaviour/restarts.md#the-controller-of-ephemeraljobs: a refusal is told, and the job goes on from there.

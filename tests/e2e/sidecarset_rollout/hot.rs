@@ -128,39 +128,3 @@ async fn a_hot_upgrade_goes_from_one_twin_to_the_other_and_back() {
     // Where its containers become ready by themselves, one twin is at work at any time.
     assert_eq!(second.course("web-0", serves).await, [true]);
 }
-
-/// Scenario 23, docs/behaviour/sidecarset.md#upgrade-step.
-#[tokio::test]
-async fn a_twin_that_never_gets_ready_leaves_the_old_one_at_work() {
-    let fleet = Fleet::launch("broken", 2, hot).await;
-    let chronicle = fleet.chronicle().await;
-    fleet.roll("busybox:missing", json!({})).await;
-    let upgraded = async || {
-        let pods = fleet.pods().await.into_iter();
-        pods.filter(|pod| twins(pod).images == [V1, "busybox:missing"]).collect::<Vec<_>>()
-    };
-    let pod = wait_for("one Pod to be upgraded", async || {
-        let pods = upgraded().await;
-        pods.first().cloned().ok_or(pods.len())
-    })
-    .await;
-    fleet.wait_status("nothing to go on", json!({"updatedPods": 1, "readyPods": 1})).await;
-    assert_eq!(upgraded().await.len(), 1);
-    let name = super::name(&pod);
-
-    // Back to v1: the healthy twin works again and the broken one is put to rest.
-    fleet.roll(V1, json!({})).await;
-    fleet.wait_status("both Pods to be well", json!({"updatedPods": 2, "readyPods": 2})).await;
-    let pod = fleet.pod(&name).get().await.1;
-    assert_eq!((twins(&pod).images, twins(&pod).working.as_str()), ([V1, EMPTY], "log-1"));
-    let broken =
-        |pods: &[&Value]| pods.iter().filter(|pod| twins(pod).images[1] == "busybox:missing").count();
-    assert_eq!(chronicle.range(broken).await.1, 1, "nothing goes on");
-    for pod in ["web-0", "web-1"] {
-        let old = |pod: &Value| {
-            let status = named(&pod["status"]["containerStatuses"], "log-1");
-            (status["ready"] == true, restarts(pod, "log-1"), twins(pod).images[0] == V1)
-        };
-        assert_eq!(chronicle.course(pod, old).await, [(true, 0, true)]);
-    }
-}

@@ -5,11 +5,12 @@ use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
 use super::{Fleet, NEW, OLD, condition, image_of};
-use crate::product::{self, NAMESPACE, Product};
-use crate::support::{Shop, Stored, call, create, in_use};
+use crate::podunavailablebudget::guarded;
+use crate::product::{self, NAMESPACE};
+use crate::support::{Shop, Stored, call, create};
 
 /// The revisions of a SidecarSet by number.
-pub(super) async fn revisions(shop: &Shop, set: &str) -> Vec<Value> {
+async fn revisions(shop: &Shop, set: &str) -> Vec<Value> {
     let path = format!(
         "/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions?labelSelector=kruise.io/sidecarset-name={set}"
     );
@@ -181,11 +182,7 @@ async fn custom_versions_are_labels_and_can_be_injected() {
 /// Scenario 26; collecting garbage is the work of the controller manager.
 #[tokio::test]
 async fn revisions_go_with_their_set_and_pods_stay() {
-    let server = kit::ApiServer::start(kit::Options::default().with_controller_manager()).await;
-    product::install(&server).await;
-    let _product = Product::serve(&server, product::Options::default()).await;
-    in_use(&server).await;
-    let fleet = Fleet::open_on(&server, "deleted", |set| set).await;
+    let fleet = Fleet::open_on(&guarded().await.server, "deleted", |set| set).await;
     fleet.shop.admit(fleet.shop.pod("web-0")).await;
     fleet.wait_status("the Pod to be ready", json!({"readyPods": 1})).await;
     wait_revisions(&fleet, &[1]).await;

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Fleet, HASH, HASH_WITHOUT_IMAGE, NEW, OLD, UPGRADABLE, condition, image_of, is_ready, record, restarts,
 };
-use crate::sidecarset::allowing_annotations;
-use crate::support::{KeptImages, Stored, annotation, named};
+use crate::support::{Stored, annotation, named};
 
 const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 
@@ -54,37 +53,6 @@ async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
         );
         assert_eq!(upgradable["message"], format!("{{\"{}\":true}}", fleet.name()));
     }
-}
-
-/// Scenario 14.
-#[tokio::test]
-async fn a_partition_keeps_pods_old() {
-    let strategy = json!({"partition": "90%", "maxUnavailable": "100%"});
-    let fleet = Fleet::launch("partition", 10, |set| set.with("/spec/updateStrategy", strategy)).await;
-    fleet.roll(NEW, json!({})).await;
-    fleet
-        .wait_status(
-            "one Pod to be updated",
-            json!({"updatedPods": 1, "updatedReadyPods": 1, "readyPods": 10}),
-        )
-        .await;
-    assert_eq!(fleet.with_image(NEW).await.len(), 1);
-    fleet.set.patch(&json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
-    fleet.wait_status("all Pods to be updated", json!({"updatedReadyPods": 10})).await;
-}
-
-/// Scenario 15.
-#[tokio::test]
-async fn only_selected_pods_are_updated() {
-    let selector = json!({"matchLabels": {"canary": "true"}});
-    let fleet = Fleet::launch("selected", 3, |set| set.with("/spec/updateStrategy/selector", selector)).await;
-    fleet.pod("web-1").label("canary", "true").await;
-    fleet.roll(NEW, json!({})).await;
-    fleet.wait_status("one Pod to be updated", json!({"updatedReadyPods": 1})).await;
-    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
-    fleet.pod("web-2").label("canary", "true").await;
-    fleet.wait_status("the second Pod to be updated", json!({"updatedReadyPods": 2})).await;
-    assert_eq!(fleet.with_image(NEW).await, ["web-1", "web-2"]);
 }
 
 /// Scenario 16.
@@ -144,91 +112,6 @@ async fn what_cannot_change_in_place_is_told_and_skipped() {
 
     fleet.set.patch(&json!({"spec": {"containers": original}})).await;
     told("web-1", "True").await;
-}
-
-/// Scenario 19.
-#[tokio::test]
-async fn a_pod_that_is_not_ready_is_updated_for_free() {
-    let fleet = Fleet::launch("free", 3, |set| set.with("/spec/updateStrategy/maxUnavailable", 0)).await;
-    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "never"}}})).await;
-    fleet.wait_status("one Pod to be unready", json!({"readyPods": 2})).await;
-    fleet.roll(NEW, json!({})).await;
-    fleet.wait_status("that Pod to be updated", json!({"updatedPods": 1})).await;
-    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
-    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {fake_nodes::READY_AFTER: "0"}}})).await;
-    fleet.wait_status("it to be ready", json!({"updatedReadyPods": 1, "readyPods": 3})).await;
-    assert_eq!(fleet.with_image(NEW).await, ["web-1"]);
-}
-
-/// Scenario 21.
-#[tokio::test]
-async fn annotations_go_with_the_image_and_never_alone() {
-    allowing_annotations().await;
-    let patch =
-        |value: &str| json!([{"annotations": {"example.com/mode": value}, "patchPolicy": "Overwrite"}]);
-    let fleet =
-        Fleet::launch("patch", 2, |set| set.label("may", "patch").with("/spec/patchPodMetadata", patch("a")))
-            .await;
-    let mode = async |pod: &str| annotation(&fleet.pod(pod).get().await.1, "example.com/mode").to_owned();
-    assert_eq!(mode("web-0").await, "a");
-    let before: Vec<Value> =
-        fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
-    fleet.set.patch(&json!({"spec": {"patchPodMetadata": patch("b")}})).await;
-    fleet.wait_status("the change to be seen", json!({"updatedPods": 2})).await;
-    // Each plan is carried out before the next generation is observed.
-    fleet.set.patch(&json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
-    fleet.wait_status("the next change to be seen", json!({"updatedPods": 2})).await;
-    let after: Vec<Value> =
-        fleet.pods().await.iter().map(|pod| pod["metadata"]["resourceVersion"].clone()).collect();
-    assert_eq!(after, before);
-    fleet.roll(NEW, json!({"patchPodMetadata": patch("c")})).await;
-    fleet.wait_status("both Pods to be updated", json!({"updatedReadyPods": 2})).await;
-    assert_eq!((mode("web-0").await, mode("web-1").await), ("c".to_owned(), "c".to_owned()));
-}
-
-/// docs/behaviour/sidecarset.md#pods-that-are-refused: what is wrong with one Pod is told, and the others go
-/// on.
-#[tokio::test]
-async fn one_bad_pod_does_not_hold_the_others() {
-    allowing_annotations().await;
-    let patch = |value: &str| json!([{"annotations": {"example.com/config": value}, "patchPolicy": "MergePatchJson"}]);
-    let fleet = Fleet::launch("bad", 3, |set| {
-        set.label("may", "patch")
-            .with("/spec/patchPodMetadata", patch(r#"{"a":1}"#))
-            .with("/spec/updateStrategy/maxUnavailable", "100%")
-    })
-    .await;
-    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {"example.com/config": "oops"}}})).await;
-    fleet.roll(NEW, json!({"patchPodMetadata": patch(r#"{"b":2}"#)})).await;
-    fleet.wait_status("the others to be updated", json!({"updatedReadyPods": 2})).await;
-    assert_eq!(fleet.with_image(NEW).await, ["web-0", "web-2"]);
-    fleet.pod("web-1").patch(&json!({"metadata": {"annotations": {"example.com/config": "{}"}}})).await;
-    fleet.wait_status("the mended Pod to follow", json!({"updatedReadyPods": 3})).await;
-}
-
-/// docs/behaviour/sidecarset.md#pods-that-are-refused: with one Pod at a time, a Pod whose update a policy
-/// refuses takes nobody's place, and it is told of.
-#[tokio::test]
-async fn a_pod_that_a_policy_protects_does_not_hold_the_others() {
-    let fleet = Fleet::launch("policy", 5, |set| set).await;
-    let policy = KeptImages::of(&fleet.shop, "web-0").await;
-    fleet.roll(NEW, json!({})).await;
-    wait_for("the others to be updated", async || {
-        let status = fleet.set.get().await.1["status"].clone();
-        if status["updatedReadyPods"] == 4 { Ok(()) } else { Err(status) }
-    })
-    .await;
-    assert_eq!(fleet.with_image(OLD).await, ["web-0"]);
-    let note = fleet.event("default", &fleet.name(), "UpdateWaits").await;
-    assert!(
-        note.contains("/web-0): the update was refused (") && note.contains("web-0 keeps its images"),
-        "{note}"
-    );
-
-    policy.lift().await;
-    // A change of the SidecarSet is a reason to try again at once.
-    fleet.set.patch(&json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
-    fleet.wait_status("the last Pod to be updated", json!({"updatedReadyPods": 5})).await;
 }
 
 /// Two SidecarSets in one Pod keep their records apart.

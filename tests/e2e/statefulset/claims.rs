@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use super::{
     asked, claim_templates, gated, in_place, launch, named, never_ready, open, parallel, with_claim,
 };
-use crate::support::fleet::{Fleet, NEW, condition, image, name, uid, uids, with_image};
+use crate::support::fleet::{Fleet, LIFECYCLE_STATE, NEW, image, label, name, uid, uids, with_image};
 use crate::support::{Stored, call, message};
+
+const HOOK: &str = "example.com/hook";
 
 fn retaining(set: Object, when_deleted: &str, when_scaled: &str) -> Object {
     let policy = json!({"whenDeleted": when_deleted, "whenScaled": when_scaled});
@@ -35,38 +37,44 @@ fn owners(claim: &Value) -> Vec<&str> {
     owners.into_iter().flatten().filter_map(|owner| owner["kind"].as_str()).collect()
 }
 
-/// Scenario 25.
+/// Scenario 25, with the first ordinal of scenario 6.
 #[tokio::test]
 async fn claims_go_with_their_set_where_that_is_wanted() {
     for (when_deleted, stays) in [("Delete", false), ("Retain", true)] {
         let fleet = launch(gated().await, "statefulset-retain", |set| {
-            retaining(set.replicas(1), when_deleted, "Retain")
+            retaining(set.replicas(1), when_deleted, "Retain").with("/spec/ordinals", json!({"start": 3}))
         })
         .await;
         let owned =
-            wait_claim(&fleet, "www-web-0", "to have its owner", |claim| owners(claim).is_empty() == stays);
+            wait_claim(&fleet, "www-web-3", "to have its owner", |claim| owners(claim).is_empty() == stays);
         owned.await;
         fleet.set.deleted().await;
-        fleet.pod("web-0").gone().await;
+        fleet.pod("web-3").gone().await;
         if stays {
             assert_eq!(fleet.claims().await.len(), 1);
         } else {
             // The finalizer that protects claims in use is lifted by the controller manager.
-            claim(&fleet, "www-web-0").gone().await;
+            claim(&fleet, "www-web-3").gone().await;
         }
     }
 }
 
-/// Scenario 26.
+/// Scenario 26, and scenario 22: a hook holds one of the Pods.
 #[tokio::test]
 async fn claims_go_with_pods_that_are_scaled_in() {
     let fleet = launch(gated().await, "statefulset-when-scaled", |set| {
         retaining(set.replicas(3), "Retain", "Delete")
+            .with("/spec/lifecycle/preDelete/labelsHandler", json!({HOOK: "true"}))
     })
     .await;
     let before = claim(&fleet, "www-web-2").get().await.1;
+    let held = fleet.pod("web-2");
+    held.label(HOOK, "true").await;
+    fleet.pods_seen().await;
     fleet.scale(2).await;
-    fleet.pod("web-2").gone().await;
+    fleet.wait_pod("web-2", "to be held", |pod| label(pod, LIFECYCLE_STATE) == "PreparingDelete").await;
+    held.label(HOOK, Value::Null).await;
+    held.gone().await;
     fleet.scale(3).await;
     named(&fleet, &["web-0", "web-1", "web-2"]).await;
     let after = wait_claim(&fleet, "www-web-2", "to be another one", |claim| {
@@ -109,33 +117,6 @@ async fn a_claim_that_a_pod_waits_for_is_made_again() {
         (_, answer) => Err(answer),
     })
     .await;
-}
-
-/// Pods keep the volumes that they were created with.
-#[tokio::test]
-async fn a_new_claim_template_waits_for_new_pods() {
-    let fleet = launch(asked().await, "statefulset-new-template", |set| {
-        with_claim(parallel(set.replicas(2)), "1Gi", "fast")
-    })
-    .await;
-    let before = fleet.pods().await;
-    let mut templates = claim_templates("1Gi", "fast");
-    let mut log = templates[0].clone();
-    log["metadata"]["name"] = "log".into();
-    templates.as_array_mut().unwrap().push(log);
-    fleet.change(json!({"volumeClaimTemplates": templates, "replicas": 3})).await;
-    let set =
-        fleet.observed("the trouble to be told", |set| condition(set, "FailedUpdatePod")["status"] == "True");
-    let message = condition(&set.await, "FailedUpdatePod")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains(r#"pod web-0 has no volume of claim template "log""#), "{message}");
-    let after = named(&fleet, &["web-0", "web-1", "web-2"]).await;
-    assert_eq!(uids(&after)[..2], uids(&before));
-    for pod in ["web-0", "web-1"] {
-        fleet.pod(pod).deleted().await;
-    }
-    fleet.observed("the trouble to be over", |set| condition(set, "FailedUpdatePod").is_null()).await;
-    fleet.complete().await;
-    assert_eq!(fleet.claims().await.len(), 6);
 }
 
 /// Plays the storage system: gives the claim what it asks for.
@@ -246,39 +227,6 @@ async fn claim_templates_change_only_as_their_claims_can() {
         "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"}});
     let (code, answer) = fleet.set.try_patch(&json!({"spec": back})).await;
     assert_eq!(code, 422, "the new strategy counts: {answer:#}");
-}
-
-/// A file system that grows with a new Pod gets one.
-#[tokio::test]
-async fn a_claim_that_waits_for_a_new_pod_gets_one() {
-    let (fleet, class) = growing("statefulset-pending-resize", true).await;
-    let before = fleet.pods().await;
-    fleet.change(json!({"volumeClaimTemplates": claim_templates("2Gi", &class)})).await;
-    let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
-    wait_claim(&fleet, "www-web-1", "to grow", |claim| size(claim) == "2Gi").await;
-    // The Pod has run for a while by then.
-    let created: jiff::Timestamp =
-        before[1]["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
-    let since = created + jiff::SignedDuration::from_secs(1);
-    wait_for("that time to pass", async || {
-        if jiff::Timestamp::now() > since + jiff::SignedDuration::from_secs(1) {
-            Ok(())
-        } else {
-            Err("not yet")
-        }
-    })
-    .await;
-    let pending = json!([{"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since.to_string()}]);
-    claim(&fleet, "www-web-1").patch_status(&json!({"conditions": pending})).await;
-    let replaced = fleet
-        .wait_pods("web-1 to be replaced", |pods| pods.len() == 2 && uid(&pods[1]) != uid(&before[1]))
-        .await;
-    expand(&fleet, "www-web-1").await;
-    wait_claim(&fleet, "www-web-0", "to grow", |claim| size(claim) == "2Gi").await;
-    expand(&fleet, "www-web-0").await;
-    fleet.complete().await;
-    let after = fleet.pods().await;
-    assert_eq!(uids(&after), [uid(&before[0]), uid(&replaced[1])]);
 }
 
 /// A Pod that never becomes ready keeps the claims of others as they are.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{asked, make_ready, named, never_ready, open, with_claim};
 use crate::support::Stored;
-use crate::support::fleet::{LIFECYCLE_STATE, REVISION, condition, label, name, uid};
+use crate::support::fleet::{LIFECYCLE_STATE, REVISION, condition, label, name};
 
 /// Scenarios 1 and 7.
 #[tokio::test]
@@ -40,29 +40,6 @@ async fn ordered_pods_come_one_after_another_and_are_known_by_their_names() {
     );
 }
 
-/// Scenario 29, for Pods in order.
-#[tokio::test]
-async fn pods_that_have_ended_are_replaced() {
-    // Without nodes a Pod is what its status says.
-    let shop = crate::support::Shop::open_on(asked().await, "statefulset-ended").await;
-    let set = super::stateful_set(&shop, "v1beta1").with("/spec/scaleStrategy", json!({"maxUnavailable": 1}));
-    Stored::create(&shop.client, set).await;
-    let path = format!("/api/v1/namespaces/{}/pods/web-0", shop.namespace);
-    let pod = Stored::existing(&shop.client, path, serde_json::Value::Null);
-    let other = async |than: &str| {
-        kit::wait_for("another Pod", async || match pod.get().await {
-            (200, pod) if uid(&pod) != than => Ok(uid(&pod)),
-            (_, answer) => Err(answer),
-        })
-        .await
-    };
-    let first = other("").await;
-    pod.patch_status(&json!({"phase": "Failed"})).await;
-    let second = other(&first).await;
-    pod.patch_status(&json!({"phase": "Succeeded"})).await;
-    other(&second).await;
-}
-
 /// Scenario 40.
 #[tokio::test]
 async fn a_quota_that_forbids_pods_is_told() {
@@ -87,6 +64,10 @@ async fn a_quota_that_forbids_pods_is_told() {
     assert!(message.starts_with("StatefulPodControl failed to create Pod error: "), "{message}");
     let event = fleet.event("FailedCreate").await;
     assert!(event.starts_with("create Pod web-0 in StatefulSet web failed error: "), "{event}");
+    let output = fleet.explained().await;
+    assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
+    let is_told = |line: &str| line.trim_start().starts_with("waits: ") && line.contains("exceeded quota");
+    assert!(output.stdout.lines().any(is_told), "{}", output.stdout);
     quota.patch(&json!({"spec": {"hard": {"pods": "9"}}})).await;
     allow("9").await;
     fleet.complete().await;

@@ -1,15 +1,85 @@
 //! What steers Pods: sidecars, spreads, budgets, remembered places, probes, and distributed objects.
 
-use kit::builders::{Object, object};
+use kit::builders::{Object, object, sidecar_set};
 use serde_json::{Value, json};
 
 use super::place::{Place, Subject, THEN, is_observed};
 use super::workloads::Workload;
-use crate::sidecarset_rollout::takeover::{logship, revision, web};
+use crate::product::NAMESPACE;
 use crate::support::fleet::{condition, name, uid};
+use crate::support::{Shop, Stored, annotation, named};
 
+const SIDECARS: [&str; 2] = ["web-new", "web-old"];
+const HASH: &str = "kruise.io/sidecarset-hash";
+const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
 const HOST: &str = "kubernetes.io/hostname";
 const IDLE: &str = "game.example.com/idle";
+
+/// Test vectors of docs/behaviour/pod-mutation.md#sidecarset-hash for the SidecarSet `logship`.
+const LOGSHIP_HASH: &str = "bcxfw7cfx89vzd8v9d4z78946992xw946xwdvz8944d4496zdzx6xczbvv25xfx2";
+const LOGSHIP_HASH_WITHOUT_IMAGE: &str = "7f4z7d4wwb6v2b7bxx64db6w24cz7b4wx45658d9zwf25w5dcd45242f54x5dxcd";
+/// The data of its revision, as the reference stores it (docs/behaviour/sidecarset.md#revisions).
+const DATA: &str = r#"{"spec":{"$patch":"replace","containers":[{"env":[{"name":"LEVEL","value":"info"}],"image":"registry.example.com/shipper:1.4.0","imagePullPolicy":"IfNotPresent","name":"shipper","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"enabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","transferEnv":[{"envName":"SHOP_REGION","sourceContainerName":"shop"}],"upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/var/spool","name":"spool"}]}],"imagePullSecrets":[{"name":"regcred"}],"initContainers":[{"command":["sh","-c","mkdir -p /logs/a \u0026\u0026 ls /logs \u003e /logs/b"],"image":"registry.example.com/prep:2.0","imagePullPolicy":"IfNotPresent","name":"prep-logs","podInjectPolicy":"AfterAppContainer","resources":{},"shareVolumePolicy":{"type":"disabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/logs","name":"spool"}]}],"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"spool"},{"emptyDir":{},"name":"unused"}]}}"#;
+
+/// The SidecarSet as the reference's webhook left it: what its types know, with their defaults.
+fn logship(shop: &Shop) -> Object {
+    let data: Value = serde_json::from_str(DATA).unwrap();
+    let mut spec = data["spec"].clone();
+    let spec = spec.as_object_mut().unwrap();
+    spec.remove("$patch");
+    spec.remove("patchPodMetadata");
+    spec.insert("selector".to_owned(), json!({"matchLabels": {"app": "web"}}));
+    spec.insert(
+        "updateStrategy".to_owned(),
+        json!({"type": "RollingUpdate", "partition": 0, "maxUnavailable": 1}),
+    );
+    spec.insert("injectionStrategy".to_owned(), json!({}));
+    spec.insert("revisionHistoryLimit".to_owned(), json!(10));
+    let set = sidecar_set("logship").with("/spec", Value::Object(spec.clone()));
+    shop.selecting(set)
+        .annotation(HASH, LOGSHIP_HASH)
+        .annotation(HASH_WITHOUT_IMAGE, LOGSHIP_HASH_WITHOUT_IMAGE)
+}
+
+fn revision(set: &Value) -> Object {
+    object("apps/v1", "ControllerRevision", "logship-64769cc7c5")
+        .in_namespace(NAMESPACE)
+        .label("controller.kubernetes.io/hash", "64769cc7c5")
+        .label("kruise.io/sidecarset-name", "logship")
+        .annotation(HASH, LOGSHIP_HASH)
+        .annotation(HASH_WITHOUT_IMAGE, LOGSHIP_HASH_WITHOUT_IMAGE)
+        .with(
+            "/metadata/ownerReferences",
+            json!([{
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": "logship",
+                "uid": set["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+            }]),
+        )
+        .with("/data", serde_json::from_str::<Value>(DATA).unwrap())
+        .with("/revision", 1)
+}
+
+/// A Pod with the sidecar, and its records in the form of this version or in the old one.
+fn web(shop: &Shop, name: &str, old_form: bool) -> Object {
+    let record = |hash: &str, revision: &str| {
+        if old_form {
+            return format!(r#"{{"logship":"{hash}"}}"#);
+        }
+        format!(
+            r#"{{"logship":{{"updateTimestamp":"2026-07-01T10:00:00Z","hash":"{hash}","sidecarSetName":"logship","sidecarList":["shipper"]{revision}}}}}"#
+        )
+    };
+    kit::builders::pod(name)
+        .in_namespace(&shop.namespace)
+        .label("app", "web")
+        .container("shop", "shop:3")
+        .container("shipper", "registry.example.com/shipper:1.4.0")
+        .env("LEVEL", "info")
+        .env("IS_INJECTED", "true")
+        .annotation(HASH, &record(LOGSHIP_HASH, r#","controllerRevision":"logship-64769cc7c5""#))
+        .annotation(HASH_WITHOUT_IMAGE, &record(LOGSHIP_HASH_WITHOUT_IMAGE, ""))
+        .annotation("kruise.io/sidecarset-injected-list", "logship")
+}
 
 /// What admission did to a Pod of subset `a`, and the controller afterwards.
 pub fn spread(pod: Object, node: &str) -> Object {
@@ -41,7 +111,7 @@ impl Place {
         let set = self.create(logship(&self.shop).api_version(&self.api_version())).await;
         let of_set = revision(&set.object).with("/metadata/ownerReferences/0/apiVersion", self.api_version());
         self.create(of_set).await;
-        for (name, old_form) in [("web-new", false), ("web-old", true)] {
+        for (name, old_form) in SIDECARS.into_iter().zip([false, true]) {
             self.run(web(&self.shop, name, old_form).on_node(self.node(0)), &[]).await;
         }
         set.patch_status(
@@ -54,6 +124,20 @@ impl Place {
         Subject::new(set, "sidecarset-controller", json!({"spec": {"containers": containers}}), |set| {
             is_observed(set) && set["status"]["updatedReadyPods"] == 2
         })
+    }
+
+    /// The sidecars of both Pods took the edit, and nothing else of them.
+    pub async fn sidecars_are_new(&self) {
+        for name in SIDECARS {
+            let path = format!("/api/v1/namespaces/{}/pods/{name}", self.shop.namespace);
+            let pod = Stored::existing(&self.shop.client, path, Value::Null).get().await.1;
+            let restarts = ["shop", "shipper"]
+                .map(|container| &named(&pod["status"]["containerStatuses"], container)["restartCount"]);
+            assert_eq!(restarts, [0, 1], "{pod:#}");
+            let record = |key: &str| -> Value { serde_json::from_str(annotation(&pod, key)).unwrap() };
+            assert_eq!(record(HASH)["logship"]["controllerRevision"], "logship-6cf6fbbbcb", "{pod:#}");
+            assert_eq!(record(HASH_WITHOUT_IMAGE)["logship"]["hash"], LOGSHIP_HASH_WITHOUT_IMAGE);
+        }
     }
 
     /// Over the Pod of a CloneSet, which is in the first of two subsets.

@@ -40,17 +40,3 @@ async fn scenario_28_pods_that_find_no_node_are_replaced_in_the_next_subset() {
     field.placed(&[("b", 2)]).await;
     field.ready(2).await;
 }
-
-#[tokio::test]
-async fn scenario_30_other_strategies_replace_nobody() {
-    let field = Field::open("ws-fixed").await;
-    let set = field.create(field.web(CLONESET).replicas(0)).await;
-    let spread = field.divide(unreachable(&field, json!({"type": "Adaptive"}))).await;
-    set.patch(&json!({"spec": {"replicas": 3}})).await;
-    field.placed(&[("a", 2), ("b", 1)]).await;
-    field.totals(&spread, &[("a", 2, 0), ("b", 1, -1)]).await;
-    spread.patch(&json!({"spec": {"scheduleStrategy": {"type": "Fixed"}}})).await;
-    let status = field.observed(&spread).await;
-    assert!(status["subsetStatuses"][0]["conditions"].is_null(), "{status:#}");
-    field.placed(&[("a", 2), ("b", 1)]).await;
-}

@@ -49,30 +49,3 @@ async fn scenarios_25_and_26_pods_are_adopted_by_their_zone_with_the_labels_of_t
         assert_eq!(labelled, subset(&pod) == "a", "{pod:#}");
     }
 }
-
-#[tokio::test]
-async fn scenarios_26_and_27_labels_are_left_out_where_that_is_asked_for_and_weights_choose() {
-    let field = running("ws-adopt").await;
-    let preferring = |weight: i32| json!([{"weight": weight, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]);
-    let patch = json!({"metadata": {"labels": {"subset": "b"}}});
-    let subsets = json!([{"name": "a", "preferredNodeSelector": preferring(10)}, {"name": "b", "preferredNodeSelector": preferring(90), "patch": patch}]);
-    let spread = field
-        .spread(REPLICA_SET, subsets)
-        .annotation("workloadspread.kruise.io/ignore-patch-existing-pods-metadata", "true");
-    let spread = field.divide(spread).await;
-    field.totals(&spread, &[("a", 0, -1), ("b", 3, -1)]).await;
-    for pod in field.pods().await {
-        assert!(pod["metadata"]["labels"]["subset"].is_null(), "{pod:#}");
-    }
-}
-
-#[tokio::test]
-async fn scenario_39_marks_of_earlier_releases_count() {
-    let field = running("ws-old").await;
-    let mark = json!({"metadata": {"annotations": {MARK: r#"{"Name":"ws","Subset":"b"}"#}}});
-    for pod in field.pods().await.iter().filter(|pod| is_ready(pod)) {
-        field.pod(name(pod)).patch(&mark).await;
-    }
-    let spread = field.divide(field.spread(REPLICA_SET, first(3))).await;
-    field.totals(&spread, &[("a", 0, 3), ("b", 3, -1)]).await;
-}

@@ -1,10 +1,10 @@
-//! Pods that are deleted, evicted, or never come.
+//! Pods that are deleted or evicted.
 
-use super::*;
+use std::time::Duration;
+
 use kit::wait_within;
 
-use crate::support::wait_quota;
-use std::time::Duration;
+use super::*;
 
 /// A CloneSet over a full subset `a` of three Pods, and the Pods.
 async fn full(prefix: &str) -> (Field, Stored, Stored, Vec<Value>) {
@@ -87,28 +87,4 @@ async fn scenario_22_an_eviction_counts_as_a_deletion_until_it_is_known_to_be_re
     let words =
         format!("Pod {}/{} was expected to be deleted but it wasn't", field.shop.namespace, name(&kept));
     assert_eq!(field.event("DeletePodFailed").await, words);
-}
-
-#[tokio::test]
-async fn scenario_24_a_pod_that_never_comes_frees_its_place() {
-    let field = Field::open("ws-quota").await;
-    let set = field.create(field.web(CLONESET).replicas(0)).await;
-    let spread = field.divide(field.spread(CLONESET, first(3))).await;
-    let quota = object("v1", "ResourceQuota", "none")
-        .in_namespace(&field.shop.namespace)
-        .with("/spec", json!({"hard": {"pods": "0"}}));
-    field.create(quota).await;
-    wait_quota(&field.shop.client, field.shop.pod("foreign")).await;
-    let refused = create(&field.shop.client, field.pod_of(&set.object, "refused"), "").await;
-    assert_eq!(refused.0, 403, "{:#}", refused.1);
-    let status = spread.get().await.1["status"].clone();
-    assert!(versioned(&status, IGNORED)[0]["creatingPods"]["refused"].is_string(), "{status:#}");
-    assert_eq!(versioned(&status, IGNORED)[0]["missingReplicas"], 2);
-    wait_within(Duration::from_secs(90), "the record to be dropped", async || {
-        let status = spread.get().await.1["status"].clone();
-        if versioned(&status, IGNORED)[0]["creatingPods"].is_null() { Ok(()) } else { Err(status) }
-    })
-    .await;
-    let words = format!("Pod {}/refused was expected to be created but it wasn't", field.shop.namespace);
-    assert_eq!(field.event("CreatePodFailed").await, words);
 }

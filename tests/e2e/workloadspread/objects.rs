@@ -75,34 +75,3 @@ async fn scenario_14_both_versions_say_the_same() {
     assert_eq!(newer["spec"]["subsets"][0]["preferredNodeSelector"][0]["weight"], 5);
     assert_eq!(older.get().await.1["spec"]["subsets"][0], subset);
 }
-
-#[tokio::test]
-async fn scenario_36_with_the_gate_off_nothing_is_divided() {
-    let server = ApiServer::start(kit::Options::default()).await;
-    product::install(&server).await;
-    let _product = Product::serve(&server, product::Options::default().gates("WorkloadSpread=false")).await;
-    in_use(&server).await;
-    let shop = Shop::open_on(&server, "ws-off").await;
-    let target = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"});
-    let spread = object("apps.kruise.io/v1beta1", "WorkloadSpread", "ws")
-        .in_namespace(&shop.namespace)
-        .with("/spec", json!({"targetRef": target, "subsets": [{"name": "a"}]}));
-    wait_for("the webhook to be asked", async || {
-        match create(&shop.client, spread.clone(), "?dryRun=All").await {
-            (403, answer)
-                if answer["message"]
-                    .as_str()
-                    .unwrap()
-                    .contains("feature-gate WorkloadSpread is not enabled") =>
-            {
-                Ok(())
-            }
-            answer => Err(answer),
-        }
-    })
-    .await;
-    let owner =
-        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "uid": "u"}});
-    let pod = shop.admit(shop.pod("web-1").controlled_by(&owner)).await;
-    assert!(pod["metadata"]["annotations"][MARK].is_null());
-}

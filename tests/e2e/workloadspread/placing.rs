@@ -90,31 +90,6 @@ async fn scenarios_5_and_6_a_rollout_of_a_deployment_has_a_full_quota() {
 }
 
 #[tokio::test]
-async fn scenario_7_shares_follow_the_replicas() {
-    let field = Field::open("ws-shares").await;
-    let set = field.create(field.web(CLONESET).replicas(0)).await;
-    let shares = json!([{"name": "a", "maxReplicas": "40%"}, {"name": "b", "maxReplicas": "60%"}]);
-    let spread = field.divide(field.spread(CLONESET, shares)).await;
-    set.patch(&json!({"spec": {"replicas": 5}})).await;
-    // Where admission could not read the replicas in time, a Pod has no place: the CloneSet makes another.
-    wait_for("all Pods to have a place", async || {
-        let pods = field.pods().await;
-        let without: Vec<&Value> = pods.iter().filter(|pod| subset(pod).is_empty()).collect();
-        for pod in &without {
-            field.pod(name(pod)).delete().await;
-        }
-        if pods.len() == 5 && without.is_empty() { Ok(()) } else { Err(field.summary().await) }
-    })
-    .await;
-    field.placed(&[("a", 2), ("b", 3)]).await;
-    spread.patch(&json!({"spec": {"subsets": first("50%")}})).await;
-    field.totals(&spread, &[("a", 2, 1), ("b", 3, -1)]).await;
-    // Places are there before the controller has seen the new number.
-    set.patch(&json!({"spec": {"replicas": 10}})).await;
-    field.placed(&[("a", 5), ("b", 5)]).await;
-}
-
-#[tokio::test]
 async fn scenarios_15_to_19_pods_get_what_their_subset_says() {
     let field = Field::open("ws-inject").await;
     let class = format!("low-{}", field.shop.namespace);

@@ -34,17 +34,7 @@ async fn scenario_40_after_a_restart_in_a_burst_the_status_is_right() {
     let mut product = Product::start(&server, options).await;
     product.wait_ready().await;
 
-    // The controller of ReplicaSets pauses longer after each failure: it looks at once at one that changes.
-    let mut nudges = 0;
-    wait_for("all Pods to be there", async || {
-        if field.pods().await.len() == PODS {
-            return Ok(());
-        }
-        nudges += 1;
-        set.patch(&json!({"metadata": {"annotations": {"nudges": nudges.to_string()}}})).await;
-        Err(field.summary().await)
-    })
-    .await;
+    field.nudged(&set, PODS).await;
     field.ready(PODS).await;
     // Places of Pods that were admitted and never came are free again after a while.
     let counts = field.counts().await;

@@ -8,26 +8,6 @@ fn thirds() -> Value {
     ["a", "b", "c"].iter().zip(THIRDS).map(|(name, max)| json!({"name": name, "maxReplicas": max})).collect()
 }
 
-/// Scales to each number of replicas, as soon as all Pods are ready.
-async fn scaled(field: &Field, workload: &Stored) {
-    let steps =
-        [(9, [4, 3, 2]), (3, [2, 1, 0]), (6, [3, 2, 1]), (9, [4, 3, 2]), (6, [3, 2, 1]), (4, [2, 2, 0])];
-    for (replicas, [a, b, c]) in steps {
-        workload.patch(&json!({"spec": {"replicas": replicas}})).await;
-        field.placed(&[("a", a), ("b", b), ("c", c)]).await;
-        let ready = field.ready(replicas).await;
-        assert!(ready.iter().all(|pod| !subset(pod).is_empty()));
-    }
-}
-
-#[tokio::test]
-async fn scenario_41_a_clone_set_follows_its_shares_at_every_scaling() {
-    let field = Field::open("ws-scaling").await;
-    let set = field.create(field.web(CLONESET).replicas(0)).await;
-    field.divide(field.spread(CLONESET, thirds())).await;
-    scaled(&field, &set).await;
-}
-
 #[tokio::test]
 async fn scenario_41_a_deployment_gives_up_the_right_pods_by_costs_from_before() {
     let field = Field::open("ws-costs").await;

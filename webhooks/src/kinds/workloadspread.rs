@@ -10,7 +10,6 @@ use planner::kinds::workloadspread::spread::Spread;
 use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
 use planner::kinds::workloadspread::validation::{Context, review, target};
 use planner::server::world::Watched;
-use planner::text::short::{NAME, shortened};
 use planner::text::verdict::Verdict;
 use planner::workload::found::FoundWorkload;
 use serde_json::Value;
@@ -107,7 +106,7 @@ pub(crate) async fn find_out(
                     return Err(Verdict::deny(500, message));
                 }
                 Ok(Err(error)) => {
-                    warn!(kind = shortened(&owner.kind, NAME), name = shortened(&owner.name, NAME), %error, "WorkloadSpreads above this owner are passed over");
+                    warn!(kind = owner.kind, name = owner.name, %error, "WorkloadSpreads above this owner are passed over");
                     findings.owners.add(owner, None);
                 }
                 Err(slow) => return Err(Verdict::deny(504, slow.to_string())),

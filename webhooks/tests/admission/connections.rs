@@ -42,19 +42,22 @@ async fn a_caller_that_does_not_read_its_answer_loses_its_connection() {
 #[tokio::test]
 async fn a_caller_that_goes_on_and_leaves_an_answer_unread_loses_its_connection() {
     let world = World::start(served(), ConnectionLimits::default());
-    let mut deaf = world.client().http2().await;
-    let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob",
-        "metadata": {"name": "a", "annotations": {"a": "a".repeat(8 << 20)}}});
-    let question = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+    let leaves_unread = async |size, window| {
+        let mut deaf = world.client().http2_with_window(window).await;
+        let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob",
+        "metadata": {"name": "a", "annotations": {"a": "a".repeat(size)}}});
+        let question = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [job]}});
-    let question =
-        Request::post("https://localhost/convert?timeout=30s").body(question.to_string().into()).unwrap();
-    // More than the window of the caller, and nobody reads it.
-    let unread = patiently(deaf.sender.send_request(question)).await.unwrap();
-    assert_eq!((unread.status(), deaf.get("/healthz").await), (StatusCode::OK, StatusCode::OK));
-    deaf.closed().await;
+        let question =
+            Request::post("https://localhost/convert?timeout=30s").body(question.to_string().into()).unwrap();
+        // More than the window of the caller, and nobody reads it.
+        let unread = patiently(deaf.sender.send_request(question)).await.unwrap();
+        assert_eq!((unread.status(), deaf.get("/healthz").await), (StatusCode::OK, StatusCode::OK));
+        deaf.closed().await;
+        drop(unread);
+    };
+    tokio::join!(leaves_unread(8 << 20, 2 << 20), leaves_unread(1, 1));
     counted(&world.metrics, "kutter_connections 0").await;
-    drop(unread);
 }
 
 #[tokio::test]

@@ -1,15 +1,24 @@
 //! Requests that delete, evict or change Pods under a PodUnavailableBudget
 //! (docs/behaviour/podunavailablebudget.md#refusals).
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup, files};
+use http::{Request, Response};
 use kit::double::{Objects, Requests, api_server, status};
+use kube::Client;
+use kube::client::Body;
 use planner::kinds::podunavailablebudget::reserve::Rules;
 use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::service_fn;
 use webhooks::Admission;
 
-use crate::support::{ask, delete, with_index};
+use crate::support::{ask, ask_within, delete, with_index};
 
 const PATH: &str = "/validate-pod";
 const BUDGET: &str = "/apis/policy.kruise.io/v1beta1/namespaces/shop/podunavailablebudgets/web";
@@ -151,6 +160,22 @@ async fn only_a_pod_that_may_be_there_takes_a_unit() {
             let asks = requests.lock().unwrap().iter().filter(|request| request.contains(POD)).count();
             assert_eq!(asks, 1, "{answer:?}");
         }
+    }
+}
+
+/// The API server takes the question for the Pod and says nothing, for longer than the review lasts or not.
+#[tokio::test(start_paused = true)]
+async fn a_silent_api_server_holds_no_review_up() {
+    let silent = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+    for (seconds, left, waited, code) in [(5, 1, 2, 200), (5, 0, 2, 403), (1, 1, 1, 504)] {
+        let server = Objects::default();
+        let (mut admission, _) = asking(&server, budget(left), (404, status(404)));
+        admission.lookup = Lookup::cluster(Client::new(silent, "default"));
+        let (started, time) = (Instant::now(), Duration::from_secs(seconds));
+        let response = ask_within(&admission, PATH, &deletion(), time).await;
+        assert_eq!((started.elapsed().as_secs(), &response["status"]["code"]), (waited, &json!(code)));
+        let status = server.get(BUDGET).unwrap()["status"].clone();
+        assert_eq!(status["disruptedPods"]["web-0"].is_string(), code == 200, "{status:#}");
     }
 }
 

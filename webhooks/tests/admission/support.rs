@@ -138,8 +138,13 @@ pub(crate) fn create_sidecar_set(object: &Value) -> Value {
 
 /// The answer of `admission` on `path`.
 pub(crate) async fn ask(admission: &Admission, path: &str, request: &Value) -> Value {
+    ask_within(admission, path, request, Duration::from_secs(5)).await
+}
+
+/// The answer of `admission` on `path` to a review that has so much time.
+pub(crate) async fn ask_within(admission: &Admission, path: &str, request: &Value, time: Duration) -> Value {
     let endpoint = Endpoint::from_path(path).unwrap();
-    let reply = admission.admit(endpoint, &review(request), Deadline::after(Duration::from_secs(5))).await;
+    let reply = admission.admit(endpoint, &review(request), Deadline::after(time)).await;
     let answer: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(answer["response"]["uid"], request["uid"]);
     answer["response"].clone()

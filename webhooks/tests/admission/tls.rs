@@ -105,10 +105,16 @@ impl Client {
     }
 
     pub(crate) async fn http2(&self) -> Http2 {
+        self.http2_with_window(2 << 20).await
+    }
+
+    /// Takes so many bytes of an answer that nobody reads.
+    pub(crate) async fn http2_with_window(&self, window: u32) -> Http2 {
         let stream = self.tls(H2).await.unwrap();
         let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
-        let (sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let http2 = http2.initial_stream_window_size(window);
+        let (sender, connection) = http2.handshake(TokioIo::new(stream)).await.unwrap();
         Http2 { sender, certificate, ended: tokio::spawn(connection) }
     }
 
@@ -384,7 +390,7 @@ async fn probes_and_metrics_are_served_over_plain_http() {
         liveness: Arc::new(|| Ok(())),
         readiness: Arc::new(|| Err("SidecarSets are not listed yet".to_owned())),
     };
-    let router = health_router(checks).merge(metrics_router(metrics.clone(), None));
+    let router = health_router(checks).merge(metrics_router(metrics.registry().clone(), None));
     let server =
         Server::start_plain(bind(0).unwrap(), router, ConnectionLimits::default(), &metrics).unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_address().port()));

@@ -72,10 +72,15 @@ async fn rounds(keeper: &mut Keeper<'_>, seconds: u64) {
 
 /// What the annotation said each time it was written.
 fn published(site: &Site) -> Vec<Value> {
-    let writes = site.with("PATCH /apis/apps.kruise.io/v1beta1/sidecarsets/log ");
+    published_of(site, "log", "set")
+}
+
+/// The same of the SidecarSet with this name and UID.
+fn published_of(site: &Site, name: &str, uid: &str) -> Vec<Value> {
+    let writes = site.with(&format!("PATCH /apis/apps.kruise.io/v1beta1/sidecarsets/{name} "));
     let writes = writes.iter().map(|write| {
         let body: Value = serde_json::from_str(write.splitn(3, ' ').nth(2).unwrap()).unwrap();
-        assert_eq!(body["metadata"]["uid"], "set", "no other one of this name");
+        assert_eq!(body["metadata"]["uid"], uid, "no other one of this name");
         serde_json::from_str(body["metadata"]["annotations"][SIDECARSET_PODS].as_str().unwrap()).unwrap()
     });
     writes.collect()
@@ -318,7 +323,24 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
     begin(&mut keeper);
     rounds(&mut keeper, 20).await;
     assert_eq!(keeper.sets.len(), 2);
-    assert_eq!(site.with("/eviction ").len(), 1, "{:#?}", site.with("/eviction "));
+    // Another one comes with the sidecars of both; then the next one goes.
+    for (evicted, come) in [("a", "c"), ("b", "d")] {
+        let evictions = site.with("/eviction ");
+        let last = evictions.last().unwrap();
+        assert!(last.starts_with(&format!("POST /api/v1/namespaces/shop/pods/{evicted}/")), "{evictions:#?}");
+        let mut gone = missed_pod(evicted);
+        gone["metadata"]["resourceVersion"] = json!("90");
+        site.controller.pods.gone(&serde_json::from_value(gone).unwrap());
+        let mut come = missed_pod(come);
+        come["metadata"]["annotations"] = json!({"kruise.io/sidecarset-injected-list": "log,mesh"});
+        site.controller.pods.see(serde_json::from_value(come).unwrap());
+        rounds(&mut keeper, 20).await;
+    }
+    assert_eq!(site.with("/eviction ").len(), 2);
+    for (name, uid) in [("log", "set"), ("mesh", "mesh")] {
+        let said = published_of(&site, name, uid).pop().unwrap();
+        assert_eq!((&said["injected"], &said["missed"]), (&json!(2), &json!(0)), "{name}: {said:#}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use super::*;
 use crate::text::json_patch::Patch;
 use crate::workload::fleet::Planned;
 
-pub(super) use crate::workload::fleet::{NOW, image, merge, template};
+pub(super) use crate::workload::fleet::{NOW, image, merge, sized, template};
 
 pub(super) type Fleet = crate::workload::fleet::Fleet<CloneSet>;
 

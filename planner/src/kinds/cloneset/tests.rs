@@ -89,6 +89,11 @@ fn a_clone_set_that_is_being_deleted_only_gets_a_status() {
     let plan = fleet.plan();
     assert!(plan.is_idle() && plan.status.is_some());
     assert_eq!(plan.status.unwrap().status().ready_replicas, 2);
+    let name = fleet.name(0);
+    fleet.remove(&name);
+    let plan = fleet.plan();
+    assert!(plan.is_idle(), "nor is a Pod that is gone replaced: {plan}");
+    assert_eq!(plan.status.unwrap().status().replicas, 2);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::pod::node_fit::ObservedNode;
 use crate::text::json_patch::Patch;
 use crate::workload::fleet::Planned;
 
-pub(super) use crate::workload::fleet::{image, merge, template};
+pub(super) use crate::workload::fleet::{image, merge, sized, template};
 
 pub(super) type Fleet = crate::workload::fleet::Fleet<DaemonSet>;
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::text::json_patch::Patch;
 use crate::workload::fleet::Planned;
 
-pub(super) use crate::workload::fleet::{image, merge, template};
+pub(super) use crate::workload::fleet::{image, merge, sized, template};
 
 pub(super) type Fleet = crate::workload::fleet::Fleet<StatefulSet>;
 

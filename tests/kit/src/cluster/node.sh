@@ -6,7 +6,7 @@ set -e
 mount --make-rshared /
 echo 1 >/proc/sys/net/ipv4/ip_forward
 # State in the places of an ordinary machine, each node its own.
-for place in /var/lib/kubelet /var/lib/containerd /var/lib/cni /var/log; do
+for place in /var/lib/kubelet /var/lib/containerd /var/lib/cni /var/lib/kruise-daemon /var/log; do
     mkdir -p "$place" "$1$place"
     mount --bind "$1$place" "$place"
 done

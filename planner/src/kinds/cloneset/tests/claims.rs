@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::fixture::Fleet;
+use super::super::fixture::{Fleet, template};
 use super::super::*;
 use super::{claims, created, in_place, names, with};
 
@@ -66,12 +66,22 @@ fn scenario_17_with_reuse_the_replacement_takes_over_name_and_claim() {
 
 #[test]
 fn scenario_18_recreation_renews_claims() {
-    let mut fleet = Fleet::running(2, claims());
-    let old: Vec<_> = fleet.claims.iter().map(|claim| claim.metadata.uid.clone()).collect();
-    fleet.image("nginx:2");
-    fleet.settle();
-    assert_eq!((fleet.pods.len(), fleet.claims.len(), fleet.with_image("nginx:2")), (2, 2, 2));
-    assert!(fleet.claims.iter().all(|claim| !old.contains(&claim.metadata.uid)));
+    // What cannot be changed in place comes with new Pods, too.
+    let mut variable = template("nginx:2");
+    variable["spec"]["containers"][0]["env"] = json!([{"name": "MODE", "value": "b"}]);
+    for (rolling, template) in
+        [(json!({}), template("nginx:2")), (in_place(json!({"maxUnavailable": 1})), variable)]
+    {
+        let mut fleet = Fleet::running(2, with(rolling, claims()));
+        let old: Vec<_> = fleet.claims.iter().map(|claim| claim.metadata.uid.clone()).collect();
+        fleet.edit(json!({"spec": {"template": template}}));
+        fleet.step();
+        let marks = fleet.pods.iter().filter_map(|pod| pod.label("apps.kruise.io/specified-delete"));
+        assert_eq!((marks.collect::<Vec<_>>(), fleet.pods.len()), (vec!["true"], 2), "marked before it goes");
+        fleet.settle();
+        assert_eq!((fleet.pods.len(), fleet.claims.len(), fleet.with_image("nginx:2")), (2, 2, 2));
+        assert!(fleet.claims.iter().all(|claim| !old.contains(&claim.metadata.uid)));
+    }
 }
 
 #[test]
@@ -89,6 +99,9 @@ fn scenario_19_claim_templates_count_only_with_the_gate() {
         fleet.settle();
         assert_eq!(fleet.with_image("nginx:2"), 2);
         assert_eq!(names(&fleet) == before, !gate);
+        let size = |claim: &Arc<Claim>| claim.spec.resources.requests.get("storage").unwrap().to_owned();
+        let sizes: Vec<String> = fleet.claims.iter().map(size).collect();
+        assert_eq!(sizes, [if gate { "2Gi" } else { "1Gi" }; 2]);
     }
 }
 

@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use jiff::SignedDuration;
 
+use super::super::fixture::Fleet;
 use super::super::*;
+use super::in_place;
 use crate::kinds::cloneset::status::record_progress;
 use crate::workload::conditions::condition;
 use crate::workload::progress::{DEADLINE_EXCEEDED, PROGRESSING};
@@ -145,4 +147,29 @@ fn without_a_deadline_there_is_no_condition() {
         assert_eq!(record_progress(&owner(spec), &old, &mut new, at(1)), None);
         assert!(new.conditions.is_empty());
     }
+}
+
+#[test]
+fn the_deadline_is_waited_for_and_told_of() {
+    let mut fleet = Fleet::running(2, in_place(json!({"maxUnavailable": 1})));
+    fleet.edit(json!({"spec": {"progressDeadlineSeconds": 20}}));
+    fleet.settle();
+    let told = |fleet: &Fleet| {
+        let conditions = fleet.status().conditions();
+        let told = condition(&conditions, PROGRESSING).unwrap();
+        (told.reason.clone(), told.status.clone())
+    };
+    assert_eq!(told(&fleet), (reason(AVAILABLE), ConditionStatus::True));
+    // No kubelet runs what the first Pod is updated to.
+    fleet.image("nginx:missing");
+    let plans: Vec<_> = (0..5).map(|_| fleet.step()).collect();
+    assert_eq!(told(&fleet), (reason(UPDATED), ConditionStatus::True));
+    let wait = plans.last().unwrap().requeue_after.unwrap();
+    assert!((20.0..20.1).contains(&wait.as_secs_f64()), "{wait:?}");
+    fleet.now += SignedDuration::try_from(wait).unwrap();
+    fleet.step();
+    assert_eq!(told(&fleet), (reason(DEADLINE_EXCEEDED), ConditionStatus::False));
+    fleet.image("nginx:2");
+    fleet.settle();
+    assert_eq!(told(&fleet), (reason(AVAILABLE), ConditionStatus::True));
 }

@@ -1,6 +1,7 @@
 //! Rollouts: partition, budgets, pauses, rollbacks (docs/behaviour/cloneset.md#update-step and
 //! docs/behaviour/cloneset.md#acceptance-scenarios).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -49,6 +50,67 @@ fn scenario_8_raising_the_partition_rolls_back_only_with_the_gate() {
         assert_eq!(fleet.with_image("nginx:2"), updated);
         assert_eq!(names(&fleet), before);
     }
+}
+
+#[test]
+fn scenario_8_pods_go_back_within_the_budget() {
+    let mut fleet = Fleet::running(5, in_place(json!({"partition": 3, "maxUnavailable": 1})));
+    fleet.gates = FeatureGates::default().with(Feature::CloneSetPartitionRollback, true);
+    fleet.image("nginx:2");
+    fleet.settle();
+    let old = fleet.pods.iter().position(|pod| image(pod) == "nginx:1").unwrap();
+    fleet.break_pod(old);
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 5}}}}));
+    for _ in 0..5 {
+        fleet.step();
+    }
+    assert_eq!(fleet.with_image("nginx:2"), 2, "the old revision is in trouble");
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 5);
+}
+
+/// Labels the first Pods with these values and gives those of all in the order in which one after another is updated.
+fn order_of_update(mut fleet: Fleet, key: &str, values: &[&'static str]) -> Vec<&'static str> {
+    let mut of = BTreeMap::new();
+    for (index, value) in values.iter().enumerate() {
+        let mut write = PodWrite::default();
+        write.set_label(key, *value);
+        of.insert(fleet.name(index), *value);
+        let name = fleet.name(index);
+        write.apply(fleet.pod_mut(&name));
+    }
+    fleet.image("nginx:2");
+    let mut order = Vec::new();
+    for _ in 0..100 {
+        fleet.step();
+        let new = fleet.pods.iter().filter(|pod| image(pod) == "nginx:2");
+        let new: Vec<String> = new.map(|pod| pod.metadata.name.to_string()).collect();
+        order.extend(new.into_iter().filter(|name| !order.contains(name)).collect::<Vec<_>>());
+        fleet.kubelet();
+    }
+    assert_eq!(order.len(), fleet.pods.len());
+    order.iter().map(|name| of.get(name).copied().unwrap_or_default()).collect()
+}
+
+/// The order is found anew for each Pod: the second one comes as the fifth, and the last one, which is not scattered any
+/// more, at any later time (docs/behaviour/in-place-update.md#scatter).
+#[test]
+fn scattered_pods_are_updated_far_from_one_another() {
+    let scatter = json!({"maxUnavailable": 1, "scatterStrategy": [{"key": "foo", "value": "bar"}]});
+    let order = order_of_update(Fleet::running(10, in_place(scatter)), "foo", &["bar"; 3]);
+    let places: Vec<usize> = (0..10).filter(|place| order[*place] == "bar").collect();
+    assert_eq!(places[..2], [0, 4], "{order:?}");
+}
+
+#[test]
+fn heavier_pods_are_updated_first() {
+    let term =
+        |weight: i32, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {"k": value}}});
+    let priority = json!({"weightPriority": [term(30, "bar"), term(50, "foo")]});
+    let rolling = json!({"maxUnavailable": 1, "priorityStrategy": priority});
+    let values = ["bar", "", "foo", "bar", "foo"];
+    let order = order_of_update(Fleet::running(6, in_place(rolling)), "k", &values);
+    assert_eq!(order, ["foo", "foo", "bar", "bar", "", ""]);
 }
 
 #[test]

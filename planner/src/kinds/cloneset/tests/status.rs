@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::kinds::cloneset::fixture::Fleet;
 use crate::kinds::cloneset::{CloneSet, Limits};
+use crate::pod::write::PodWrite;
 use crate::workload::status::StatusPlan;
 
 /// The rule of `kubectl kruise rollout status`.
@@ -59,6 +60,25 @@ fn a_rollout_is_over_for_clients_in_every_finished_state() {
         let expected = fleet.status().expected_updated_replicas.unwrap_or(0);
         assert!(name == "held" || fleet.status().updated_replicas >= expected, "{name}");
     }
+}
+
+#[test]
+fn new_pods_are_not_available_before_their_hook() {
+    let mut fleet =
+        Fleet::new(json!({"replicas": 2, "lifecycle": {"preNormal": {"labelsHandler": {"checked": "yes"}}}}));
+    fleet.settle();
+    let state = |fleet: &Fleet, index: usize| {
+        fleet.pods[index].label("lifecycle.apps.kruise.io/state").unwrap_or_default().to_owned()
+    };
+    assert_eq!((fleet.status().ready_replicas, fleet.status().available_replicas), (2, 0));
+    assert_eq!([state(&fleet, 0), state(&fleet, 1)], ["PreparingNormal"; 2]);
+    let name = fleet.name(0);
+    let mut write = PodWrite::default();
+    write.set_label("checked", "yes");
+    write.apply(fleet.pod_mut(&name));
+    fleet.settle();
+    assert_eq!((fleet.status().ready_replicas, fleet.status().available_replicas), (2, 1));
+    assert_eq!([state(&fleet, 0), state(&fleet, 1)], ["Normal", "PreparingNormal"]);
 }
 
 #[test]

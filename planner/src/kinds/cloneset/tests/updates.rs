@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::fixture::{Fleet, template};
+use super::super::fixture::{Fleet, image, sized, template};
 use super::super::*;
 use super::{in_place, with};
 
+use crate::pod::write::Target;
+use crate::text::server_version::ServerVersion;
 use crate::workload::action::IMAGE_PULL_JOB;
 use crate::workload::children::Child;
 use api::features::FeatureGates;
@@ -73,6 +75,65 @@ fn a_grace_period_is_waited_for() {
     fleet.later(11);
     fleet.settle();
     assert_eq!((fleet.with_image("nginx:2"), states(&fleet)), (1, vec!["Normal"]));
+}
+
+/// The Pod's own record says how long the period is that runs.
+#[test]
+fn a_change_that_comes_during_the_grace_period_waits() {
+    let grace = |seconds: i32| in_place(json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": seconds}}));
+    let mut fleet = Fleet::running(1, grace(20));
+    fleet.image("nginx:2");
+    fleet.settle();
+    fleet.later(10);
+    fleet.image("nginx:3");
+    fleet.edit(json!({"spec": grace(0)}));
+    fleet.settle();
+    assert_eq!(fleet.with_image("nginx:1"), 1, "{}", fleet.plan());
+    fleet.later(11);
+    let mut images = vec!["nginx:1".to_owned()];
+    for _ in 0..20 {
+        fleet.step();
+        images.push(image(&fleet.pods[0]).to_owned());
+        fleet.kubelet();
+    }
+    images.dedup();
+    assert_eq!(images, ["nginx:1", "nginx:2", "nginx:3"]);
+}
+
+/// The node takes its time, and the update waits for it.
+#[test]
+fn resources_change_through_resize() {
+    let policy = |restart: &str| json!([{"resourceName": "cpu", "restartPolicy": restart}]);
+    for (policy, stays_ready) in
+        [(json!(null), true), (policy("NotRequired"), true), (policy("RestartContainer"), false)]
+    {
+        let sized = |limit: &str| {
+            let mut template = sized(limit);
+            template["spec"]["containers"][0]["resizePolicy"] = policy.clone();
+            json!({"template": template})
+        };
+        let mut fleet = Fleet::new(with(in_place(json!({})), sized("200m")));
+        fleet.gates = FeatureGates::default().with(Feature::InPlaceWorkloadVerticalScaling, true);
+        fleet.environment.server = ServerVersion::parse("v1.35.0");
+        fleet.edit(json!({"spec": {"replicas": 1}}));
+        fleet.settle();
+        let before = fleet.pods.clone();
+        let mut resizes = Vec::new();
+        fleet.edit(json!({"spec": sized("300m")}));
+        for _ in 0..5 {
+            for action in &fleet.step().update {
+                let Action::WritePod { writes, .. } = action else { panic!("{action}") };
+                let resize = writes.iter().filter(|write| write.target == Target::Resize);
+                resizes.extend(resize.map(|_| fleet.pods[0].condition_is_true("InPlaceUpdateReady")));
+            }
+        }
+        assert_eq!(resizes, [stays_ready]);
+        let limit = fleet.pods[0].container("main").unwrap().resources.limits.get("cpu");
+        assert_eq!((limit, states(&fleet)), (Some("300m"), vec!["Updating"]), "its node has done nothing");
+        fleet.settle();
+        assert_eq!((states(&fleet), fleet.pods[0].is_ready()), (vec!["Normal"], true));
+        assert_eq!(fleet.pods[0].metadata.uid, before[0].metadata.uid);
+    }
 }
 
 #[test]

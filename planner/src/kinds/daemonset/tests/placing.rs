@@ -1,5 +1,6 @@
 //! Which Nodes have a Pod, and which Pods go.
 
+use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::kinds::daemonset::fixture::{Fleet, rolling, template};
@@ -23,16 +24,23 @@ fn each_node_gets_a_pod_that_the_scheduler_can_only_put_there() {
 #[test]
 fn taints_keep_pods_away_or_chase_them_off() {
     let mut fleet = Fleet::on_nodes(2, json!({}));
-    fleet.taint("n2", "gpu", "NoSchedule");
+    let tainted = |fleet: &mut Fleet, effect: &str| {
+        let before = fleet.nodes["n2"].clone();
+        fleet.taint("n2", "gpu", effect);
+        assert!(fleet.set().is_concerned("n2", Some(&before), Some(&fleet.nodes["n2"])), "{effect}");
+    };
+    tainted(&mut fleet, "NoSchedule");
     fleet.taint("n3", "gpu", "NoSchedule");
     fleet.settle();
     assert_eq!(fleet.nodes_with("nginx:1"), ["n1", "n2"], "the Pod that is there stays");
     let status = fleet.status();
     assert_eq!((status.desired_number_scheduled, status.number_misscheduled), (1, 1));
-    fleet.taint("n2", "gpu", "NoExecute");
+    tainted(&mut fleet, "NoExecute");
     fleet.settle();
     assert_eq!(fleet.nodes_with("nginx:1"), ["n1"]);
+    let before = fleet.nodes["n2"].clone();
     fleet.node("n2", json!({"spec": {"unschedulable": true, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}));
+    assert!(fleet.set().is_concerned("n2", Some(&before), Some(&fleet.nodes["n2"])), "a taint is taken off");
     fleet.node("n3", json!({}));
     fleet.settle();
     assert_eq!(fleet.nodes_with("nginx:1"), ["n1", "n2", "n3"]);
@@ -75,7 +83,8 @@ fn failed_pods_give_way_at_once_and_then_after_pauses() {
     };
     fail(&mut fleet);
     fleet.step();
-    assert!(fleet.pods.is_empty() && fleet.reasons().contains(&"FailedDaemonPod"));
+    let told = fleet.events.iter().find(|event| event.reason == "FailedDaemonPod").unwrap();
+    assert!(fleet.pods.is_empty() && told.message.contains("on node n1"), "{told:?}");
     fleet.step();
     fail(&mut fleet);
     let plan = fleet.settled_plan();
@@ -104,6 +113,21 @@ fn a_burst_limits_what_one_plan_does() {
     let mut fleet = Fleet::unsettled(5, json!({"burstReplicas": "10%"}));
     fleet.step();
     assert_eq!(fleet.pods.len(), 1, "a share of few Nodes is one at least");
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:1"), ["n1", "n2", "n3", "n4", "n5"]);
+}
+
+#[test]
+fn scenario_40_ready_pods_become_available_by_time_alone() {
+    let mut fleet = Fleet::unsettled(2, json!({"minReadySeconds": 3600}));
+    fleet.settle();
+    let status = fleet.status();
+    assert_eq!((status.number_ready, status.number_available), (2, None));
+    let wait = fleet.plan().requeue_after.unwrap();
+    assert!((3600.0..3600.1).contains(&wait.as_secs_f64()), "{wait:?}");
+    fleet.now += SignedDuration::try_from(wait).unwrap();
+    fleet.step();
+    assert_eq!(fleet.status().number_available, Some(2));
 }
 
 #[test]

@@ -4,9 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::daemonset::fixture::{Fleet, gates, image, rolling, template};
+use crate::kinds::daemonset::fixture::{Fleet, gates, image, rolling, sized, template};
 use crate::pod::observed::ObservedPod;
 use crate::pod::write::PodWrite;
+use crate::text::server_version::ServerVersion;
+use crate::workload::action::{Action, IMAGE_PULL_JOB};
+use crate::workload::children::Child;
+use crate::workload::plan::Plan;
+use crate::workload::seen::Seen;
 
 /// An image that can be updated in place.
 fn in_place(more: &Value) -> Value {
@@ -103,6 +108,10 @@ fn nothing_is_updated_while_paused_or_on_delete() {
     fleet.image("nginx:2");
     fleet.settle();
     assert!(fleet.nodes_with("nginx:2").is_empty());
+    let name = fleet.name_on("n2");
+    fleet.remove(&name);
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n2"]);
 }
 
 #[test]
@@ -179,6 +188,94 @@ fn pods_are_updated_in_place_where_that_is_possible() {
 }
 
 #[test]
+fn all_resources_change_in_one_edit() {
+    let mut spec = in_place(&json!({}));
+    spec["template"] = sized("200m");
+    let mut fleet = Fleet::unsettled(2, spec);
+    fleet.gates = gates("InPlaceWorkloadVerticalScaling=true");
+    fleet.environment.server = ServerVersion::parse("v1.35.0");
+    fleet.settle();
+    fleet.resize_all();
+}
+
+#[test]
+fn images_are_pulled_ahead_of_a_rollout_in_several_batches() {
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"paused": true})));
+    fleet.gates = gates("PreDownloadImageForDaemonSetUpdate=true");
+    fleet.environment.pull_jobs = true;
+    fleet.image("nginx:2");
+    fleet.step();
+    let plan = fleet.plan();
+    let [
+        Action::CreateChild { name, .. },
+        Action::CreateChild { .. },
+        Action::PatchChild { child: revision, patch, .. },
+    ] = plan.pre_download.as_slice()
+    else {
+        panic!("{plan}")
+    };
+    assert_eq!(*name, format!("web-{}-main", fleet.status().update_revision));
+    assert!(patch.contains("pre-predownload-created"), "{patch}");
+    assert_eq!(revision.name, format!("web-{}", fleet.status().update_revision));
+    // The job is there until the rollout is over.
+    let job = Seen { name: name.clone(), ..Seen::default() };
+    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
+    fleet.edit(json!({"spec": rolling(json!({"paused": false}))}));
+    let deletes = |plan: &Plan<_>| {
+        plan.pre_download.contains(&Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job.clone() })
+    };
+    while fleet.nodes_with("nginx:2").len() < 3 {
+        assert!(!deletes(&fleet.step()));
+        fleet.kubelet();
+    }
+    fleet.settle();
+    assert!(deletes(&fleet.plan()));
+    fleet.children.clear();
+    fleet.edit(json!({"spec": rolling(json!({"maxUnavailable": 3}))}));
+    fleet.image("nginx:3");
+    let plan = fleet.settled_plan();
+    let [Action::PatchChild { patch, .. }] = plan.pre_download.as_slice() else { panic!("{plan}") };
+    assert!(patch.contains("image-predownload-ignored"), "{patch}");
+}
+
+#[test]
+fn a_hook_holds_a_rollout() {
+    let mut spec = rolling(json!({"maxUnavailable": 1}));
+    spec["lifecycle"] = json!({"preDelete": {"labelsHandler": {"block": "true"}}});
+    let mut labelled = template("nginx:1");
+    labelled["metadata"]["labels"]["block"] = json!("true");
+    spec["template"] = labelled.clone();
+    let mut fleet = Fleet::on_nodes(2, spec);
+    labelled["spec"]["containers"][0]["image"] = json!("nginx:2");
+    fleet.edit(json!({"spec": {"template": labelled}}));
+    fleet.settle();
+    let held = |fleet: &Fleet| -> Vec<String> {
+        let is_held =
+            |pod: &&Arc<ObservedPod>| pod.label("lifecycle.apps.kruise.io/state") == Some("PreparingDelete");
+        fleet.pods.iter().filter(is_held).map(|pod| pod.metadata.name.to_string()).collect()
+    };
+    assert_eq!((held(&fleet).len(), fleet.nodes_with("nginx:1").len()), (1, 2));
+    let status = fleet.status();
+    assert_eq!(status.observed_generation, fleet.set().metadata.generation);
+    assert!(
+        fleet
+            .revisions
+            .iter()
+            .max_by_key(|revision| revision.revision)
+            .unwrap()
+            .name()
+            .ends_with(&status.update_revision)
+    );
+    let name = held(&fleet).remove(0);
+    let mut release = PodWrite::default();
+    release.labels.insert("block".to_owned(), None);
+    release.apply(fleet.pod_mut(&name));
+    fleet.settle();
+    assert_eq!(fleet.nodes_with("nginx:2").len(), 1);
+    assert_eq!(held(&fleet).len(), 1, "the next one is held");
+}
+
+#[test]
 fn pods_without_the_gate_are_recreated_once() {
     let mut fleet = Fleet::on_nodes(2, json!({}));
     let before: Vec<String> = fleet.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
@@ -199,12 +296,19 @@ fn a_rollback_takes_the_old_revision() {
         fleet.settle();
     }
     assert_eq!(fleet.revisions.len(), 2, "the present one and one more");
+    let uid = |fleet: &Fleet, newest: bool| {
+        let mut revisions: Vec<_> = fleet.revisions.iter().collect();
+        revisions.sort_by_key(|revision| revision.revision);
+        revisions[usize::from(newest)].metadata.uid.clone()
+    };
+    let older = uid(&fleet, false);
     fleet.image("nginx:3");
     fleet.settle();
     assert_eq!(fleet.revisions.len(), 2);
     assert_ne!(fleet.status().update_revision, first);
     let newest = fleet.revisions.iter().max_by_key(|revision| revision.revision).unwrap();
     assert!(newest.name().ends_with(&fleet.status().update_revision));
+    assert_eq!(uid(&fleet, true), older, "the older one is the newest now");
 }
 
 #[test]

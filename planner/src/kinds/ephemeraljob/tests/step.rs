@@ -88,6 +88,7 @@ fn scenario_35_a_job_with_pods_that_fail_ends_as_failed() {
     let job = job(&json!({"parallelism": 2}));
     let all = status(&work(&job, &[pod("a", -2, "1"), pod("b", -1, "137")], 3));
     assert_eq!((&all["phase"], findings(&all)), (&json!("Failed"), vec![("JobFailed", "JobFailed")]));
+    assert_eq!(counts(&all), [2, 0, 0, 0, 2]);
     let mixed = status(&work(&job, &[pod("a", -2, "0"), pod("b", -1, "1")], 3));
     assert_eq!((&mixed["phase"], findings(&mixed)), (&json!("Failed"), vec![("JobFailed", "JobFailed")]));
     let partly = status(&work(&job, &[pod("a", -2, "running"), pod("b", -1, "1")], 3));
@@ -130,6 +131,7 @@ fn scenario_37_a_paused_job_adds_nothing_and_its_time_does_not_end() {
         (status(&work)["phase"].as_str(), work.injections.len(), work.next),
         (Some("Paused"), 0, None)
     );
+    assert_eq!(counts(&status(&work)), [1, 0, 0, 0, 0], "it sees its Pod");
     let done = status(&super::step::work(&paused, &[pod("a", -1, "0")], 1));
     assert_eq!(done["phase"], "Succeeded", "finished wins");
 }

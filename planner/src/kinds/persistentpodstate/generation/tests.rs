@@ -105,6 +105,10 @@ fn scenario_21_what_a_user_adds_stays() {
         object["spec"]["persistentPodStateRetentionPolicy"] = json!("WhenDeleted");
     });
     assert_eq!(plan(&asking(), VERSION, std::slice::from_ref(&own)), Step::Nothing);
+    let more = set(&json!({AUTO: "true", PREFERRED: "kubernetes.io/hostname", REQUIRED: "zone"}));
+    let Step::Change(patch) = plan(&more, VERSION, &[own]) else { panic!("another annotation changes it") };
+    let patch: Value = serde_json::from_str(&patch).unwrap();
+    assert_eq!(patch["spec"], json!({"requiredPersistentTopology": {"keys": ["zone"]}}), "nothing else");
     // One that an older release has generated names another version.
     let older = stored(&asking(), |object| {
         object["spec"]["targetRef"]["apiVersion"] = json!("apps.kruise.io/v1alpha1");

@@ -221,6 +221,15 @@ fn scenario_22_other_keys_rewrite_the_records_of_ready_pods() {
 }
 
 #[test]
+fn scenario_23_a_new_object_remembers_the_same() {
+    let mut site = Site::of(&json!({"replicas": 2})).pod("web-0", "n1").pod("web-1", "n3");
+    let before = site.status()["podStates"].clone();
+    site.state["metadata"] = json!({"name": "pps", "uid": "q", "resourceVersion": "12", "generation": 1});
+    site.state["status"] = Value::Null;
+    assert_eq!((&site.status()["podStates"], site.names().len()), (&before, 2));
+}
+
+#[test]
 fn sharp_edge_12_a_node_that_is_not_known_is_told() {
     let site =
         Site::of(&json!({"replicas": 2})).remembering(&["web-1"]).pod("web-0", "n1").pod("web-1", "n7");

@@ -107,13 +107,19 @@ fn each_reason_is_found() {
         (&narrow, pod("p", later, |_| {}), "OtherNamespace"),
         (&narrow, pod("p", later, namespace("unknown")), "OtherNamespace"),
     ];
+    let mut told = BTreeMap::new();
     for (cluster, pod, expected) in cases {
         let word = match judge(cluster, "log", &pod) {
             Relation::Injected => "yes",
-            Relation::Left(reason) | Relation::Unselected(reason) => reason.word(),
+            Relation::Left(reason) | Relation::Unselected(reason) => {
+                told.insert(reason.word(), reason.to_string());
+                reason.word()
+            }
         };
         assert_eq!(word, expected, "{pod:?}");
     }
+    assert_eq!(told["ReplacedByCanary"], "not injected: its canary canary is injected instead");
+    assert_eq!(told["InjectionPaused"], "not injected: spec.injectionStrategy.paused is true");
 }
 
 #[test]

@@ -152,10 +152,12 @@ fn scenario_11_devices_are_shared_but_for_used_paths() {
     sharing["shareVolumePolicy"] = json!({"type": "enabled"});
     sharing["shareVolumeDevicePolicy"] = json!({"type": "enabled"});
     sharing["volumeDevices"] = json!([{"name": "own", "devicePath": "/dev/own"}]);
+    sharing["volumeMounts"] = json!([{"name": "mine", "mountPath": "/dev/mine"}]);
     let cluster = Cluster::new().set("s", json!({"containers": [sharing.clone()]}));
     let device = |path: &str| json!({"name": "d", "devicePath": path});
+    let devices = ["/dev/own", "/dev/mine", "/dev/mount", "/dev/free", "/dev/free"].map(device);
     let app = json!({"name": "m", "volumeMounts": [{"name": "d", "mountPath": "/dev/mount"}],
-        "volumeDevices": [device("/dev/own"), device("/dev/mount"), device("/dev/free"), device("/dev/free")]});
+        "volumeDevices": devices});
     let admitted = cluster.admit(&pod(json!([app])));
     let devices = &admitted["spec"]["containers"][1]["volumeDevices"];
     assert_eq!(*devices, json!([{"name": "own", "devicePath": "/dev/own"}, device("/dev/free")]));
@@ -172,13 +174,14 @@ fn scenario_12_the_source_of_variables_may_come_from_a_label() {
         Cluster::new().set("s", json!({"containers": [sidecar]}))
     };
     let app = json!({"name": "shop", "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"x": 1}}, {"name": "A", "value": "2"}]});
-    let mut labelled = pod(json!([app]));
+    let other = json!({"name": "other", "env": [{"name": "A", "value": "9"}]});
+    let mut labelled = pod(json!([other, app]));
     labelled["metadata"]["labels"]["cName"] = json!("shop");
     let cluster = transferring("metadata.labels['cName']");
     let admitted = cluster.admit(&labelled);
     // Sorted by name; of repeated variables the last one counts.
     assert_eq!(
-        admitted["spec"]["containers"][1]["env"],
+        admitted["spec"]["containers"][2]["env"],
         json!([{"name": "IS_INJECTED", "value": "true"}, {"name": "A", "value": "2"}, {"name": "B", "valueFrom": {"x": 1}}])
     );
     assert_eq!(env_of(&cluster.admit(&pod(json!([app]))), "a"), ["IS_INJECTED"]);

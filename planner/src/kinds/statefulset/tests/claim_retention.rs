@@ -64,13 +64,15 @@ fn scenario_42_a_claim_that_a_pod_waits_for_is_made_again() {
 #[test]
 fn sharp_edge_7_a_new_claim_template_waits_for_new_pods() {
     let mut fleet = Fleet::running(2, retaining("Retain", "Retain"));
+    let uids = |fleet: &Fleet| [fleet.uid("web-0"), fleet.uid("web-1")];
+    let before = uids(&fleet);
     let both = json!([
         claims("1Gi")["volumeClaimTemplates"][0],
         {"metadata": {"name": "log"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}},
     ]);
     fleet.edit(json!({"spec": {"volumeClaimTemplates": both, "replicas": 3}}));
     fleet.settle();
-    assert_eq!(fleet.ordinals(), [0, 1, 2]);
+    assert_eq!((fleet.ordinals(), uids(&fleet)), (vec![0, 1, 2], before));
     let condition = fleet.set_status().conditions.into_iter().find(|known| known.kind == "FailedUpdatePod");
     let message = condition.unwrap().message;
     assert!(message.contains(r#"pod web-0 has no volume of claim template "log""#), "{message}");
@@ -79,6 +81,7 @@ fn sharp_edge_7_a_new_claim_template_waits_for_new_pods() {
         fleet.settle();
     }
     assert!(fleet.set_status().conditions.is_empty());
+    assert_eq!(fleet.claims.len(), 6);
 }
 
 /// A StatefulSet of one Pod whose claim `log` and its mount are taken out of the template, which comes to no Pod yet.

@@ -113,6 +113,8 @@ fn sharp_edge_17_a_file_system_that_grows_with_a_new_pod_gets_one() {
     fleet.claim_mut("www-web-2").status.conditions = Some(Box::new([pending]));
     fleet.settle();
     assert_eq!(fleet.uid("web-2"), before, "it may grow by itself");
+    let wait = fleet.plan().requeue_after.unwrap();
+    assert!((60.0..60.1).contains(&wait.as_secs_f64()), "{wait:?}");
     fleet.later(61);
     fleet.settle();
     let after = fleet.uid("web-2");

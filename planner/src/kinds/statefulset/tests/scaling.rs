@@ -101,11 +101,13 @@ fn scenario_29_and_sharp_edge_2_a_pod_that_failed_is_replaced() {
         [parallel(json!({})), ordered(json!({})), parallel(json!({"scaleStrategy": {"maxUnavailable": 1}}))]
     {
         let mut fleet = Fleet::running(3, spec);
-        let before = fleet.uid("web-1");
-        fleet.pod_mut("web-1").status.phase = "Failed".into();
-        fleet.settle();
-        assert_eq!(fleet.ordinals(), [0, 1, 2]);
-        assert_ne!(fleet.uid("web-1"), before);
+        for phase in ["Failed", "Succeeded"] {
+            let before = fleet.uid("web-1");
+            fleet.pod_mut("web-1").status.phase = phase.into();
+            fleet.settle();
+            assert_eq!(fleet.ordinals(), [0, 1, 2]);
+            assert_ne!(fleet.uid("web-1"), before, "{phase}");
+        }
     }
 }
 

@@ -1,4 +1,11 @@
+use std::sync::Arc;
+
 use super::*;
+use crate::kinds::statefulset::fixture::{image, sized};
+use crate::text::server_version::ServerVersion;
+use crate::workload::action::IMAGE_PULL_JOB;
+use crate::workload::children::Child;
+use crate::workload::seen::Seen;
 
 fn rolling(more: serde_json::Value) -> serde_json::Value {
     let mut strategy = json!({"type": "RollingUpdate"});
@@ -67,6 +74,57 @@ fn scenario_16_images_are_updated_in_place_from_the_highest_ordinal_down() {
     assert_eq!(fleet.reasons(), ["SuccessfulUpdatePodInPlace"; 3]);
     let status = fleet.set_status();
     assert_eq!(status.current_revision, status.update_revision);
+}
+
+#[test]
+fn all_resources_change_in_one_edit() {
+    let mut spec = in_place(json!({}));
+    merge(&mut spec["template"], sized("200m"));
+    let mut fleet = Fleet::with_gates(spec, gates("InPlaceWorkloadVerticalScaling=true"));
+    fleet.environment.server = ServerVersion::parse("v1.35.0");
+    fleet.edit(json!({"spec": {"replicas": 2}}));
+    fleet.settle();
+    fleet.resize_all();
+}
+
+#[test]
+fn scenario_38_images_are_pulled_ahead() {
+    let mut fleet =
+        Fleet::with_gates(in_place(json!({"partition": 3})), gates("PreDownloadImageForInPlaceUpdate=true"));
+    fleet.environment.pull_jobs = true;
+    fleet.object["metadata"]["annotations"] = json!({"apps.kruise.io/image-predownload-parallelism": "2"});
+    fleet.edit(json!({"spec": {"replicas": 4}}));
+    fleet.settle();
+    fleet.edit(json!({"spec": {"template": in_place_template("nginx:2")}}));
+    let plan = fleet.settled_plan();
+    let [
+        Action::CreateChild { name, json, .. },
+        Action::CreateChild { .. },
+        Action::PatchChild { patch, .. },
+    ] = plan.pre_download.as_slice()
+    else {
+        panic!("{plan}")
+    };
+    fleet.settle();
+    assert_eq!(*name, format!("{}-main", fleet.set_status().update_revision));
+    let job: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!((&job["spec"]["image"], &job["spec"]["parallelism"]), (&json!("nginx:2"), &json!(2)));
+    assert!(patch.contains("pre-predownload-created"), "{patch}");
+    let job = Seen { name: name.clone(), ..Seen::default() };
+    fleet.children.push(Arc::new(Child { kind: IMAGE_PULL_JOB, seen: job.clone() }));
+    let delete = Action::DeleteChild { kind: IMAGE_PULL_JOB, child: job };
+    assert!(!fleet.plan().pre_download.contains(&delete), "the rollout is not over");
+    fleet.edit(json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}));
+    fleet.settle();
+    assert!(fleet.plan().pre_download.contains(&delete));
+    fleet.children.clear();
+    // Few Pods need none.
+    fleet.edit(json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 3}}}}));
+    fleet.settle();
+    fleet.edit(json!({"spec": {"template": in_place_template("nginx:3")}}));
+    let plan = fleet.settled_plan();
+    let [Action::PatchChild { patch, .. }] = plan.pre_download.as_slice() else { panic!("{plan}") };
+    assert!(patch.contains("image-predownload-ignored"), "{patch}");
 }
 
 #[test]
@@ -245,6 +303,32 @@ fn scenario_45_what_is_unavailable_already_is_updated() {
         }
     }
     assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2, 3, 4]);
+}
+
+/// The two that a broken template was tried with use up all budgets.
+#[test]
+fn scenario_45_a_corrected_template_heals_what_a_broken_one_left() {
+    let mut spec = rolling(json!({"maxUnavailable": 2}));
+    merge(&mut spec, json!({"scaleStrategy": {"maxUnavailable": 2}}));
+    let mut fleet = Fleet::running(4, spec);
+    fleet.edit(json!({"spec": {"template": template("nginx:missing")}}));
+    let kubelet = |fleet: &mut Fleet| {
+        let runs = |pod: &Arc<ObservedPod>| image(pod) != "nginx:missing";
+        for index in (0..fleet.pods.len()).filter(|index| runs(&fleet.pods[*index])).collect::<Vec<_>>() {
+            fleet.kubelet_of(index);
+        }
+    };
+    for _ in 0..10 {
+        fleet.step();
+        kubelet(&mut fleet);
+    }
+    assert_eq!((fleet.running_image("nginx:missing"), fleet.ordinals()), (vec![2, 3], vec![0, 1, 2, 3]));
+    fleet.edit(json!({"spec": {"template": template("nginx:2")}}));
+    for _ in 0..20 {
+        fleet.step();
+        kubelet(&mut fleet);
+    }
+    assert_eq!(fleet.running_image("nginx:2"), [0, 1, 2, 3]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::fixture::*;
+use crate::kinds::sidecarset::account::{Findings, not_updated};
 use crate::kinds::sidecarset::rollout::{Hold, Refused, Step};
 
 /// How many of `total` ready Pods are taken at once.
@@ -109,6 +110,31 @@ fn what_waits_says_why() {
         "1 wait (shop/p03): spec.updateStrategy.partition keeps 1 Pods as they are; \
          2 wait (shop/p01, shop/p02): 1 Pods are being updated and spec.updateStrategy.maxUnavailable is 1"
     );
+}
+
+/// The account of a SidecarSet and `kutter explain` say the same.
+#[test]
+fn what_a_strategy_holds_back_is_told_by_a_word_and_a_message() {
+    let cluster = fleet(&Wanted::cold("log:1").set(), 1);
+    for (strategy, word, message) in [
+        (r#"{"paused":true}"#, "UpdatePaused", "spec.updateStrategy.paused is true"),
+        (r#"{"partition":1}"#, "Partition", "spec.updateStrategy.partition keeps 1 Pods as they are"),
+        (
+            r#"{"selector":{"matchLabels":{"wave":"1"}}}"#,
+            "UpdateNotSelected",
+            "spec.updateStrategy.selector does not match",
+        ),
+        (r#"{"type":"NotUpdate"}"#, "NeverUpdated", "spec.updateStrategy.type is NotUpdate"),
+    ] {
+        let set = Wanted::cold("log:2").strategy(strategy).set();
+        let plan = cluster.plan(&set);
+        let told = not_updated(&set, &plan, cluster.pod("p00")).unwrap();
+        assert_eq!((told.word(), told.to_string()), (word, format!("not updated: {message}")));
+        let findings = Findings::of_rollout(&set, &plan, [cluster.pod("p00")]);
+        let found: Vec<_> =
+            findings.sorted().iter().map(|finding| (&finding.reason, finding.count)).collect();
+        assert_eq!(found, [(&told, 1)]);
+    }
 }
 
 #[test]
