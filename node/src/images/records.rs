@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cri::messages::Image;
-use planner::node::parties::{Party, Private, parties};
+use planner::node::parties::{Party, Private};
 use planner::node::pull::Present;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
@@ -37,18 +37,18 @@ struct Record {
 struct State {
     /// With which Secrets images came, as far as this process knows.
     private: Private,
-    record: Record,
+    /// As in the record.
+    names: BTreeSet<String>,
+    /// As in the record.
+    lost: bool,
     /// The names that are being pulled with Secrets.
     open: BTreeSet<String>,
 }
 
 impl State {
-    /// Takes in that an image came with Secrets, and it is not known with which.
-    fn came(&mut self, id: &str) {
-        for nobody in &parties(&[], &[]) {
-            self.private.came(id, nobody);
-        }
-        self.record.images.insert(id.to_owned());
+    fn record(&self) -> Record {
+        let images = self.private.ids().map(str::to_owned).collect();
+        Record { images, names: self.names.clone(), lost: self.lost }
     }
 }
 
@@ -83,8 +83,8 @@ impl Records {
             Err(error) if error.kind() == ErrorKind::NotFound => Record::default(),
             Err(error) => return Err(error),
         };
-        let mut state = State { record: written.clone(), ..State::default() };
-        written.images.iter().for_each(|id| state.came(id));
+        let mut state = State { names: written.names.clone(), lost: written.lost, ..State::default() };
+        written.images.iter().for_each(|id| state.private.came_with_some(id));
         let store = Store { path: Some(path), written };
         Ok(Self { state: Mutex::new(state), store: Arc::new(tokio::sync::Mutex::new(store)) })
     }
@@ -107,15 +107,12 @@ impl Records {
     /// Takes in which images are there.
     pub(super) fn see(&self, images: &[Image]) {
         let mut state = self.lock();
-        let State { record, open, .. } = &mut *state;
-        let unclear: Vec<String> = record.names.difference(open).cloned().collect();
-        record.names.retain(|name| open.contains(name));
-        let all = std::mem::take(&mut record.lost);
+        let State { private, names, lost, open } = &mut *state;
+        let all = std::mem::take(lost);
+        let unclear: Vec<String> = names.extract_if(.., |name| !open.contains(name)).collect();
         let came = images.iter().filter(|image| all || unclear.iter().any(|name| is_called(image, name)));
-        came.for_each(|image| state.came(&image.id));
-        let is_there = |id: &str| images.iter().any(|image| image.id == id);
-        state.private.keep(is_there);
-        state.record.images.retain(|id| is_there(id));
+        came.for_each(|image| private.came_with_some(&image.id));
+        private.keep(|id| images.iter().any(|image| image.id == id));
     }
 
     /// Writes down that an image is about to be pulled with Secrets.
@@ -123,7 +120,7 @@ impl Records {
         let is_clear = {
             let mut state = self.lock();
             state.open.insert(name.to_owned());
-            state.record.names.insert(name.to_owned())
+            state.names.insert(name.to_owned())
         };
         let begun = Begun { records: self, name, is_clear };
         match self.save().await {
@@ -137,15 +134,13 @@ impl Records {
 
     /// Takes in that an image came without Secrets: everybody can have it.
     pub(super) fn is_public(&self, id: &str) {
-        let mut state = self.lock();
-        state.private.is_public(id);
-        state.record.images.remove(id);
+        self.lock().private.is_public(id);
     }
 
     /// Writes the record where it has changed.
     async fn save(&self) -> Result<(), String> {
         let mut store = self.store.clone().lock_owned().await;
-        let record = self.lock().record.clone();
+        let record = self.lock().record();
         if store.path.is_none() || store.written == record {
             return Ok(());
         }
@@ -187,8 +182,7 @@ impl Begun<'_> {
         if let Some(id) = id {
             let mut state = self.records.lock();
             state.private.came(id, party);
-            state.record.images.insert(id.to_owned());
-            state.record.names.remove(self.name);
+            state.names.remove(self.name);
         }
         self.records.save().await
     }
@@ -196,7 +190,7 @@ impl Begun<'_> {
     /// It did not come.
     pub(super) fn failed(self) {
         if self.is_clear {
-            self.records.lock().record.names.remove(self.name);
+            self.records.lock().names.remove(self.name);
         }
     }
 }

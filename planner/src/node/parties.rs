@@ -118,6 +118,16 @@ impl Private {
         self.0.entry(id.to_owned()).or_default().extend(party.sources());
     }
 
+    /// Takes in that an image came with Secrets, where it is not known with which.
+    pub fn came_with_some(&mut self, id: &str) {
+        self.0.entry(id.to_owned()).or_default();
+    }
+
+    /// The IDs of the images.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Takes in that an image came without Secrets: everybody can have it.
     pub fn is_public(&mut self, id: &str) {
         self.0.remove(id);
