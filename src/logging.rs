@@ -33,7 +33,6 @@ fn to<W: for<'a> MakeWriter<'a> + Send + Sync + 'static>(writer: W, level: i32, 
     let builder = tracing_subscriber::fmt()
         .with_max_level(filter(level))
         .with_writer(writer)
-        .with_ansi(false)
         .fmt_fields(fields.delimited(" "));
     if format == "json" { builder.event_format(Json).finish().into() } else { builder.finish().into() }
 }
