@@ -16,15 +16,12 @@ async fn the_pages_about_clonesets_and_statefulsets_work() {
     let folder = tempfile::tempdir().unwrap();
     let provisioner =
         Provisioner::start(server.client(), "expandable", Some(Expansion::AtOnce), folder.path()).await;
-    let mut namespaces = Vec::new();
-    for _ in 0..3 {
-        namespaces.push(server.namespace("docs").await);
-    }
-    let [first, second, third] = &namespaces[..] else { unreachable!() };
+    let (first, second) = (server.namespace("docs").await, server.namespace("docs").await);
+    let third = server.namespace("docs").await;
     tokio::join!(
-        docs::cloneset(&server, first),
-        docs::in_place_update(&server, second),
-        docs::statefulset(&server, third),
+        docs::cloneset(&server, &first),
+        docs::in_place_update(&server, &second),
+        docs::statefulset(&server, &third),
     );
     drop((provisioner, nodes, product));
 }

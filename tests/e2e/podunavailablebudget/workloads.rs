@@ -155,35 +155,45 @@ async fn serve_hook(shop: &Shop) {
 
 /// The least number of Pods that were ready at once while all ten of a CloneSet were updated under a budget that lets
 /// two be changed, and nobody else hold them back. `spec` is merged into that of the CloneSet.
-async fn least_ready_in_a_rollout(prefix: &str, spec: Value) -> usize {
+async fn least_ready_in_a_rollout(prefix: &str, spec: Value, change: impl FnOnce(&mut Value)) -> usize {
     let (shop, _nodes) = running(prefix).await;
     let set = clone_set(&shop, 10).await;
     set.patch(&json!({"spec": spec})).await;
-    let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": "20%"}))).await;
+    let limit = json!({"maxUnavailable": "20%", "protectOperations": ["UPDATE"]});
+    let budget = establish(&shop, targeting("CloneSet", limit)).await;
     counted(&budget, [2, 10, 8, 10]).await;
     for pod in list(&shop).await {
         pod.patch(&json!({"metadata": {"labels": {HOOK: "true"}}})).await;
     }
     let chronicle = Chronicle::begin(&shop.client, &shop.namespace).await;
-    let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
-    template["containers"][0]["image"] = json!("nginx:1.26");
-    set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
-    wait_within(Duration::from_secs(240), "the update to be complete", async || {
-        serve_hook(&shop).await;
-        let now = set.get().await.1;
-        let status = &now["status"];
-        let done = status["observedGeneration"] == now["metadata"]["generation"]
-            && status["updatedReadyReplicas"] == 10;
-        if done { Ok(()) } else { Err((status.clone(), budget.get().await.1["status"].clone())) }
-    })
-    .await;
-    assert_few_refusals(&shop, 10).await;
+    roll_out(&shop, (&set, 10), &budget, change).await;
     let is_ready = |pod: &&Value| {
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     let (least, _) = chronicle.range(|pods| pods.iter().filter(|pod| is_ready(pod)).count()).await;
     least
+}
+
+/// Updates all Pods of a CloneSet, of which there are so many.
+async fn roll_out(
+    shop: &Shop,
+    (set, replicas): (&Stored, u32),
+    budget: &Stored,
+    change: impl FnOnce(&mut Value),
+) {
+    let mut template = set.get().await.1["spec"]["template"]["spec"].clone();
+    change(&mut template);
+    set.patch(&json!({"spec": {"template": {"spec": template}}})).await;
+    wait_within(Duration::from_secs(240), "the update to be complete", async || {
+        serve_hook(shop).await;
+        let now = set.get().await.1;
+        let status = &now["status"];
+        let done = status["observedGeneration"] == now["metadata"]["generation"]
+            && status["updatedReadyReplicas"] == replicas;
+        if done { Ok(()) } else { Err((status.clone(), budget.get().await.1["status"].clone())) }
+    })
+    .await;
 }
 
 /// Budgets have refused at most one call for each of so many Pods.
@@ -196,8 +206,21 @@ async fn assert_few_refusals(shop: &Shop, pods: i64) {
     assert!(refused <= pods, "{refused} calls were refused for {pods} Pods");
 }
 
-/// Behind a budget of one unit, updates wait for it and are tried when it has one: of workloads whose Pods have their
-/// places.
+/// Behind a budget of one unit, updates wait for it and are tried when it has one.
+#[tokio::test]
+async fn updates_behind_a_budget_are_tried_when_it_has_something_to_give() {
+    for policy in ["InPlaceIfPossible", "ReCreate"] {
+        let (shop, _nodes) = running("budget-of-one").await;
+        let set = clone_set(&shop, 6).await;
+        set.patch(&json!({"spec": {"updateStrategy": rolling(policy)}})).await;
+        let budget = establish(&shop, targeting("CloneSet", json!({"maxUnavailable": 1}))).await;
+        counted(&budget, [1, 6, 5, 6]).await;
+        roll_out(&shop, (&set, 6), &budget, change_image).await;
+        assert_few_refusals(&shop, 6).await;
+    }
+}
+
+/// The same of workloads whose Pods have their places.
 #[tokio::test]
 async fn pods_with_places_are_updated_behind_a_budget() {
     let server = &guarded().await.server;
@@ -245,11 +268,15 @@ fn rolling(policy: &str) -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": policy, "maxUnavailable": "100%"}})
 }
 
+fn change_image(template: &mut Value) {
+    template["containers"][0]["image"] = json!("nginx:1.26");
+}
+
 /// Scenario 28.
 #[tokio::test]
 async fn an_update_in_place_keeps_to_the_budget() {
     let spec = json!({"updateStrategy": rolling("InPlaceIfPossible")});
-    let least = least_ready_in_a_rollout("budget-rollout", spec).await;
+    let least = least_ready_in_a_rollout("budget-rollout", spec, change_image).await;
     assert!(least >= 8, "only {least} were ready");
 }
 
@@ -258,7 +285,7 @@ async fn an_update_in_place_keeps_to_the_budget() {
 async fn an_update_behind_a_hook_keeps_to_the_budget() {
     let hook = json!({"labelsHandler": {HOOK: "true"}, "markPodNotReady": true});
     let spec = json!({"updateStrategy": rolling("InPlaceIfPossible"), "lifecycle": {"inPlaceUpdate": hook}});
-    let least = least_ready_in_a_rollout("budget-hook", spec).await;
+    let least = least_ready_in_a_rollout("budget-hook", spec, change_image).await;
     assert!(least >= 8, "only {least} were ready");
 }
 
@@ -266,7 +293,7 @@ async fn an_update_behind_a_hook_keeps_to_the_budget() {
 #[tokio::test]
 async fn an_update_by_new_pods_keeps_to_the_budget() {
     let spec = json!({"updateStrategy": rolling("ReCreate")});
-    let least = least_ready_in_a_rollout("budget-recreation", spec).await;
+    let least = least_ready_in_a_rollout("budget-recreation", spec, change_image).await;
     assert!(least >= 8, "only {least} were ready");
 }
 

@@ -1,8 +1,7 @@
 //! Which workloads there are, and how many Pods each is to have.
 
 use super::*;
-use crate::product::{self, Product};
-use crate::support::in_use;
+use crate::podunavailablebudget::guarded;
 
 fn named(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"name": name})).collect()
@@ -189,21 +188,18 @@ async fn second_workloads_go_and_those_of_others_stay() {
 /// Collecting garbage is the work of the controller manager.
 #[tokio::test]
 async fn its_workloads_and_revisions_go_with_it_unless_they_are_orphaned() {
-    let server = kit::ApiServer::start(kit::Options::default().with_controller_manager()).await;
-    product::install(&server).await;
-    let _product = Product::serve(&server, product::Options::default()).await;
-    in_use(&server).await;
+    let server = &guarded().await.server;
     // The garbage collector lets go only what its watch has told it of, and collects the rest. It watches CloneSets once
     // the first ones go here, and knows of the workload in between when what was created later goes.
-    goes_with_all_it_owned(&Shop::open_on(&server, "collected").await).await;
-    let shop = Shop::open_on(&server, "orphaned").await;
+    goes_with_all_it_owned(&Shop::open_on(server, "collected").await).await;
+    let shop = Shop::open_on(server, "orphaned").await;
     let united = United::create(&shop, "cloneSetTemplate", named(&["a"]), json!({"replicas": 2})).await;
     let orphan = united.child(&united.shares(&[("a", 2)]).await["a"]);
-    goes_with_all_it_owned(&Shop::open_on(&server, "collected-after").await).await;
+    goes_with_all_it_owned(&Shop::open_on(server, "collected-after").await).await;
     united.stored.delete_with(&json!({"propagationPolicy": "Orphan"})).await;
     united.stored.gone().await;
     // Meanwhile more garbage is collected.
-    goes_with_all_it_owned(&Shop::open_on(&server, "collected-later").await).await;
+    goes_with_all_it_owned(&Shop::open_on(server, "collected-later").await).await;
     let (code, now) = orphan.get().await;
     assert_eq!((code, &now["metadata"]["ownerReferences"]), (200, &Value::Null), "{now:#}");
     assert_eq!(now["metadata"]["uid"], orphan.object["metadata"]["uid"]);
