@@ -23,6 +23,8 @@
 //! workload adds a file like [`cloneset`] or [`statefulset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.
 //!
+//! A cluster has one workload. Tests of a UnitedDeployment (`tests/united.rs`) have one for each of its workloads, in step.
+//!
 //! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, the deletion of a workload by users.
 
 use std::collections::BTreeSet;

@@ -6,7 +6,8 @@
 //! These rules hold for every kind; each kind adds its own ([`Simulated`]).
 //!
 //! 1. *Budget.* Taking an available Pod away leaves `replicas - maxUnavailable` available ones. *Served.* Taking a
-//!    Pod of an older revision away that serves leaves as many that are available, or serve at an older revision.
+//!    Pod away that serves at a revision which the rollout leads away from leaves as many that are available, or serve
+//!    at such a revision: older ones or, while Pods of a CloneSet go back, the newest one.
 //! 2. *Surge.* A Pod is created only while there are fewer than `replicas + maxSurge`.
 //! 3. *Once.* No Pod is deleted twice, and no plan touches an object twice.
 //! 4. *Claims.* No claim of a Pod that lives is deleted.
@@ -23,7 +24,7 @@ use api::labels::SPECIFIED_DELETE;
 use api::meta::LabelSelector;
 use jiff::Timestamp;
 
-use super::kind::{Bounds, Deed, Scene, Simulated, View, Violation, count, is_at, is_available, is_serving};
+use super::kind::{Bounds, Deed, Scene, Simulated, View, Violation, count, is_available, is_serving};
 use super::server::Server;
 use super::timeline::{Actor, Look};
 use crate::pod::lifecycle::hooked;
@@ -242,7 +243,7 @@ fn review_creations<W: Simulated>(plan: &Plan<W::Status>, scene: &Scene<'_, W>, 
 /// Rule 1, after a Pod that was as `before` was taken away.
 fn budget<W: Simulated>(scene: &Scene<'_, W>, before: &ObservedPod, what: &str) -> Option<Violation> {
     let is_available = |pod: &ObservedPod| scene.is_available(pod);
-    let served = |pod: &ObservedPod| is_serving(pod) && !is_at(pod, scene.update_revision());
+    let served = |pod: &ObservedPod| is_serving(pod) && W::is_left(pod, scene);
     let is_proven = |pod: &ObservedPod| is_available(pod) || served(pod);
     let (rule, left, taken) = match (is_available(before), served(before)) {
         (true, _) => ("Budget", scene.left(is_available), scene.taken(is_available)),

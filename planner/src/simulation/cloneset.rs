@@ -89,6 +89,16 @@ impl Simulated for CloneSet {
         !(self.spec.scale_strategy.exclude_preparing_delete && is_preparing_delete(pod))
     }
 
+    fn is_left(pod: &ObservedPod, scene: &Scene<'_, Self>) -> bool {
+        let is_new = counts_as_new(pod, scene);
+        if !goes_back(scene) {
+            return !is_new;
+        }
+        // Those beyond replicas and maxSurge are scaled in by users, and only new Pods can go then.
+        let total = scene.left(|_| true) + scene.taken(|_| true);
+        is_new && total < scene.bounds().ceiling()
+    }
+
     fn judge_plan(plan: &Plan<Status>, scene: &Scene<'_, Self>, broken: &mut Vec<Violation>) {
         review_rollback(plan, scene, broken);
         review_choices(plan, scene, broken);
@@ -200,6 +210,19 @@ fn counts_as_new(pod: &ObservedPod, scene: &Scene<'_, CloneSet>) -> bool {
     is_at(pod, scene.update_revision())
         || (scene.gates().enabled(Feature::PreparingUpdateAsUpdate)
             && pod.label(LIFECYCLE_STATE) == Some("PreparingUpdate"))
+}
+
+/// Pods go back to the current revision: there are more new ones beyond their share than old ones.
+fn goes_back(scene: &Scene<'_, CloneSet>) -> bool {
+    let current = &scene.workload().status.current_revision;
+    let differs = !current.is_empty() && *current != scene.update_revision();
+    let Limits { replicas, partition, .. } = Limits::of(&scene.workload().spec);
+    let stays = |pod: &ObservedPod| !is_preparing_delete(pod);
+    let new = count(scene.seen(), |pod| stays(pod) && counts_as_new(pod, scene));
+    let old = count(scene.seen(), |pod| stays(pod) && !counts_as_new(pod, scene));
+    differs
+        && scene.gates().enabled(Feature::CloneSetPartitionRollback)
+        && new - (replicas - partition) > old - partition
 }
 
 /// Rule 3: another Pod with the instance id of `pod`.

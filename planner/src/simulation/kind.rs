@@ -66,6 +66,11 @@ pub trait Simulated: Workload {
         true
     }
 
+    /// The rollout that the plan carries on leads away from the revision of the Pod: where it serves, it did so before.
+    fn is_left(pod: &ObservedPod, scene: &Scene<'_, Self>) -> bool {
+        !is_at(pod, scene.update_revision())
+    }
+
     /// Judges a plan before it is carried out.
     fn judge_plan(plan: &Plan<Self::Status>, scene: &Scene<'_, Self>, broken: &mut Vec<Violation>);
 

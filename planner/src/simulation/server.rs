@@ -109,12 +109,14 @@ impl<W: Simulated> Server<W> {
         let object = workload.object_mut();
         object.status = W::Status::default();
         object.metadata = ObjectMeta {
-            uid: "uid-1".to_owned(),
             resource_version: "1".to_owned(),
             generation: Some(1),
             deletion_timestamp: None,
             ..std::mem::take(&mut object.metadata)
         };
+        if object.metadata.uid.is_empty() {
+            object.metadata.uid = "uid-1".to_owned();
+        }
         let workload = Arc::new(workload);
         let news = News {
             kind: Kind::Workload,

@@ -21,6 +21,7 @@ mod daemonset;
 mod history;
 mod scenarios;
 mod statefulset;
+mod united;
 
 use history::History;
 

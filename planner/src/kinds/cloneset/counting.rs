@@ -133,7 +133,7 @@ pub struct Question {
     pub exclude_preparing_delete: bool,
 }
 
-/// The answer. All numbers but the last two are at least 0.
+/// The answer. All numbers but `update` and `update_limit` are at least 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Pods wanted beyond `replicas` for now.
@@ -152,7 +152,7 @@ pub struct Difference {
     pub down_old: i64,
     /// Available Pods that may be deleted now.
     pub ready_limit: i64,
-    /// Pods that are available, or serve at an older revision, of which so many may be deleted now.
+    /// Pods that are available, or serve on the side that is being left, of which so many may be deleted now.
     pub proven_limit: i64,
     /// Pods that serve, for long enough to be available or not yet, of which so many may be deleted now.
     pub serving_limit: i64,
@@ -160,6 +160,8 @@ pub struct Difference {
     pub update: i64,
     /// Pods that may be unavailable while updating; may be negative.
     pub update_limit: i64,
+    /// Pods go back to the current revision: those at the update revision served before, not the others.
+    pub goes_back: bool,
 }
 
 impl Difference {
@@ -167,6 +169,11 @@ impl Difference {
     pub fn allowance(&self) -> Allowance {
         let Self { ready_limit, proven_limit, serving_limit, .. } = *self;
         Allowance { available: ready_limit, proven: proven_limit, serving: serving_limit }
+    }
+
+    /// Pods of this side served before the rollout, which leads away from them.
+    pub fn is_left(&self, is_old: bool) -> bool {
+        is_old != self.goes_back
     }
 }
 
@@ -211,7 +218,11 @@ impl Question {
         };
         let deletes = specified > 0 || down > 0;
         let ready = max_unavailable + pods - replicas - unavailable - leaving_broken;
-        let proven = ready + old.waiting;
+        // The side that is being left is the one that has the larger surplus. Named Pods are in it: those that are
+        // recreated there are named.
+        let goes_back = self.rollback && new_all > old_all;
+        let (left, target) = if goes_back { (new, old) } else { (old, new) };
+        let proven = ready + left.waiting;
         let limit = |number: i64| if deletes { number.max(0) } else { 0 };
         Difference {
             surge,
@@ -223,9 +234,10 @@ impl Question {
             down_old: if down > 0 { (total_old - old.specified - want_old).max(0) } else { 0 },
             ready_limit: limit(ready),
             proven_limit: limit(proven),
-            serving_limit: limit(proven + new.waiting),
+            serving_limit: limit(proven + target.waiting),
             update,
             update_limit: if update != 0 { max_unavailable + pods - replicas } else { 0 },
+            goes_back,
         }
     }
 

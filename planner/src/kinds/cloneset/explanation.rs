@@ -141,9 +141,9 @@ fn blocker(working: &Working<'_>, member: &Member<'_>, scale: &Scale, update: &U
         held: working.snapshot.held,
         target: working.update,
     };
-    let is_old = !counts_as_new(member, working.prepared_is_new);
+    let is_left = scale.difference.is_left(!counts_as_new(member, working.prepared_is_new));
     pods.blocker(member, || {
-        (member.is_specified && !scale.difference.allowance().take(member, is_old)).then(|| {
+        (member.is_specified && !scale.difference.allowance().take(member, is_left)).then(|| {
             let unavailable = working.members.iter().filter(|member| !member.is_available);
             Blocker {
                 pod: member.name().to_owned(),

@@ -134,7 +134,8 @@ fn delete_leaving(working: &Working<'_>, difference: Difference) -> Vec<Action> 
         preparing.flat_map(|member| delete(working, member, DeleteReason::Released)).collect();
     let specified =
         working.members.iter().filter(|member| member.is_specified && !member.is_preparing_delete());
-    let going = specified.filter(|member| allowance.take(member, is_old(working, member)));
+    let is_left = |member: &Member<'_>| difference.is_left(is_old(working, member));
+    let going = specified.filter(|member| allowance.take(member, is_left(member)));
     actions.extend(going.flat_map(|member| delete(working, member, DeleteReason::Specified)));
     actions
 }
@@ -174,13 +175,18 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
     let topology = Topology { keys: &keys, nodes, costs };
     let mut allowance = difference.allowance();
     let mut going = first(&old_members, old, topology);
-    going.retain(|member| allowance.take(member, true));
+    going.retain(|member| allowance.take(member, difference.is_left(true)));
     // What is more than replicas and maxSurge is for users, not for the rollout: where old Pods have to stay until
     // new ones are available, new ones go. A pause is no scaling in.
     let beyond = difference.down - (i64::from(named_surge(&working.set().spec)) - difference.surge);
-    let beyond = usize::try_from(beyond).unwrap_or(0);
-    let mut new = first(&new_members, (down - old).max(beyond.saturating_sub(going.len())), topology);
-    new.retain(|member| allowance.take(member, false));
+    let beyond = usize::try_from(beyond).unwrap_or(0).saturating_sub(going.len());
+    if difference.goes_back {
+        // Old ones have no place to give that the partition does not ask for. It is enough that others serve.
+        let by_users = i64::try_from(beyond).unwrap_or(i64::MAX).min(allowance.serving);
+        allowance.proven = allowance.proven.max(by_users);
+    }
+    let mut new = first(&new_members, (down - old).max(beyond), topology);
+    new.retain(|member| allowance.take(member, difference.is_left(false)));
     going.append(&mut new);
     scale.actions =
         going.into_iter().flat_map(|member| delete(working, member, DeleteReason::ScaleIn)).collect();

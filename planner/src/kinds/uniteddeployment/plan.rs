@@ -31,7 +31,7 @@ mod histories;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod world;
+pub(crate) mod world;
 
 /// A write of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

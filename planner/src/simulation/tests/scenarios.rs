@@ -1,6 +1,7 @@
 //! Single stories with a known end: the simulator itself does what it says.
 
 use api::Raw;
+use api::features::Feature;
 use api::kinds::cloneset::Spec;
 use api::kinds::shared::{IntOrString, PodUpdatePolicy};
 
@@ -165,9 +166,70 @@ fn serving_pods_stay_beside_new_ones_that_are_not_available_until_the_settings_a
     }
 }
 
+/// Takes minReadySeconds for 0.
+pub(super) const HASTY: Planner<'static, CloneSet> =
+    &|snapshot, moment| plan_with(snapshot, moment, |spec| spec.min_ready_seconds = Some(0));
+
 #[test]
 fn a_planner_for_which_new_pods_that_serve_are_good_enough_is_noticed() {
-    let hasty: Planner<'_, CloneSet> =
-        &|snapshot, moment| plan_with(snapshot, moment, |spec| spec.min_ready_seconds = Some(0));
-    blue_green("50%", hasty, |cluster, _| assert_eq!(cluster.violations()[0].rule, "Served"));
+    blue_green("50%", HASTY, |cluster, _| assert_eq!(cluster.violations()[0].rule, "Served"));
+}
+
+/// A rollout that has left one of five Pods is taken back by its partition, when minReadySeconds have been raised to 68
+/// years.
+fn taken_back(
+    (surge, unavailable): (i32, i32),
+    planner: Planner<'_, CloneSet>,
+    judge: impl Fn(&mut Cluster<'_, CloneSet>, &Spec),
+) {
+    let spec = |image: &str, partition: i32, min_ready_seconds: i32| {
+        let mut spec = set(5, image).spec;
+        spec.min_ready_seconds = Some(min_ready_seconds);
+        let rolling = &mut spec.update_strategy.rolling_update;
+        rolling.pod_update_policy = Some(PodUpdatePolicy::ReCreate);
+        rolling.partition = Some(IntOrString::Int(partition));
+        rolling.max_unavailable = Some(IntOrString::Int(unavailable));
+        rolling.max_surge = Some(IntOrString::Int(surge));
+        spec
+    };
+    let mut start = set(5, "app:v1");
+    start.spec = spec("app:v1", 0, 0);
+    let gates = FeatureGates::default().with(Feature::CloneSetPartitionRollback, true);
+    let settings = Settings { record: true, gates, ..Settings::default() };
+    let mut cluster = Cluster::new(start, settings, planner);
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    cluster.add(0, Step::Apply(Box::new(spec("app:v2", 1, 0))));
+    assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
+    let counts = cluster.counts();
+    assert_eq!((counts.old, counts.new, counts.available), (1, 4, 5));
+    cluster.add(0, Step::Apply(Box::new(spec("app:v2", 1, i32::MAX - 1))));
+    cluster.add(60_000, Step::Apply(Box::new(spec("app:v2", 4, i32::MAX - 1))));
+    cluster.run_until(cluster.elapsed() + 3_600_000);
+    judge(&mut cluster, &spec("app:v2", 4, 0));
+}
+
+#[test]
+fn serving_pods_at_the_newest_revision_stay_beside_those_that_went_back_and_are_not_available() {
+    // With maxUnavailable 2 one of the four goes: three of them, and not the old one, are as many as have to stay.
+    for (settings, expected) in
+        [((1, 0), (2, 4)), ((3, 0), (4, 4)), ((3, 1), (4, 4)), ((0, 1), (1, 4)), ((0, 2), (2, 3))]
+    {
+        taken_back(settings, &plan, |cluster, after| {
+            let case = format!("maxSurge and maxUnavailable are {settings:?}");
+            let counts = cluster.counts();
+            assert_eq!((counts.old, counts.new), expected, "{case}");
+            cluster.add(0, Step::Apply(Box::new(after.clone())));
+            cluster.run_until(cluster.elapsed() + 3_600_000);
+            let counts = cluster.counts();
+            assert_eq!((counts.old, counts.new, counts.available), (4, 1, 5), "{case}");
+            assert!(cluster.violations().is_empty(), "{case}: {:?}", cluster.violations());
+        });
+    }
+}
+
+#[test]
+fn a_planner_for_which_pods_that_went_back_and_serve_are_good_enough_is_noticed() {
+    for settings in [(3, 0), (0, 1)] {
+        taken_back(settings, HASTY, |cluster, _| assert_eq!(cluster.violations()[0].rule, "Served"));
+    }
 }

@@ -13,7 +13,7 @@ fn groups(text: &str) -> (Group, Group) {
         for _ in 0..digits.parse().unwrap_or(1) {
             group.add(Facts {
                 preparing_delete: rest.ends_with('-'),
-                specified: rest.ends_with('*'),
+                specified: rest.contains('*'),
                 available: !rest.ends_with(['\'', '~']),
                 serving: !rest.ends_with('\''),
             });
@@ -50,6 +50,7 @@ const NONE: Difference = Difference {
     serving_limit: 0,
     update: 0,
     update_limit: 0,
+    goes_back: false,
 };
 
 /// The table of docs/behaviour/cloneset.md#worked-results.
@@ -61,7 +62,7 @@ fn worked_results() {
         ("0", "1", "0", "", false, up(5, 5)),
         ("0", "1", "0", "4n n*", false, Difference { ready_limit: 1, ..NONE }),
         ("3", "1", "0", "5o", false, update(2, 1)),
-        ("4", "2", "0", "4n 1o", true, update(-3, 2)),
+        ("4", "2", "0", "4n 1o", true, Difference { goes_back: true, ..update(-3, 2) }),
         ("4", "1", "0", "4n 1o", false, NONE),
         ("0", "0", "1", "4n n*", false, Difference { surge: 1, ..up(1, 1) }),
         ("0", "0", "1", "4n n* 1n", false, Difference { surge: 1, ready_limit: 1, ..NONE }),
@@ -148,6 +149,34 @@ fn pods_that_serve_at_an_older_revision_may_go_only_beside_proven_ones() {
         let found = answer(&spec(replicas, "0", unavailable, surge, ""), false, pods);
         let found = (found.down, found.ready_limit, found.proven_limit, found.serving_limit);
         assert_eq!(found, expected, "R={replicas} U={unavailable} S={surge} {pods}");
+    }
+}
+
+/// The same where Pods go back: those at the update revision served before.
+#[test]
+fn pods_that_go_back_may_go_only_beside_proven_ones() {
+    for (replicas, partition, unavailable, surge, pods, expected) in [
+        (5, "5", "0", "3", "5n~ 3o~", (1, 1, 0, 0, 3)),
+        (5, "5", "0", "5", "5n~ 5o~", (5, 5, 0, 0, 5)),
+        (5, "5", "1", "3", "5n~ 3o~", (1, 1, 0, 1, 4)),
+        (5, "3", "0", "3", "5n~ 3o~", (3, 3, 0, 0, 3)),
+        (5, "3", "0", "3", "5n~ 3o", (3, 3, 0, 3, 3)),
+        (5, "3", "0", "1", "4n~ n*~ o~", (0, 0, 0, 0, 1)),
+        (5, "3", "0", "1", "4n~ n*~ o", (0, 0, 0, 1, 1)),
+        (3, "3", "0", "5", "5n~ 5o~", (7, 5, 0, 2, 7)),
+        (5, "2", "1", "0", "2o~ 6n~", (3, 3, 0, 2, 4)),
+    ] {
+        let found = answer(&spec(replicas, partition, unavailable, surge, ""), true, pods);
+        let new = found.down - found.down_old;
+        let limits = (found.down, new, found.ready_limit, found.proven_limit, found.serving_limit);
+        assert_eq!(limits, expected, "R={replicas} P={partition} U={unavailable} S={surge} {pods}");
+        assert!(found.goes_back && found.is_left(false) && !found.is_left(true), "{pods}");
+    }
+    // What goes to the update revision leaves the older ones, gate or not, and so does what is at rest.
+    for (partition, pods) in [("0", "5o~ 3n~"), ("3", "3o~ 2n~")] {
+        let found = answer(&spec(5, partition, "0", "3", ""), true, pods);
+        assert!(!found.goes_back && found.is_left(true) && !found.is_left(false), "{pods}");
+        assert_eq!(found, answer(&spec(5, partition, "0", "3", ""), false, pods), "{pods}");
     }
 }
 
@@ -316,5 +345,31 @@ proptest! {
         prop_assert_eq!(pods.len() as i64, replicas);
         prop_assert!(new >= replicas - partition, "{} new of {}, partition {}", new, replicas, partition);
         prop_assert!(pods.iter().all(|pod| !pod.specified));
+    }
+
+    /// Back and forth are one: with the sides exchanged as many Pods may go.
+    #[test]
+    fn both_directions_have_the_same_limits(
+        old in prop::collection::vec((any::<bool>(), 0..3_u8), 0..9),
+        new in prop::collection::vec((any::<bool>(), 0..3_u8), 0..9),
+        replicas in 0..9_i64, partition in 0..9_i64, surge in 0..4_i64, unavailable in 0..4_i64,
+    ) {
+        let group = |pods: &[(bool, u8)]| {
+            let mut group = Group::default();
+            for &(specified, health) in pods {
+                group.add(Facts { preparing_delete: false, specified, available: health > 1, serving: health > 0 });
+            }
+            group
+        };
+        let (old, new) = (group(&old), group(&new));
+        let partition = partition.min(replicas);
+        let limits = Limits { replicas, partition, max_surge: surge, max_unavailable: unavailable, scale_max_unavailable: None };
+        let question = Question { limits, rollback: true, exclude_preparing_delete: false };
+        let one = question.answer(old, new);
+        let exchanged = Limits { partition: replicas - partition, ..limits };
+        let other = Question { limits: exchanged, ..question }.answer(new, old);
+        prop_assume!(one.goes_back != other.goes_back);
+        prop_assert_eq!((one.down, one.update, one.update_limit), (other.down, -other.update, other.update_limit));
+        prop_assert_eq!(one.allowance(), other.allowance());
     }
 }

@@ -13,23 +13,25 @@ use crate::pod::observed::ObservedPod;
 use super::*;
 
 /// What decides.
-pub(super) type Planner = fn(&Snapshot<'_>) -> Plan;
+pub(crate) type Planner = fn(&Snapshot<'_>) -> Plan;
 
-pub(super) struct World {
-    pub(super) planner: Planner,
-    pub(super) now: Timestamp,
-    pub(super) united: UnitedDeployment,
-    pub(super) children: Vec<(ChildKind, Value)>,
-    pub(super) pods: Vec<Value>,
-    pub(super) revisions: Vec<Arc<StoredRevision>>,
+pub(crate) struct World {
+    pub(crate) planner: Planner,
+    pub(crate) now: Timestamp,
+    pub(crate) united: UnitedDeployment,
+    pub(crate) children: Vec<(ChildKind, Value)>,
+    pub(crate) pods: Vec<Value>,
+    /// Pods of workloads that something else than this world runs.
+    pub(crate) observed: Vec<Arc<ObservedPod>>,
+    pub(crate) revisions: Vec<Arc<StoredRevision>>,
     /// Pods for which subsets have room; any number where nothing is said.
-    pub(super) room: BTreeMap<String, usize>,
+    pub(crate) room: BTreeMap<String, usize>,
     /// The API server refuses creations.
-    pub(super) refuses: bool,
+    pub(crate) refuses: bool,
     number: usize,
 }
 
-pub(super) fn template(kind: ChildKind, image: &str) -> Value {
+pub(crate) fn template(kind: ChildKind, image: &str) -> Value {
     let pods = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
         "futureField": {"list": [2, 1]},
         "initContainers": [{"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}],
@@ -41,7 +43,7 @@ pub(super) fn template(kind: ChildKind, image: &str) -> Value {
 }
 
 impl World {
-    pub(super) fn new(kind: ChildKind, spec: &Value) -> Self {
+    pub(crate) fn new(kind: ChildKind, spec: &Value) -> Self {
         let mut whole = json!({"replicas": 6, "selector": {"matchLabels": {"app": "web"}},
             "template": template(kind, "nginx:1"), "topology": {"subsets": [{"name": "a"}, {"name": "b"}]}});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -52,6 +54,7 @@ impl World {
             united: serde_json::from_value(json!({"metadata": metadata, "spec": whole})).unwrap(),
             children: Vec::new(),
             pods: Vec::new(),
+            observed: Vec::new(),
             revisions: Vec::new(),
             room: BTreeMap::new(),
             refuses: false,
@@ -59,25 +62,25 @@ impl World {
         }
     }
 
-    pub(super) fn edit(&mut self, spec: &Value) {
+    pub(crate) fn edit(&mut self, spec: &Value) {
         let mut whole = serde_json::to_value(&self.united.spec).unwrap();
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         self.united.spec = serde_json::from_value(whole).unwrap();
         self.united.metadata.generation = self.united.metadata.generation.map(|generation| generation + 1);
     }
 
-    pub(super) fn pass(&mut self, seconds: i64) {
+    pub(crate) fn pass(&mut self, seconds: i64) {
         self.now += jiff::SignedDuration::from_secs(seconds);
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         let children =
             self.children.iter().filter_map(|(kind, child)| Child::read(*kind, &child.to_string()).unwrap());
         let pods = self.pods.iter().map(|pod| Arc::new(ObservedPod::read(&pod.to_string()).unwrap()));
         (self.planner)(&Snapshot {
             united: &self.united,
             children: &children.map(Arc::new).collect::<Vec<_>>(),
-            pods: &pods.collect::<Vec<_>>(),
+            pods: &pods.chain(self.observed.iter().cloned()).collect::<Vec<_>>(),
             revisions: &self.revisions,
             now: self.now,
         })
@@ -89,7 +92,7 @@ impl World {
     }
 
     /// The controller looks, and carries out what it plans.
-    pub(super) fn look(&mut self) -> Plan {
+    pub(crate) fn look(&mut self) -> Plan {
         let mut planned = self.plan();
         while let Some(step) = planned.revision.take() {
             self.write_revision(step);
@@ -190,7 +193,7 @@ impl World {
 
     /// Workloads bring their Pods a step further: one that is too many goes, all that lack come, one old one is replaced, as
     /// far as its workload may have Pods unavailable.
-    pub(super) fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         for at in 0..self.children.len() {
             let (kind, child) = self.children[at].clone();
             self.run_child(kind, &child);
@@ -279,7 +282,7 @@ impl World {
     }
 
     /// Everybody does what is to be done, for so many seconds.
-    pub(super) fn settle(&mut self, seconds: i64) {
+    pub(crate) fn settle(&mut self, seconds: i64) {
         for _ in 0..seconds / 10 {
             self.look();
             self.run();
@@ -289,7 +292,7 @@ impl World {
     }
 
     /// Pods that run, by subset.
-    pub(super) fn running(&self) -> BTreeMap<String, usize> {
+    pub(crate) fn running(&self) -> BTreeMap<String, usize> {
         let mut running = BTreeMap::new();
         for pod in self.pods.iter().filter(|pod| pod["status"]["phase"] == "Running") {
             let subset = pod["metadata"]["labels"]["apps.kruise.io/subset-name"].as_str().unwrap();
@@ -299,12 +302,12 @@ impl World {
     }
 
     /// The workload of a subset.
-    pub(super) fn child(&self, subset: &str) -> &Value {
+    pub(crate) fn child(&self, subset: &str) -> &Value {
         let mut own = self.children.iter().map(|(_, child)| child);
         own.find(|child| child["metadata"]["labels"]["apps.kruise.io/subset-name"] == subset).unwrap()
     }
 
-    pub(super) fn shares(&self) -> Vec<i64> {
+    pub(crate) fn shares(&self) -> Vec<i64> {
         let subsets = self.united.spec.topology.subsets.iter();
         subsets.map(|subset| self.child(&subset.name)["spec"]["replicas"].as_i64().unwrap()).collect()
     }
