@@ -43,7 +43,7 @@ image: ## The container image as an OCI layout in target/image
 		--exit-hook $(target)/release/kruise-exit-hook
 
 bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node ## All benches
-	cargo bench -p kutter-planner
+	cargo bench -p kutter-admission
 
 bench-admission: ## Load bench of the admission server; prints `figure NAME VALUE UNIT goal GOAL`
 	./benches/admission.sh

@@ -25,11 +25,11 @@ use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cluster::write;
+use kinds::workload::explanation::{Blocker, Explanation};
+use kinds::workload::kind::Workload;
 use kube::Client;
-use planner::text::moment::rfc3339;
-use planner::workload::explanation::{Blocker, Explanation};
-use planner::workload::kind::Workload;
 use serde_json::{Value, json};
+use values::moment::rfc3339;
 
 use crate::plugin::connection::Connection;
 
@@ -245,7 +245,7 @@ fn of_object(kind: &str, name: &str, is_complete: bool, found: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::workload::status::selector_text;
+    use kinds::workload::status::selector_text;
 
     #[test]
     fn selectors_are_asked_for_as_they_are_written() {

@@ -4,7 +4,6 @@
 
 use std::fmt::{self, Debug, Write};
 
-use planner::text::short::MESSAGE;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Dispatch, Event, Subscriber, dispatcher, error};
@@ -14,6 +13,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer, debug_f
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
+use values::short::MESSAGE;
 
 /// Writes the lines of the whole program from now on, those of panics too.
 pub(crate) fn start(level: i32, format: &str) {

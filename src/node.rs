@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use admission::rotation::Step;
 use anyhow::{Context, anyhow};
 use api::features::{Feature, FeatureGates};
 use axum::Router;
@@ -28,7 +29,6 @@ use node::metrics::Metrics;
 use node::pods::{self, Pods};
 use node::probes::{self, Probing};
 use node::recreate::{self, Recreate};
-use planner::server::rotation::Step;
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 use rustls::sign::SingleCertAndKey;

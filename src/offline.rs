@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use admission::world::{Watched, World};
 use cluster::files::{Object, Objects};
-use planner::kinds::sidecarset::defaulting;
-use planner::server::world::{Watched, World};
-use planner::text::json_patch;
+use kinds::sidecarset::defaulting;
 use tracing::warn;
+use values::json_patch;
 
 /// A world of `objects`. SidecarSets first pass conversion and defaulting, as on their way into a cluster
 /// (docs/review.md). Namespaces that are only named exist with the label that Kubernetes sets.

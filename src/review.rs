@@ -19,10 +19,10 @@ use clap::{Args, ValueEnum};
 use cluster::files::Objects;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
-use planner::kinds::podunavailablebudget::reserve::Rules;
-use planner::kinds::workloadspread::places::Places;
-use planner::pod::exit_priority;
-use planner::text::moment::Moment;
+use kinds::podunavailablebudget::reserve::Rules;
+use kinds::workloadspread::places::Places;
+use pod::exit_priority;
+use values::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
 use crate::offline;

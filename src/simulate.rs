@@ -13,7 +13,7 @@ use api::kinds::advancedcronjob;
 use clap::Args;
 use cluster::files::{Object, Objects};
 use jiff::Timestamp;
-use planner::simulation::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
+use simulator::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 
 use crate::workloads::{self, KINDS, Offline};
 

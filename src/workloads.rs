@@ -7,12 +7,12 @@ use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
 use cluster::files::Object;
-use planner::kinds::cloneset::validation::NamedPod;
-use planner::kinds::{broadcastjob, cloneset, daemonset, statefulset};
-use planner::simulation::Simulated;
-use planner::text::json_patch::{self, Patch};
-use planner::text::verdict::{Denial, Verdict};
-use planner::workload::kind::Workload;
+use kinds::cloneset::validation::NamedPod;
+use kinds::workload::kind::Workload;
+use kinds::{broadcastjob, cloneset, daemonset, statefulset};
+use simulator::Simulated;
+use values::json_patch::{self, Patch};
+use values::verdict::{Denial, Verdict};
 
 /// The kinds, one line each.
 pub(crate) const KINDS: [&str; 4] = [CloneSet::KIND, StatefulSet::KIND, DaemonSet::KIND, BroadcastJob::KIND];

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-files="planner/src/text/canonical/table.rs charts/kutter/files/crds charts/manifests.yaml"
+files="planner/values/src/canonical/table.rs charts/kutter/files/crds charts/manifests.yaml"
 before=$(cat $(git ls-files $files) | sha256sum)
 ./tests/generate.sh
 after=$(cat $(git ls-files $files) | sha256sum)

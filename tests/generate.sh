@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 
 (cd tools/gotypes && go run .) > target/table.rs
 rustfmt --edition 2024 --config-path rustfmt.toml target/table.rs
-mv target/table.rs planner/src/text/canonical/table.rs
+mv target/table.rs planner/values/src/canonical/table.rs
 ./charts/copy-crds.sh
 ./charts/render-manifests.sh

@@ -1,7 +1,7 @@
 //! What users choose about the webhook entries: taken in before each publication, and answered by Events.
 
+use admission::registration::Choices;
 use cluster::events::Severity;
-use planner::server::registration::Choices;
 use tracing::{info, warn};
 
 use crate::objects;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every replica runs one publisher; there is no leader. What it does next is decided by
-//! `planner::server::rotation` and `planner::server::registration`; this crate reads, writes and watches.
+//! `admission::rotation` and `admission::registration`; this crate reads, writes and watches.
 //!
 //! - [`start`] returns at once. A stored certificate is served a moment later, before anything is
 //!   published, so that nothing waits for caches: `/convert` answers from the first handshake.
@@ -39,11 +39,11 @@ mod watches;
 
 use std::sync::Arc;
 
+use admission::callers::Callers;
 use arc_swap::ArcSwap;
 use cluster::events::Recorder;
 use jiff::Timestamp;
 use kube::Client;
-use planner::server::callers::Callers;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

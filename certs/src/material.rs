@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use admission::callers::Segment;
+use admission::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
-use planner::server::callers::Segment;
-use planner::server::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData, RsaKeySize,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use admission::callers::{Calls, Segment};
+use admission::registration::Choices;
+use admission::rotation::Leaf;
 use jiff::Timestamp;
-use planner::server::callers::{Calls, Segment};
-use planner::server::registration::Choices;
-use planner::server::rotation::Leaf;
 
 use crate::material::Material;
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use admission::registration::{
+    CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
+};
 use cluster::events::about;
 use cluster::resource::{DEFINITIONS, Path, webhook_configurations};
 use cluster::{ApiError, ErrorReason, Retry};
@@ -10,12 +13,9 @@ use http::{Request, header};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ObjectReference, Pod};
 use kube::Client;
 use kube::{Api, ResourceExt};
-use planner::server::registration::{
-    CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
-};
-use planner::text::json_patch::Patch;
 use thiserror::Error;
 use tracing::debug;
+use values::json_patch::Patch;
 
 /// Why an object can't be read or written.
 #[derive(Debug, Error)]

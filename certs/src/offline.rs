@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use admission::callers::Callers;
+use admission::rotation::{self, Observation, Step};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use planner::server::callers::Callers;
-use planner::server::rotation::{self, Observation, Step};
 use thiserror::Error;
 use tokio::sync::watch;
 

@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::callers::{self, Callers};
+use admission::registration::Endpoint;
 use api::SELF_CHECK_UID;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -15,8 +17,6 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use planner::server::callers::{self, Callers};
-use planner::server::registration::Endpoint;
 use serde::Deserialize;
 use tokio::sync::watch;
 

@@ -5,23 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::callers::{self, Call, Callers, Segment};
+use admission::registration::{Configuration, ConfigurationKind, Definition, Owner, Plan, Waiting, Wanted};
+use admission::rotation::{self, Authority, Observation, Step};
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::events::{Recorder, Severity};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use planner::server::callers::{self, Call, Callers, Segment};
-use planner::server::registration::{
-    Configuration, ConfigurationKind, Definition, Owner, Plan, Waiting, Wanted,
-};
-use planner::server::rotation::{self, Authority, Observation, Step};
-use planner::text::backoff::doubled;
-use planner::text::moment::Moment;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
+use values::backoff::doubled;
+use values::moment::Moment;
 
 use crate::material::{self, Material, MaterialError};
 use crate::memory::{Edition, PublisherMemory};
@@ -203,7 +201,7 @@ impl Publisher {
         });
         let (mut owner, leaving) = namespace.map_or((None, false), |(owner, leaving)| (Some(owner), leaving));
         for _ in 0..ROUNDS {
-            // Objects are read before the store: see `planner::server::rotation`.
+            // Objects are read before the store: see `admission::rotation`.
             self.objects.refresh(versions).await?;
             let configurations = self.objects.configurations().await?;
             self.settle_choices(&configurations).await?;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admission::registration::{self, Endpoint};
+use admission::rotation::{self, Timing};
 use api::features::{Feature, FeatureGates};
-use planner::server::registration::{self, Endpoint};
-use planner::server::rotation::{self, Timing};
 use thiserror::Error;
 
 /// Who makes the certificates, and where they lie.

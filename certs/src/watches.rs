@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use admission::callers::without_segments;
+use admission::registration::ConfigurationKind;
 use cluster::watch_failures::WatchFailures;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{FutureExt, StreamExt, future};
@@ -16,8 +18,6 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{Config, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
-use planner::server::callers::without_segments;
-use planner::server::registration::ConfigurationKind;
 use serde::de::DeserializeOwned;
 
 use crate::settings::{CertificateSettings, Mode};

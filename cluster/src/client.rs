@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use admission::callers::without_segments;
 use kube::client::ClientBuilder;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use kube::{Client, Config};
-use planner::server::callers::without_segments;
 use thiserror::Error;
 
 use crate::requests::Requests;

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use kinds::workload::found::Served;
 use kube::Client;
 use kube::error::DiscoveryError;
-use planner::text::short::shortened;
-use planner::workload::found::Served;
 use tokio::time::Instant;
+use values::short::shortened;
 
 use crate::ApiError;
 use crate::resource::{self, LONGEST_NAME, Path, Resource};

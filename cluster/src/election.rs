@@ -1,11 +1,11 @@
 //! Leader election: controllers run on one replica at a time, the holder of a Lease. What to do about the
-//! Lease is decided by [`planner::server::election`].
+//! Lease is decided by [`admission::election`].
 
 use std::time::Duration;
 
+use admission::election::{Lease, Observation, Step};
 use jiff::Timestamp;
 use kube::Client;
-use planner::server::election::{Lease, Observation, Step};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::callers::without_segments;
+use admission::world::{Watched, World};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{persistentpodstate, podprobemarker, workloadspread};
 use futures::stream::{BoxStream, SelectAll};
@@ -15,8 +17,6 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
-use planner::server::callers::without_segments;
-use planner::server::world::{Watched, World};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 

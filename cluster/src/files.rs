@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use admission::world::{Watched, World};
 use api::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, workloadspread};
 use api::raw_object::{RawNode, RawObject};
-use planner::server::world::{Watched, World};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

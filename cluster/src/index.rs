@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::world::{Watched, World};
 use arc_swap::ArcSwap;
-use planner::server::world::{Watched, World};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

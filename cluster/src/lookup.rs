@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::world::read_namespace;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use kinds::deletion_protection::CustomResources;
+use kinds::workload::namespace::Namespace;
 use kube::Client;
-use planner::kinds::deletion_protection::CustomResources;
-use planner::pod::observed::ObservedPod;
-use planner::server::world::read_namespace;
-use planner::workload::namespace::Namespace;
+use pod::observed::ObservedPod;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;

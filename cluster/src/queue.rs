@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use planner::text::backoff::doubled;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
+use values::backoff::doubled;
 
 use crate::delays::Delays;
 use crate::error::Retry;

@@ -12,9 +12,9 @@
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
+use admission::registration::ConfigurationKind;
+use kinds::resourcedistribution::resource::ResourceKind;
 use kube::core::{ApiResource, GroupVersionKind};
-use planner::kinds::resourcedistribution::resource::ResourceKind;
-use planner::server::registration::ConfigurationKind;
 
 /// A kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

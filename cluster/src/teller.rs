@@ -1,7 +1,7 @@
 //! Events about objects: written one after another, beside the work that they tell of.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use planner::workload::event::Event;
+use kinds::workload::event::Event;
 use tokio::sync::mpsc;
 
 use crate::events::{Recorder, Severity};

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use planner::server::callers::without_segments;
+use admission::callers::without_segments;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::request::Builder;
 use http::{Method, Request, header};
 use kube::Client;
-use planner::text::json_patch::string;
+use values::json_patch::string;
 
 use crate::error::{ApiError, ErrorReason, Retry};
 use crate::resource::names_something;

@@ -1,5 +1,5 @@
 //! Controller `advancedcronjob-controller`: starts a Job, a BroadcastJob or an ImageListPullJob at the ticks of a schedule
-//! (docs/behaviour/advancedcronjob.md#the-controller). What to do is decided by `planner::kinds::advancedcronjob`.
+//! (docs/behaviour/advancedcronjob.md#the-controller). What to do is decided by `kinds::advancedcronjob`.
 //!
 //! ```text
 //!   AdvancedCronJobs ------------------------------------.
@@ -23,12 +23,12 @@ use cluster::write::{self, PatchKind, background_deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::advancedcronjob::children::ChildKind;
+use kinds::advancedcronjob::plan::{Plan, Run, plan_after};
+use kinds::advancedcronjob::trigger;
+use kinds::workload::event::{Event, normal, warning};
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::kinds::advancedcronjob::children::ChildKind;
-use planner::kinds::advancedcronjob::plan::{Plan, Run, plan_after};
-use planner::kinds::advancedcronjob::trigger;
-use planner::workload::event::{Event, normal, warning};
-use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 use tracing::warn;
 

@@ -1,5 +1,5 @@
 //! Controller `broadcastjob-controller`: runs a Pod of each BroadcastJob to its end on every Node that suits it. What to do
-//! is decided by `planner::kinds::broadcastjob`; all else is the same for every kind of workload.
+//! is decided by `kinds::broadcastjob`; all else is the same for every kind of workload.
 
 use std::sync::Arc;
 

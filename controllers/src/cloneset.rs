@@ -1,5 +1,5 @@
 //! Controller `cloneset-controller`: keeps the Pods of CloneSets as they are wanted. What to do is decided by
-//! `planner::kinds::cloneset`; all else is the same for every kind of workload.
+//! `kinds::cloneset`; all else is the same for every kind of workload.
 
 use std::sync::Arc;
 

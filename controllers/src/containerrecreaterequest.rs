@@ -1,6 +1,6 @@
 //! Controller `containerrecreaterequest-controller`: what goes on in the cluster while the node agent restarts the
 //! containers of a ContainerRecreateRequest (docs/behaviour/restarts.md#the-controller-of-containerrecreaterequests).
-//! What to do is decided by `planner::kinds::containerrecreaterequest`. Runs with the gate `KruiseDaemon`.
+//! What to do is decided by `kinds::containerrecreaterequest`. Runs with the gate `KruiseDaemon`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use cluster::resource::Resource;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::containerrecreaterequest::step::{Step, is_over, reads_pod, step};
 use kube::Client;
-use planner::kinds::containerrecreaterequest::step::{Step, is_over, reads_pod, step};
-use planner::pod::observed::ObservedPod;
-use planner::pod::write::PodWrite;
+use pod::observed::ObservedPod;
+use pod::write::PodWrite;
 use tokio::sync::mpsc;
 
 use crate::workload::carry_out::{Carried, carry_out};

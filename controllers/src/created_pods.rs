@@ -1,5 +1,5 @@
 //! When Pods were last created, as the leader's watch sees it: whether their reviews are missing is judged by
-//! `planner::server::silence`.
+//! `admission::silence`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

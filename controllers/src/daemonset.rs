@@ -1,5 +1,5 @@
 //! Controller `daemonset-controller`: keeps a Pod of each DaemonSet on every Node that suits it. What to do is decided
-//! by `planner::kinds::daemonset`; all else is the same for every kind of workload.
+//! by `kinds::daemonset`; all else is the same for every kind of workload.
 
 use std::sync::Arc;
 

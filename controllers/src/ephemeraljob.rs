@@ -1,6 +1,6 @@
 //! Controller `ephemeraljob-controller`: adds the containers of EphemeralJobs to Pods and counts what becomes of them
 //! (docs/behaviour/restarts.md#the-controller-of-ephemeraljobs). What to do is decided by
-//! `planner::kinds::ephemeraljob`.
+//! `kinds::ephemeraljob`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
+use kinds::ephemeraljob::trigger;
 use kube::Client;
-use planner::kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
-use planner::kinds::ephemeraljob::trigger;
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 
 use crate::workload::batches::growing;

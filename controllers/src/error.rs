@@ -28,7 +28,7 @@ pub enum ReconcileError {
     Unreadable(Arc<str>),
     /// What the object asks for can't be recorded.
     #[error("no ControllerRevision can be made: {0}")]
-    Record(#[from] planner::text::canonical::CanonicalError),
+    Record(#[from] values::canonical::CanonicalError),
     /// A Pod's Node is not there.
     #[error("node {0:?} does not exist")]
     NoNode(String),

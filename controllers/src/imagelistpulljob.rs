@@ -1,6 +1,6 @@
 //! Controller `imagelistpulljob-controller`: an ImagePullJob for each image of an ImageListPullJob
 //! (docs/behaviour/images.md#the-controller-of-imagelistpulljobs). What to do is decided by
-//! `planner::kinds::imagelistpulljob`.
+//! `kinds::imagelistpulljob`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use cluster::{ApiError, Retry};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::imagelistpulljob::plan::{Plan, plan};
+use kinds::imagepulljob::Job;
+use kinds::workload::event::Event;
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::kinds::imagelistpulljob::plan::{Plan, plan};
-use planner::kinds::imagepulljob::Job;
-use planner::workload::event::Event;
-use planner::workload::seen::Seen;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};

@@ -1,6 +1,6 @@
 //! Controller `imagepulljob-controller`: hands the tasks of ImagePullJobs to the NodeImages of their nodes, and counts
 //! what becomes of them (docs/behaviour/images.md#the-controller-of-imagepulljobs). It runs with feature gate
-//! `ImagePullJobGate`. What to do is decided by `planner::kinds::imagepulljob`.
+//! `ImagePullJobGate`. What to do is decided by `kinds::imagepulljob`.
 //!
 //! ```text
 //!   ImagePullJobs -------.
@@ -27,16 +27,14 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::imagepulljob::progress::{Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of};
+use kinds::imagepulljob::task::hand_out;
+use kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
+use kinds::workload::event::Event;
+use kinds::workload::update_order::UpdateOrder;
 use kube::Client;
-use planner::kinds::imagepulljob::progress::{
-    Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of,
-};
-use planner::kinds::imagepulljob::task::hand_out;
-use planner::kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
-use planner::pod::node_fit::is_virtual;
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
-use planner::workload::update_order::UpdateOrder;
+use pod::node_fit::is_virtual;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};

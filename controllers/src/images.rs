@@ -14,11 +14,11 @@ use api::kinds::nodeimage::{self, NodeImage};
 use cluster::client::metadata_only;
 use cluster::resource::{NODE_IMAGES, Resource, SECRETS};
 use cluster::watched::WatchedObject;
+use kinds::imagepulljob::copies::{self, Copy};
+use kinds::imagepulljob::{Job, Nodes};
+use kinds::workload::image_task;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::imagepulljob::copies::{self, Copy};
-use planner::kinds::imagepulljob::{Job, Nodes};
-use planner::workload::image_task;
 use tracing::warn;
 
 use crate::metrics::Metrics;

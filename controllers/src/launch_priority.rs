@@ -11,8 +11,8 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::pod::launch_priority::barrier_name;
-use planner::pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
+use pod::launch_priority::barrier_name;
+use pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
 use tokio::sync::mpsc;
 
 use crate::workload::pods::Pods;

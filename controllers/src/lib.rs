@@ -49,10 +49,10 @@ use cluster::election::Election;
 use cluster::events::about_in;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::workloadspread::version::VersionedKinds;
 #[cfg(test)]
 use kit::double as fake;
 use kube::Client;
-use planner::kinds::workloadspread::version::VersionedKinds;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -144,7 +144,7 @@ pub struct Settings {
 #[cfg(test)]
 impl Context {
     /// That of tests: nothing changes in what admission knows, and each controller has one worker.
-    pub(crate) fn fixed(client: Client, known: planner::server::world::World) -> Self {
+    pub(crate) fn fixed(client: Client, known: admission::world::World) -> Self {
         Self {
             evicting: client.clone(),
             client,
@@ -333,10 +333,10 @@ fn pod_reference(pod: &impl Kept) -> ObjectReference {
 }
 
 /// The clock of the controllers, and their chance: the one place where they read either.
-fn now() -> planner::text::moment::Moment {
+fn now() -> values::moment::Moment {
     use std::hash::{BuildHasher, RandomState};
     // The hasher's keys are random per process and other ones each time.
-    planner::text::moment::Moment { now: jiff::Timestamp::now(), seed: RandomState::new().hash_one(()) }
+    values::moment::Moment { now: jiff::Timestamp::now(), seed: RandomState::new().hash_one(()) }
 }
 
 #[cfg(test)]
@@ -401,7 +401,7 @@ mod tests {
     #[tokio::test]
     async fn controllers_without_an_election_lead() {
         let (client, _requests) = fake::api_server(|_| (503, fake::status(503)));
-        let context = Context::fixed(client, planner::server::world::World::new("kruise-system"));
+        let context = Context::fixed(client, admission::world::World::new("kruise-system"));
         let running = tokio::spawn(run_unelected(context.clone()));
         while !context.metrics.leads() {
             assert!(!running.is_finished());

@@ -1,5 +1,5 @@
 //! Controller `nodeimage-controller`: each Node has a NodeImage, and tasks leave it when they are over
-//! (docs/behaviour/images.md#the-controller-of-nodeimages). What to do is decided by `planner::kinds::nodeimage`.
+//! (docs/behaviour/images.md#the-controller-of-nodeimages). What to do is decided by `kinds::nodeimage`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use cluster::events::about;
 use cluster::resource::NODE_IMAGES;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::imagepulljob::Job;
+use kinds::nodeimage::plan::{Node, Owner, Plan, Step, plan};
+use kinds::workload::image_pull::is_endless;
 use kube::Client;
-use planner::kinds::imagepulljob::Job;
-use planner::kinds::nodeimage::plan::{Node, Owner, Plan, Step, plan};
-use planner::workload::image_pull::is_endless;
 use tokio::sync::mpsc;
 
 use crate::images::{Images, NodeGroup};
@@ -78,7 +78,7 @@ impl Reconciler for Controller {
         let Plan { step, again } = {
             let owner = |reference: &shared::ObjectReference| self.owner(reference);
             let gone = |secret: &PullSecret| self.is_gone(secret);
-            let context = planner::kinds::nodeimage::plan::Context {
+            let context = kinds::nodeimage::plan::Context {
                 owner: &owner,
                 secret_is_gone: &gone,
                 creation_delay: self.context.settings.nodeimage_creation_delay,

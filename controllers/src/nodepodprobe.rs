@@ -1,6 +1,6 @@
 //! Controller `nodepodprobe-controller`: tells the agent of each node which probes run there, and writes their results
 //! onto the Pods (docs/behaviour/probes.md#the-controller-of-nodepodprobes). What to do is decided by
-//! `planner::kinds::podprobemarker`.
+//! `kinds::podprobemarker`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use cluster::events::about;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::podprobemarker::liveness::has_moved;
+use kinds::podprobemarker::marker::Marker;
+use kinds::podprobemarker::node::{Node, Step, step};
+use kinds::podprobemarker::probed::{Probed, probed};
+use kinds::podprobemarker::restarts::{Restart, restarts};
+use kinds::podprobemarker::results::{Results, results};
+use kinds::podprobemarker::trigger::{self, BURST};
 use kube::Client;
-use planner::kinds::podprobemarker::liveness::has_moved;
-use planner::kinds::podprobemarker::marker::Marker;
-use planner::kinds::podprobemarker::node::{Node, Step, step};
-use planner::kinds::podprobemarker::probed::{Probed, probed};
-use planner::kinds::podprobemarker::restarts::{Restart, restarts};
-use planner::kinds::podprobemarker::results::{Results, results};
-use planner::kinds::podprobemarker::trigger::{self, BURST};
-use planner::pod::node_fit::is_virtual;
-use planner::pod::observed::ObservedPod;
+use pod::node_fit::is_virtual;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::probes::{NODE_PROBES, Probes};

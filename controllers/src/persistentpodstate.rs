@@ -1,6 +1,6 @@
 //! Controller `persistentpodstate-controller`: remembers where Pods run, and keeps the PersistentPodStates that
 //! workloads ask for (docs/behaviour/persistentpodstate.md). What to do is decided by
-//! `planner::kinds::persistentpodstate`.
+//! `kinds::persistentpodstate`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::persistentpodstate::generation::{self, Step};
+use kinds::persistentpodstate::plan::{Snapshot, plan};
+use kinds::persistentpodstate::trigger;
+use kinds::persistentpodstate::workloads::{self, BUILT_IN, built_in};
+use kinds::workload::event::Event;
+use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workload::target::Workload;
 use kube::Client;
-use planner::kinds::persistentpodstate::generation::{self, Step};
-use planner::kinds::persistentpodstate::plan::{Snapshot, plan};
-use planner::kinds::persistentpodstate::trigger;
-use planner::kinds::persistentpodstate::workloads::{self, BUILT_IN, built_in};
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
-use planner::workload::found::{FoundWorkload, Reference};
-use planner::workload::target::Workload;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};

@@ -11,8 +11,8 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::pod::observed::ObservedPod;
-use planner::pod::readiness_gate;
+use pod::observed::ObservedPod;
+use pod::readiness_gate;
 use tokio::sync::mpsc;
 
 use crate::workload::pods::{Pods, is_left_to_workload};

@@ -1,6 +1,6 @@
 //! Controller `podprobemarker-controller`: the finalizers and counts of PodProbeMarkers, and the marks of Pods on nodes
 //! without an agent (docs/behaviour/probes.md#the-controller-of-podprobemarkers). What to do is decided by
-//! `planner::kinds::podprobemarker`.
+//! `kinds::podprobemarker`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use cluster::events::about_in;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::podprobemarker::marker::Marker;
+use kinds::podprobemarker::trigger::{self, BURST, markers_of};
 use kube::Client;
-use planner::kinds::podprobemarker::marker::Marker;
-use planner::kinds::podprobemarker::trigger::{self, BURST, markers_of};
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::nodepodprobe::node;

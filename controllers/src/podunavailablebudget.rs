@@ -1,6 +1,6 @@
 //! Controller `podunavailablebudget-controller`: counts what PodUnavailableBudgets have left, and marks their Pods
 //! (docs/behaviour/podunavailablebudget.md#the-controller). What to do is decided by
-//! `planner::kinds::podunavailablebudget`. Runs with one of the gates of budgets.
+//! `kinds::podunavailablebudget`. Runs with one of the gates of budgets.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
+use kinds::podunavailablebudget::trigger;
+use kinds::workload::event::Event;
+use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
-use planner::kinds::podunavailablebudget::trigger;
-use planner::pod::observed::ObservedPod;
-use planner::pod::write::PodWrite;
-use planner::workload::event::Event;
-use planner::workload::found::{FoundWorkload, Reference};
-use planner::workload::seen::Seen;
+use pod::observed::ObservedPod;
+use pod::write::PodWrite;
 use tokio::sync::mpsc;
 
 use crate::workload::carry_out::carry_out;

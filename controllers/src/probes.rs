@@ -16,9 +16,9 @@ use std::time::Duration;
 use api::kinds::nodepodprobe::{self, NodePodProbe};
 use api::kinds::podprobemarker;
 use cluster::resource::Resource;
+use kinds::podprobemarker::marker::Marker;
+use kinds::podprobemarker::trigger::markers_of;
 use kube::Client;
-use planner::kinds::podprobemarker::marker::Marker;
-use planner::kinds::podprobemarker::trigger::markers_of;
 use tokio::time::sleep;
 use tracing::warn;
 

@@ -24,12 +24,12 @@ use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::resourcedistribution::Distribution;
+use kinds::resourcedistribution::copy::Copy;
+use kinds::resourcedistribution::resource::{Resource as Distributed, ResourceKind};
+use kinds::resourcedistribution::status::{CONFLICT, Failure, NO_NAMESPACE, Outcome};
+use kinds::resourcedistribution::targets::{Place, TargetNamespace, Targets};
 use kube::Client;
-use planner::kinds::resourcedistribution::Distribution;
-use planner::kinds::resourcedistribution::copy::Copy;
-use planner::kinds::resourcedistribution::resource::{Resource as Distributed, ResourceKind};
-use planner::kinds::resourcedistribution::status::{CONFLICT, Failure, NO_NAMESPACE, Outcome};
-use planner::kinds::resourcedistribution::targets::{Place, TargetNamespace, Targets};
 use tokio::sync::mpsc;
 use tracing::warn;
 

@@ -10,11 +10,11 @@ use cluster::resource::NODES;
 use cluster::watched::Key;
 use cluster::write;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::sidecar_terminator::{self, Action};
+use kinds::workload::event::Event;
 use kube::Client;
-use planner::kinds::sidecar_terminator::{self, Action};
-use planner::pod::node_fit::is_virtual;
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
+use pod::node_fit::is_virtual;
+use pod::observed::ObservedPod;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 

@@ -1,5 +1,5 @@
 //! Controller `statefulset-controller`: keeps the Pods and claims of StatefulSets as they are wanted. What to do is
-//! decided by `planner::kinds::statefulset`; all else is the same for every kind of workload.
+//! decided by `kinds::statefulset`; all else is the same for every kind of workload.
 
 use std::sync::Arc;
 

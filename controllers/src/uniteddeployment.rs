@@ -1,5 +1,5 @@
 //! Controller `uniteddeployment-controller`: keeps a workload for each subset of a UnitedDeployment
-//! (docs/behaviour/uniteddeployment.md#the-controller). What to do is decided by `planner::kinds::uniteddeployment`.
+//! (docs/behaviour/uniteddeployment.md#the-controller). What to do is decided by `kinds::uniteddeployment`.
 //!
 //! ```text
 //!   UnitedDeployments ----------------------------------------------.
@@ -23,13 +23,13 @@ use cluster::teller::{self, Teller};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::uniteddeployment::children::{Child, ChildKind};
+use kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
+use kinds::uniteddeployment::{Draft, Failure, trigger};
+use kinds::workload::event::{Event, warning};
+use kinds::workload::revision::RevisionStep;
 use kube::Client;
-use planner::kinds::uniteddeployment::children::{Child, ChildKind};
-use planner::kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
-use planner::kinds::uniteddeployment::{Draft, Failure, trigger};
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::{Event, warning};
-use planner::workload::revision::RevisionStep;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Controller `workloadspread-controller`: counts the Pods of WorkloadSpreads, adopts those that were there before,
 //! sets deletion costs and replaces Pods that find no node (docs/behaviour/workloadspread.md#the-controller). What to
-//! do is decided by `planner::kinds::workloadspread`. Runs with the gate `WorkloadSpread`.
+//! do is decided by `kinds::workloadspread`. Runs with the gate `WorkloadSpread`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,16 +16,16 @@ use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::workload::event::Event;
+use kinds::workload::found::{FoundWorkload, Reference};
+use kinds::workloadspread::custom::{self, CustomWorkloads};
+use kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
+use kinds::workloadspread::spread::Spread;
+use kinds::workloadspread::version::VersionedKinds;
+use kinds::workloadspread::{Candidate, trigger, version};
 use kube::Client;
-use planner::kinds::workloadspread::custom::{self, CustomWorkloads};
-use planner::kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
-use planner::kinds::workloadspread::spread::Spread;
-use planner::kinds::workloadspread::version::VersionedKinds;
-use planner::kinds::workloadspread::{Candidate, trigger, version};
-use planner::pod::node_fit::Nodes;
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
-use planner::workload::found::{FoundWorkload, Reference};
+use pod::node_fit::Nodes;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -1,9 +1,9 @@
 //! Containers of the runtimes, as the planner knows them.
 
+use agent::container::{Condition, RuntimeContainer};
 use cri::messages::{Container, ContainerState};
 use cri::{CriError, Runtime};
 use jiff::Timestamp;
-use planner::node::container::{Condition, RuntimeContainer};
 
 /// The runtime of this name.
 pub(crate) fn runtime<'r>(runtimes: &'r [Runtime], name: &str) -> Option<&'r Runtime> {

@@ -1,10 +1,13 @@
 //! Has the containers of Pods end in their order (docs/behaviour/node-agent.md#exit-order). What is done when is
-//! decided by `planner::node::exit_order`; while no Pod ends nothing is asked.
+//! decided by `agent::exit_order`; while no Pod ends nothing is asked.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::container::RuntimeContainer;
+use agent::exit_order::{End, Mark, Settled, remaining};
+use agent::meta::runtime;
 use cluster::events::{Recorder, about_in};
 use cluster::teller::{self, Teller, teller};
 use cluster::watched::Key;
@@ -14,11 +17,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
-use planner::node::container::RuntimeContainer;
-use planner::node::exit_order::{End, Mark, Settled, remaining};
-use planner::node::meta::runtime;
-use planner::pod::exit_priority::plan::hooked;
-use planner::pod::observed::ObservedPod;
+use pod::exit_priority::plan::hooked;
+use pod::observed::ObservedPod;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, warn};

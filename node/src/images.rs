@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use agent::tasks::{Key, Report, Step, Tasks, Worker, event};
 use api::kinds::nodeimage::{API_VERSION, Image, KIND, Spec, Status};
 use cluster::events::{Recorder, Severity, about, about_in};
 use cluster::resource::NODE_IMAGES;
 use cri::Runtime;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::workload::image_task::is_doubtful;
 use kube::Client;
-use planner::node::tasks::{Key, Report, Step, Tasks, Worker, event};
-use planner::workload::image_task::is_doubtful;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::debug;
@@ -61,7 +61,7 @@ pub struct Images {
 }
 
 /// An Event that is to be written.
-type Notice = (ObjectReference, planner::workload::event::Event);
+type Notice = (ObjectReference, kinds::workload::event::Event);
 
 /// A worker, and where it is told what is asked for.
 struct Running {

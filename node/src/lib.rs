@@ -22,7 +22,7 @@
 //!   metrics      what it counts
 //! ```
 //!
-//! It reads the objects of its own node alone, and what it decides is in `planner::node`. At rest nothing wakes it
+//! It reads the objects of its own node alone, and what it decides is in `agent`. At rest nothing wakes it
 //! but the watch.
 
 mod containers;

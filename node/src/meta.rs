@@ -1,10 +1,12 @@
 //! Tells of the containers of Pods what only the runtime knows, and restarts those that show old labels or annotations
-//! (docs/behaviour/in-place-update.md#how-the-node-agent-reports). What is told is decided by `planner::node::meta`.
+//! (docs/behaviour/in-place-update.md#how-the-node-agent-reports). What is told is decided by `agent::meta`.
 
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::container::Condition;
+use agent::meta::{Report, Unknown, concerns, is_due, runtime};
 use cluster::Retry;
 use cluster::error::ErrorReason;
 use cluster::events::{Recorder, about_in};
@@ -17,10 +19,8 @@ use cluster::write::{PatchKind, patch};
 use cri::Runtime;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use planner::node::container::Condition;
-use planner::node::meta::{Report, Unknown, concerns, is_due, runtime};
-use planner::pod::observed::ObservedPod;
-use planner::pod::write::PodWrite;
+use pod::observed::ObservedPod;
+use pod::write::PodWrite;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::containers;

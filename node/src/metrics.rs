@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use planner::node::exit_order::Outcome;
+use agent::exit_order::Outcome;
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
 
 /// Counters of pulls, stops and ends. Cheap to clone: clones count together.

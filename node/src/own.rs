@@ -18,10 +18,10 @@ use futures::stream::{BoxStream, FuturesUnordered};
 use kube::runtime::watcher::{self, Config, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
-use planner::text::backoff::doubled;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
+use values::backoff::doubled;
 
 use crate::news::{Source, State, is_news};
 

@@ -4,7 +4,7 @@ use cluster::follow::follow;
 use cluster::resource::PODS;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 
 use crate::known::{Kept, Known};
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use agent::probes::{Probes, Step, Work};
+use agent::tasks::Worker;
 use api::kinds::nodepodprobe::{API_VERSION, KIND, PLURAL, Spec, Status};
 use cluster::events::{Recorder, about_in};
 use cluster::resource::Resource;
@@ -13,8 +15,6 @@ use cluster::teller::{Teller, teller, write};
 use cri::Runtime;
 use jiff::Timestamp;
 use kube::Client;
-use planner::node::probes::{Probes, Step, Work};
-use planner::node::tasks::Worker;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;

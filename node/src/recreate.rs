@@ -1,10 +1,12 @@
 //! Carries out ContainerRecreateRequests for Pods of the node (docs/behaviour/restarts.md#the-node-agent). What to do
-//! next is decided by `planner::node::recreate`.
+//! next is decided by `agent::recreate`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agent::container::{Condition, RuntimeContainer, newest};
+use agent::recreate::{Start, Step, Stop, go_on, start, turn, wait};
 use api::kinds::containerrecreaterequest::{API_VERSION, ContainerRecreateRequest, KIND, PLURAL, Phase};
 use api::labels::{CRR_ACTIVE, CRR_NODE_NAME, CRR_POD_UID};
 use cluster::error::ErrorReason;
@@ -22,12 +24,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::node::container::{Condition, RuntimeContainer, newest};
-use planner::node::recreate::{Start, Step, Stop, go_on, start, turn, wait};
-use planner::text::backoff::doubled;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 use tracing::warn;
+use values::backoff::doubled;
 
 use crate::containers;
 use crate::error::AgentError;

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use agent::stop::{Hook, HttpHook, left};
 use cluster::events::about_in;
 use cluster::resource::PODS;
 use cluster::teller::Teller;
 use cluster::write;
 use cri::{CriError, Runtime};
 use k8s_openapi::api::core::v1::ObjectReference;
+use kinds::workload::event::Event;
 use kube::Client;
-use planner::node::stop::{Hook, HttpHook, left};
-use planner::pod::observed::ObservedPod;
-use planner::workload::event::Event;
+use pod::observed::ObservedPod;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 

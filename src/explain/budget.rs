@@ -8,9 +8,9 @@ use api::features::FeatureGates;
 use api::kinds::podunavailablebudget::KIND;
 use cluster::list::list_all;
 use cluster::resource::{BUDGETS, PODS};
+use kinds::podunavailablebudget::explanation::{Report, State, explain};
 use kube::Client;
-use planner::kinds::podunavailablebudget::explanation::{Report, State, explain};
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -9,10 +9,10 @@ use clap::Args;
 use cluster::list::list_all;
 use cluster::resource::Resource;
 use jiff::Timestamp;
+use kinds::advancedcronjob::children::{Child, ChildKind};
+use kinds::advancedcronjob::explanation::{Explanation, explain};
+use kinds::advancedcronjob::schedule::zone;
 use kube::Client;
-use planner::kinds::advancedcronjob::children::{Child, ChildKind};
-use planner::kinds::advancedcronjob::explanation::{Explanation, explain};
-use planner::kinds::advancedcronjob::schedule::zone;
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -10,11 +10,11 @@ use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use api::kinds::shared::ConditionStatus;
 use cluster::list::list_all;
 use cluster::resource::{NAMESPACES, Resource, distributed, encoded};
+use kinds::resourcedistribution::Distribution;
+use kinds::resourcedistribution::copy::Copy;
+use kinds::resourcedistribution::explanation::{Finding, findings};
+use kinds::resourcedistribution::targets::TargetNamespace;
 use kube::Client;
-use planner::kinds::resourcedistribution::Distribution;
-use planner::kinds::resourcedistribution::copy::Copy;
-use planner::kinds::resourcedistribution::explanation::{Finding, findings};
-use planner::kinds::resourcedistribution::targets::TargetNamespace;
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -10,12 +10,12 @@ use api::kinds::nodeimage::NodeImage;
 use api::kinds::{imagepulljob, nodeimage};
 use cluster::list::list_all;
 use cluster::resource::{PODS, Resource};
+use kinds::imagepulljob::explanation::findings;
+use kinds::imagepulljob::progress::Look;
+use kinds::imagepulljob::{Job, Nodes};
+use kinds::workload::update_order::UpdateOrder;
 use kube::Client;
-use planner::kinds::imagepulljob::explanation::findings;
-use planner::kinds::imagepulljob::progress::Look;
-use planner::kinds::imagepulljob::{Job, Nodes};
-use planner::pod::observed::ObservedPod;
-use planner::workload::update_order::UpdateOrder;
+use pod::observed::ObservedPod;
 use serde_json::json;
 use serde_json::value::RawValue;
 

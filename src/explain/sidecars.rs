@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use admission::registration::ConfigurationKind;
+use admission::world::{Watched, World};
 use anyhow::{Context, anyhow};
 use api::kinds::cloneset;
 use api::labels::SIDECARSET_NAME;
@@ -12,16 +14,14 @@ use api::sidecarset;
 use cluster::list::list_all;
 use cluster::resource::{NAMESPACES, PODS, REVISIONS, Resource};
 use jiff::Timestamp;
-use kube::Client;
-use planner::kinds::sidecarset::account::{
+use kinds::sidecarset::account::{
     Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
 };
-use planner::kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
-use planner::pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
-use planner::server::registration::ConfigurationKind;
-use planner::server::world::{Watched, World};
-use planner::workload::namespace::Namespace;
-use planner::workload::revision::StoredRevision;
+use kinds::sidecarset::rollout::{self, Plan, RolloutSet, Snapshot, injected};
+use kinds::workload::namespace::Namespace;
+use kinds::workload::revision::StoredRevision;
+use kube::Client;
+use pod::observed::{ObservedPod, Pairs, PodMetadata, Pool};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -4,10 +4,10 @@ use anyhow::{Context, anyhow};
 use api::kinds::workloadspread::{API_VERSION, KIND, PLURAL};
 use cluster::list::list_all;
 use cluster::resource::{PODS, Resource};
+use kinds::workloadspread::explanation::{Outlook, Report, Standing, explain};
+use kinds::workloadspread::spread::Spread;
 use kube::Client;
-use planner::kinds::workloadspread::explanation::{Outlook, Report, Standing, explain};
-use planner::kinds::workloadspread::spread::Spread;
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use serde_json::{Value, json};
 
 use super::{Format, Target, code, read};

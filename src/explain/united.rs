@@ -10,12 +10,12 @@ use api::labels::SUBSET_NAME;
 use cluster::list::list_all;
 use cluster::resource::{PODS, REVISIONS, Resource};
 use jiff::Timestamp;
+use kinds::uniteddeployment::children::{Child, ChildKind};
+use kinds::uniteddeployment::explanation::{Explanation, explain};
+use kinds::uniteddeployment::plan::Snapshot;
+use kinds::workload::revision::StoredRevision;
 use kube::Client;
-use planner::kinds::uniteddeployment::children::{Child, ChildKind};
-use planner::kinds::uniteddeployment::explanation::{Explanation, explain};
-use planner::kinds::uniteddeployment::plan::Snapshot;
-use planner::pod::observed::ObservedPod;
-use planner::workload::revision::StoredRevision;
+use pod::observed::ObservedPod;
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -10,25 +10,25 @@ use api::features::{Feature, FeatureGates};
 use api::meta::LabelSelector;
 use cluster::list::list_all;
 use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
+use kinds::workload::children::Claim;
+use kinds::workload::conditions::Condition;
+use kinds::workload::explanation::Explanation;
+use kinds::workload::failures::Failures;
+use kinds::workload::kind::{Workload, WorkloadStatus};
+use kinds::workload::plan::Plan;
+use kinds::workload::revision::StoredRevision;
+use kinds::workload::snapshot::{Environment, Snapshot};
+use kinds::workload::status::selector_text;
+use kinds::workload::storage_class::{StorageClass, StorageClasses};
+use kinds::workload::told::{plan_as_told, trouble};
 use kube::Client;
-use planner::pod::node_fit::{Nodes, ObservedNode};
-use planner::pod::observed::{ObservedPod, PodMetadata};
-use planner::text::moment::{Moment, rfc3339};
-use planner::text::selector::Selector;
-use planner::text::server_version::ServerVersion;
-use planner::workload::children::Claim;
-use planner::workload::conditions::Condition;
-use planner::workload::explanation::Explanation;
-use planner::workload::failures::Failures;
-use planner::workload::kind::{Workload, WorkloadStatus};
-use planner::workload::plan::Plan;
-use planner::workload::revision::StoredRevision;
-use planner::workload::snapshot::{Environment, Snapshot};
-use planner::workload::status::selector_text;
-use planner::workload::storage_class::{StorageClass, StorageClasses};
-use planner::workload::told::{plan_as_told, trouble};
+use pod::node_fit::{Nodes, ObservedNode};
+use pod::observed::{ObservedPod, PodMetadata};
 use serde_json::json;
 use serde_json::value::RawValue;
+use values::moment::{Moment, rfc3339};
+use values::selector::Selector;
+use values::server_version::ServerVersion;
 
 use super::{Format, Target, code, labelled, read};
 
@@ -265,7 +265,7 @@ impl<'a, W: Workload> Report<'a, W> {
 #[cfg(test)]
 mod tests {
     use api::kinds::cloneset::{CloneSet, Status};
-    use planner::workload::explanation::Blocker;
+    use kinds::workload::explanation::Blocker;
 
     use super::*;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Command};
 use clap_complete::Shell;
 use cluster::resource::NAMESPACES;
-use planner::plugin::containers::container_names;
-use planner::plugin::kinds::WorkloadKind;
+use plugin::containers::container_names;
+use plugin::kinds::WorkloadKind;
 
 use super::command;
 use super::connection::Session;

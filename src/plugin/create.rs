@@ -9,11 +9,11 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{PODS, Resource, SERVICES};
 use futures::StreamExt;
-use planner::plugin::creation::{
+use plugin::creation::{
     Exposure, JobKind, RestartSettings, Stage, pull_job, pull_stage, restart_request, restart_stage,
 };
-use planner::plugin::edit;
-use planner::plugin::kinds::WorkloadKind;
+use plugin::edit;
+use plugin::kinds::WorkloadKind;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};

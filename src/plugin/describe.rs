@@ -9,9 +9,9 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use futures::StreamExt;
 use jiff::Timestamp;
-use planner::plugin::described::Page;
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::staged;
+use plugin::described::Page;
+use plugin::kinds::WorkloadKind;
+use plugin::staged;
 use serde_json::Value;
 
 use super::connection::{Connection, Session, seconds};

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::progress::{self, Progress};
-use planner::plugin::{pods, staged};
+use plugin::kinds::WorkloadKind;
+use plugin::progress::{self, Progress};
+use plugin::{pods, staged};
 use serde_json::Value;
 use tokio::time::MissedTickBehavior;
 

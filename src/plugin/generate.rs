@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use planner::plugin::generator::{Surroundings, generate};
+use plugin::generator::{Surroundings, generate};
 use serde_json::Value;
 
 /// Reads a ResourceList and prints it with one more object.

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, anyhow};
 use cluster::resource::PODS;
-use planner::plugin::containers::{preferred, selected, working_container};
-use planner::plugin::kinds::WorkloadKind;
+use plugin::containers::{preferred, selected, working_container};
+use plugin::kinds::WorkloadKind;
 use serde_json::Value;
 
 use super::connection::{Connection, Session};

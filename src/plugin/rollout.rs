@@ -9,12 +9,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use cluster::files::Object;
 use cluster::resource::{REVISIONS, Resource};
 use jiff::Zoned;
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::template::described;
-use planner::plugin::{containers, edit, history, progress, staged};
-use planner::text::json_patch::apply;
-use planner::workload::revision::StoredRevision;
+use kinds::workload::revision::StoredRevision;
+use plugin::kinds::WorkloadKind;
+use plugin::template::described;
+use plugin::{containers, edit, history, progress, staged};
 use serde_json::{Value, json};
+use values::json_patch::apply;
 
 use super::connection::{Connection, Session};
 use super::create::{await_restart, request_restart};

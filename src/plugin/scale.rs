@@ -10,11 +10,11 @@ use cluster::ErrorReason;
 use cluster::resource::{PODS, Path, Resource};
 use cluster::write::{self, PatchKind};
 use futures::{StreamExt, stream};
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::migration::{self, Amount, Migration, Request, Step};
-use planner::plugin::removal::Removal;
-use planner::text::json_patch::Patch;
+use plugin::kinds::WorkloadKind;
+use plugin::migration::{self, Amount, Migration, Request, Step};
+use plugin::removal::Removal;
 use serde_json::Value;
+use values::json_patch::Patch;
 
 use super::connection::{Connection, Session};
 use super::failures::{not_found, refused};

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::resource::{CONFIG_MAPS, SECRETS};
-use planner::plugin::containers::environment::{
+use plugin::containers::environment::{
     EnvironmentChange, Store, Stores, list_environment, parted, set_environment, stores,
 };
-use planner::plugin::containers::{self, ResourceChange};
-use planner::plugin::edit;
-use planner::text::json_patch::Patch;
+use plugin::containers::{self, ResourceChange};
+use plugin::edit;
 use serde_json::Value;
+use values::json_patch::Patch;
 
 use super::connection::{Connection, Session};
 use super::failures::{Failures, each, not_found};

@@ -10,9 +10,9 @@ use cluster::files::Objects;
 use cluster::list::{ListError, list_all};
 use cluster::resource::{PODS, Path, Resource};
 use cluster::write;
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::pods;
-use planner::workload::status::selector_text;
+use kinds::workload::status::selector_text;
+use plugin::kinds::WorkloadKind;
+use plugin::pods;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -4,11 +4,11 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use planner::plugin::kinds::WorkloadKind;
-use planner::plugin::template::described;
-use planner::plugin::{deployment, edit, history, staged};
-use planner::text::json_patch::Patch;
+use plugin::kinds::WorkloadKind;
+use plugin::template::described;
+use plugin::{deployment, edit, history, staged};
 use serde_json::Value;
+use values::json_patch::Patch;
 
 use super::connection::{Connection, Session};
 use super::failures::{Failures, each};

@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use cluster::ErrorReason;
 use cluster::resource::{Path, Resource};
 use cluster::write::{self, PatchKind};
-use planner::plugin::edit;
-use planner::text::json_patch::{Patch, apply};
+use plugin::edit;
 use serde_json::Value;
 use similar::TextDiff;
+use values::json_patch::{Patch, apply};
 
 use super::connection::Session;
 use super::failures::{Failures, refused};

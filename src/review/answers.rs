@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use admission::pod_review::explanation::Explanation;
+use admission::registration::{self, ConfigurationKind};
 use anyhow::Context;
 use cluster::files::{Object, Objects};
-use planner::pod::exit_priority;
-use planner::server::pod_review::explanation::Explanation;
-use planner::server::registration::{self, ConfigurationKind};
-use planner::text::json_patch::{self, Patch};
-use planner::text::verdict::{Denial, Verdict};
+use pod::exit_priority;
+use values::json_patch::{self, Patch};
+use values::verdict::{Denial, Verdict};
 use webhooks::{Admission, Deadline, Endpoint};
 
 use super::ReviewedOperation;

@@ -89,7 +89,7 @@ async fn check_ourselves(self_check: certs::SelfCheck, results: watch::Sender<Re
 
 #[cfg(test)]
 mod tests {
-    use planner::server::world::World;
+    use admission::world::World;
 
     use super::*;
 

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::registration::FailurePolicy;
 use anyhow::{Context, ensure};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{broadcastjob, daemonset};
 use cluster::election;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use planner::kinds::advancedcronjob::schedule::zone;
-use planner::kinds::workloadspread::version::VersionedKinds;
-use planner::pod::exit_priority;
-use planner::server::registration::FailurePolicy;
+use kinds::advancedcronjob::schedule::zone;
+use kinds::workloadspread::version::VersionedKinds;
+use pod::exit_priority;
 use tracing::warn;
 
 use crate::arguments::{ServeArguments, environment};

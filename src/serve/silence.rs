@@ -1,5 +1,5 @@
 //! Notices when the API server does not call us although it should
-//! (docs/behaviour/server.md#silence-of-the-api-server). The judgement is `planner::server::silence`; here
+//! (docs/behaviour/server.md#silence-of-the-api-server). The judgement is `admission::silence`; here
 //! the facts are gathered.
 //!
 //! Calls may all go to one replica, and Pods are watched on the leader. So other replicas write down on the
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::registration::{Configuration, ConfigurationKind};
+use admission::silence::{Observation, Suspicion};
 use cluster::events::{Recorder, Severity, about};
 use cluster::resource::LEASES;
 use cluster::write::{self, PatchKind};
@@ -17,8 +19,6 @@ use cluster::{ApiError, Index, Resource};
 use controllers::metrics::Metrics as ControllerMetrics;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use planner::server::registration::{Configuration, ConfigurationKind};
-use planner::server::silence::{Observation, Suspicion};
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tracing::{debug, info, warn};

@@ -9,8 +9,8 @@ use api::kinds::advancedcronjob::AdvancedCronJob;
 use cluster::files::Object;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use planner::kinds::advancedcronjob::schedule_of;
-use planner::kinds::advancedcronjob::validation::{self, review};
+use kinds::advancedcronjob::schedule_of;
+use kinds::advancedcronjob::validation::{self, review};
 
 /// More ticks than this are not printed.
 const MOST: usize = 1_000;

@@ -1,12 +1,12 @@
 //! Start, election and end of the program, and what it answers whom it serves
 //! (docs/behaviour/api-and-registration.md).
 
+use admission::callers::split;
 use axum::http::Request;
 use futures::future::join_all;
 use kit::builders::{Object, pod, workload};
 use kit::{ApiServer, wait_for};
 use kube::client::Body;
-use planner::server::callers::split;
 use serde_json::{Value, json};
 
 use crate::product::{self, Options, Product};

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use admission::rotation::Step;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Material, carry_out};
@@ -11,7 +12,6 @@ use jiff::Timestamp;
 use kit::builders::object;
 use kit::{ApiServer, wait_for};
 use kube::Client;
-use planner::server::rotation::Step;
 use serde_json::{Value, json};
 
 use crate::product::{self, NAMESPACE, Options, Product};

@@ -4,16 +4,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use admission::world::Watched;
 use api::features::FeatureGates;
 use cluster::index::CacheState;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
-use planner::kinds::podunavailablebudget::reserve::Rules;
-use planner::kinds::workloadspread::places::Places;
-use planner::pod::exit_priority;
-use planner::server::world::Watched;
-use planner::text::moment::Moment;
-use planner::text::verdict::Verdict;
+use kinds::podunavailablebudget::reserve::Rules;
+use kinds::workloadspread::places::Places;
+use pod::exit_priority;
+use values::moment::Moment;
+use values::verdict::Verdict;
 
 use crate::metrics::Metrics;
 use crate::protection_log::ProtectionLog;

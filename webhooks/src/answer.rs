@@ -1,12 +1,12 @@
 //! Review bytes in, review bytes out: what the HTTP server, `kutter review` and the fuzz tests call.
 
+use ::pod::review::Pod;
+use admission::pod_review::explanation::Explanation;
 use api::SELF_CHECK_UID;
 use cluster::panics::{Panicked, contained, contained_at_once};
-use planner::pod::review::Pod;
-use planner::server::pod_review::explanation::Explanation;
-use planner::text::verdict::Verdict;
 use serde_json::value::RawValue;
 use tracing::{debug, error, info};
+use values::verdict::Verdict;
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;

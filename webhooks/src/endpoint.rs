@@ -2,7 +2,7 @@
 //! [`Endpoint::ALL`].
 
 use api::features::{Feature, FeatureGates};
-use planner::kinds::deletion_protection::Kind;
+use kinds::deletion_protection::Kind;
 
 use crate::kinds::resource::{Defaulting, ValidatedAt, Validation};
 use crate::kinds::{

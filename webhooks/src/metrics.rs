@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use planner::text::short::{NAME, shortened};
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
+use values::short::{NAME, shortened};
 
 /// The reason of a handshake that failed because the caller did not accept our certificate.
 pub(crate) const REFUSED: &str = "refused";

@@ -5,16 +5,16 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use admission::metrics_access::{access_review, is_allowed, token_review};
 use cluster::ApiError;
 use cluster::resource::{SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS};
 use cluster::write::create;
 use http::{HeaderMap, StatusCode};
 use kube::Client;
-use planner::server::metrics_access::{access_review, is_allowed, token_review};
-use planner::text::hash::hex_sha256;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
+use values::hash::hex_sha256;
 
 use crate::tokens::bearer;
 

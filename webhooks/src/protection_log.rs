@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use planner::text::json_patch::write_string;
-use planner::text::short::{NAME, shortened};
 use tracing::{info, warn};
+use values::json_patch::write_string;
+use values::short::{NAME, shortened};
 
 /// Lines that may wait for the disk.
 const QUEUE: usize = 1024;

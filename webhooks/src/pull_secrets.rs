@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use admission::pull_secrets::{is_named, node_of_agent, token_review};
+use agent::keyring::may_exist;
 use api::kinds::nodeimage::PullSecret;
 use cluster::ApiError;
 use cluster::resource::{NODE_IMAGES, SECRETS, TOKEN_REVIEWS};
@@ -12,8 +14,6 @@ use cluster::write::{create, get};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use kube::Client;
-use planner::node::keyring::may_exist;
-use planner::server::pull_secrets::{is_named, node_of_agent, token_review};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;

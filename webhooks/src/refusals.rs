@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::events::{Allowance, Recorder, Severity, about_in};
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 
 /// Events of refusals: so many at once, and one more in each such time.
 const EVENTS: (u32, Duration) = (20, Duration::from_secs(1));

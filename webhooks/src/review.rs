@@ -7,12 +7,12 @@ use api::LONGEST_UID;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
 use base64::{Engine as _, encoded_len};
-use planner::text::json;
-use planner::text::json_patch::write_string;
-use planner::text::short::{MESSAGE, NAME, shortened};
-use planner::text::verdict::{Denial, Reason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use values::json;
+use values::json_patch::write_string;
+use values::short::{MESSAGE, NAME, shortened};
+use values::verdict::{Denial, Reason, Verdict};
 
 /// Base64 by vector instructions where the processor has them.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::standard(PAD));
@@ -295,8 +295,8 @@ fn write_warnings(json: &mut String, warnings: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use planner::text::json_patch::{Patch, Pointer};
     use serde_json::{Value, json};
+    use values::json_patch::{Patch, Pointer};
 
     use super::*;
 

@@ -10,13 +10,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::callers::{self, Callers, Segment};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use planner::server::callers::{self, Callers, Segment};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tracing::debug;
 

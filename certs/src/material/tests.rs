@@ -1,4 +1,4 @@
-use planner::server::rotation::{DEFAULT_RENEW_BEFORE, Observation, Timing, UPTAKE, next};
+use admission::rotation::{DEFAULT_RENEW_BEFORE, Observation, Timing, UPTAKE, next};
 
 use super::*;
 

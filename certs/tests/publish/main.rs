@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use admission::callers::{Segment, split};
+use admission::registration::ConfigurationKind;
+use admission::rotation::{LIFETIME, Step, parse_renew_before};
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -29,9 +32,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::{wait_for, wait_within};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use planner::server::callers::{Segment, split};
-use planner::server::registration::ConfigurationKind;
-use planner::server::rotation::{LIFETIME, Step, parse_renew_before};
 use serde_json::{Value, json};
 use testbed::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

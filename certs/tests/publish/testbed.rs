@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use admission::callers::{Call, Callers, Segment, split};
+use admission::rotation::Step;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,8 +24,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kit::{ApiServer, DEADLINE, Options, wait_for};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use planner::server::callers::{Call, Callers, Segment, split};
-use planner::server::rotation::Step;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

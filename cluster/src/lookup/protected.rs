@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::Raw;
 use futures::future::join_all;
-use planner::kinds::deletion_protection::{NAMESPACED, Namespaced};
+use kinds::deletion_protection::{NAMESPACED, Namespaced};
 
 use super::{JSON, Live, Lookup, Source};
 use crate::list::List;

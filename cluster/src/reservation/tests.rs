@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
+use kinds::workload::reservation::Reserved;
 use kit::double::{self, Objects, Request, Requests, api_server, conflict, status};
-use planner::workload::reservation::Reserved;
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! The children of AdvancedCronJobs, as they are kept.
 
 use cluster::resource::Resource;
-use planner::kinds::advancedcronjob::children::{Child, ChildKind};
+use kinds::advancedcronjob::children::{Child, ChildKind};
 
 use crate::workload::owned;
 use crate::workload::store::{Identity, Kept};

@@ -1,8 +1,8 @@
 use std::sync::OnceLock;
 
+use admission::world::World;
+use kinds::workload::event::Event;
 use kit::double::{Objects, conflict};
-use planner::server::world::World;
-use planner::workload::event::Event;
 use serde_json::{Value, json};
 
 use super::*;

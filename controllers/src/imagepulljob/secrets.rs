@@ -10,9 +10,9 @@ use cluster::resource::{Path, SECRETS};
 use cluster::watched::{Key, WatchedObject};
 use cluster::write::{self, PatchKind, deletion};
 use cluster::{ErrorReason, Retry};
-use planner::kinds::imagepulljob::Job;
-use planner::kinds::imagepulljob::copies::{self, Copy, Release, source};
-use planner::workload::event::Event;
+use kinds::imagepulljob::Job;
+use kinds::imagepulljob::copies::{self, Copy, Release, source};
+use kinds::workload::event::Event;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Controller;

@@ -1,7 +1,7 @@
+use admission::world::World;
 use jiff::Timestamp;
+use kinds::imagepulljob::copies;
 use kit::double::Objects;
-use planner::kinds::imagepulljob::copies;
-use planner::server::world::World;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use cluster::discovery::Discovery;
 use cluster::resource::Resource;
-use planner::kinds::persistentpodstate::workloads::ListedKind;
-use planner::workload::found::{FoundWorkload, Served};
-use planner::workload::target::Workload;
+use kinds::persistentpodstate::workloads::ListedKind;
+use kinds::workload::found::{FoundWorkload, Served};
+use kinds::workload::target::Workload;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;

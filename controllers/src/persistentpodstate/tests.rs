@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use admission::world::World;
 use cluster::teller::Told;
 use kit::double::Objects;
-use planner::server::world::World;
 use serde_json::{Value, json};
 
 use super::*;

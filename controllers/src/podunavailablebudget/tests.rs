@@ -1,6 +1,6 @@
+use admission::world::World;
 use jiff::Timestamp;
 use kit::double::Objects;
-use planner::server::world::World;
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cluster::watched::{Key, WatchedObject};
-use planner::kinds::resourcedistribution::copy::Copy;
-use planner::kinds::resourcedistribution::resource::ResourceKind;
+use kinds::resourcedistribution::copy::Copy;
+use kinds::resourcedistribution::resource::ResourceKind;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Controller, Group};

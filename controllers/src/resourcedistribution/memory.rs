@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use planner::kinds::resourcedistribution::Distribution;
-use planner::kinds::resourcedistribution::copy::Copy;
-use planner::kinds::resourcedistribution::resource::Resource;
+use kinds::resourcedistribution::Distribution;
+use kinds::resourcedistribution::copy::Copy;
+use kinds::resourcedistribution::resource::Resource;
 use tokio::time::Instant;
 
 /// How long it is believed that an object of somebody else is there. That it goes a watch tells, unless it was

@@ -1,6 +1,6 @@
 //! The accounts of SidecarSets (docs/sidecarset-pods.md): annotation `kutter.io/sidecarset-pods`,
 //! metrics, an Event for each missed Pod, and evictions where the user wants them. What they say is decided
-//! in `planner::kinds::sidecarset::account`.
+//! in `kinds::sidecarset::account`.
 //!
 //! One task looks every second at what has changed since. It costs
 //! - for a change of a Pod one search among the SidecarSets, for changes of SidecarSets and Namespaces one
@@ -13,24 +13,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use admission::world::{Watched, World};
 use api::annotations::SIDECARSET_PODS;
 use cluster::events::Allowance;
 use cluster::panics::{Panicked, contained};
 use cluster::resource::{self, PODS};
 use cluster::write::{self, PatchKind, unless_outdated};
 use cluster::{ApiError, ErrorReason, Retry};
+use kinds::podunavailablebudget::terms::Operation;
+use kinds::sidecarset::account::eviction::Evictions;
+use kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
+use kinds::sidecarset::index::Entry;
+use kinds::sidecarset::rollout::{Plan, RolloutSet};
 use kube::Client;
-use planner::kinds::podunavailablebudget::terms::Operation;
-use planner::kinds::sidecarset::account::eviction::Evictions;
-use planner::kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
-use planner::kinds::sidecarset::index::Entry;
-use planner::kinds::sidecarset::rollout::{Plan, RolloutSet};
-use planner::pod::observed::{ObservedPod, Pool};
-use planner::server::world::{Watched, World};
-use planner::text::backoff::doubled;
-use planner::text::json_patch::string;
+use pod::observed::{ObservedPod, Pool};
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
+use values::backoff::doubled;
+use values::json_patch::string;
 
 use super::{Controller, NAME, SIDECAR_SETS, reference};
 use crate::metrics::Metrics;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use api::sidecarset::Status;
 use cluster::watched::Key;
-use planner::kinds::sidecarset::rollout::Refused;
-use planner::pod::observed::ObservedPod;
-use planner::text::backoff::doubled;
+use kinds::sidecarset::rollout::Refused;
+use pod::observed::ObservedPod;
 use tokio::time::Instant;
+use values::backoff::doubled;
 
 use crate::workload::budgets::Exhausted;
 

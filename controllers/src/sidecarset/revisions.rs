@@ -1,11 +1,11 @@
-//! The ControllerRevisions of SidecarSets, written as `planner::kinds::sidecarset::history` decides.
+//! The ControllerRevisions of SidecarSets, written as `kinds::sidecarset::history` decides.
 
 use std::time::Duration;
 
 use api::labels::SIDECARSET_NAME;
-use planner::kinds::sidecarset::history::Registration;
-use planner::kinds::sidecarset::rollout::RolloutSet;
-use planner::workload::revision::StoredRevision;
+use kinds::sidecarset::history::Registration;
+use kinds::sidecarset::rollout::RolloutSet;
+use kinds::workload::revision::StoredRevision;
 
 use super::Controller;
 use crate::ReconcileError;

@@ -7,12 +7,12 @@ use api::kinds::uniteddeployment::UnitedDeployment;
 use cluster::Retry;
 use cluster::resource::{PODS, Path};
 use cluster::write::{self, PatchKind, background_deletion, deletion};
-use planner::kinds::uniteddeployment::Failure;
-use planner::kinds::uniteddeployment::children::{Child, ChildKind};
-use planner::kinds::uniteddeployment::plan::{PatchOf, Plan};
-use planner::kinds::uniteddeployment::template::{Target, changed_child};
-use planner::workload::event::{normal, warning};
-use planner::workload::seen::Seen;
+use kinds::uniteddeployment::Failure;
+use kinds::uniteddeployment::children::{Child, ChildKind};
+use kinds::uniteddeployment::plan::{PatchOf, Plan};
+use kinds::uniteddeployment::template::{Target, changed_child};
+use kinds::workload::event::{normal, warning};
+use kinds::workload::seen::Seen;
 use tokio::time::Instant;
 
 use super::children::Children;

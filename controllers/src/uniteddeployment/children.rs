@@ -1,7 +1,7 @@
 //! The workloads of subsets, as they are kept.
 
 use cluster::resource::Resource;
-use planner::kinds::uniteddeployment::children::{Child, ChildKind};
+use kinds::uniteddeployment::children::{Child, ChildKind};
 
 use crate::workload::owned;
 use crate::workload::store::{Identity, Kept, named};

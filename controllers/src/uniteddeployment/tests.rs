@@ -1,5 +1,5 @@
+use admission::world::World;
 use kit::double::Objects;
-use planner::server::world::World;
 use serde_json::{Value, json};
 
 use super::*;

@@ -7,17 +7,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use admission::pod_validation::{BudgetClaim, beforehand};
 use api::Raw;
 use api::features::FeatureGates;
 use cluster::Index;
 use cluster::reservation::Reservations;
 use cluster::resource::BUDGETS;
 use cluster::watched::Key;
+use kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
+use kinds::podunavailablebudget::terms::Operation;
 use kube::Client;
-use planner::kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
-use planner::kinds::podunavailablebudget::terms::Operation;
-use planner::pod::observed::ObservedPod;
-use planner::server::pod_validation::{BudgetClaim, beforehand};
+use pod::observed::ObservedPod;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -215,7 +215,7 @@ fn want(claim: &BudgetClaim) -> Want {
 mod tests {
     use super::*;
     use crate::fake;
-    use planner::server::world::{Watched, World};
+    use admission::world::{Watched, World};
     use serde_json::{Value, json};
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
     use tokio::task::yield_now;

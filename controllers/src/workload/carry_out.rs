@@ -10,8 +10,8 @@ use cluster::resource::PODS;
 use cluster::write::{self, PatchKind};
 use cluster::{ErrorReason, Retry};
 use kube::Client;
-use planner::pod::observed::ObservedPod;
-use planner::pod::write::{PodWrite, Target};
+use pod::observed::ObservedPod;
+use pod::write::{PodWrite, Target};
 
 use crate::ReconcileError;
 use crate::workload::pods::Pods;

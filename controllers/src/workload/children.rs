@@ -8,10 +8,10 @@ use cluster::Retry;
 use cluster::list::List;
 use cluster::resource::{Path, Resource};
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
-use planner::workload::action::{Action, CONTROLLER_REVISION, ChildKind, IMAGE_PULL_JOB, Part};
-use planner::workload::children::Child;
-use planner::workload::kind::{Workload, WorkloadStatus};
-use planner::workload::seen::Seen;
+use kinds::workload::action::{Action, CONTROLLER_REVISION, ChildKind, IMAGE_PULL_JOB, Part};
+use kinds::workload::children::Child;
+use kinds::workload::kind::{Workload, WorkloadStatus};
+use kinds::workload::seen::Seen;
 use serde::Deserialize;
 use tracing::warn;
 

@@ -1,7 +1,7 @@
 //! How ControllerRevisions are found.
 
 use api::labels::SIDECARSET_NAME;
-use planner::workload::revision::StoredRevision;
+use kinds::workload::revision::StoredRevision;
 
 use crate::workload::store::follow::Readable;
 use crate::workload::store::{Identity, Kept};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use planner::text::backoff::doubled;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
+use values::backoff::doubled;
 
 /// An object rests this many times as long as its plan kept a core busy: planning takes a twentieth of a core.
 const REST_FACTOR: u32 = 20;

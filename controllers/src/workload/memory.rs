@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use cluster::Resource;
 use jiff::Timestamp;
-use planner::text::backoff::doubled;
-use planner::workload::action::Action;
-use planner::workload::children::Claim;
-use planner::workload::failures::Failures;
-use planner::workload::snapshot::Refusal;
+use kinds::workload::action::Action;
+use kinds::workload::children::Claim;
+use kinds::workload::failures::Failures;
+use kinds::workload::snapshot::Refusal;
 use tokio::time::Instant;
+use values::backoff::doubled;
 
 /// Pause before what was refused is tried again; doubled with each further refusal, up to the longest.
 pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(120));
@@ -184,8 +184,8 @@ impl Pauses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::workload::action::WriteReason;
-    use planner::workload::seen::Seen;
+    use kinds::workload::action::WriteReason;
+    use kinds::workload::seen::Seen;
     use tokio::time::advance;
 
     fn deletion() -> Action {

@@ -9,8 +9,8 @@ use cluster::resource::NODES;
 use cluster::watched::WatchedObject;
 use jiff::Timestamp;
 use kube::Client;
-use planner::pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
-use planner::pod::observed::Pairs;
+use pod::node_fit::{NodeFacts, Nodes as Facts, ObservedNode};
+use pod::observed::Pairs;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use cluster::resource::Resource;
 use cluster::watched::Key;
 use futures::future::join_all;
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::workload::seen::Seen;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 

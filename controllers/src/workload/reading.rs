@@ -4,11 +4,11 @@ use cluster::resource::{CLAIMS, PODS, Resource};
 use cluster::watched::Key;
 use cluster::write;
 use futures::{StreamExt, stream};
+use kinds::workload::children::Claim;
+use kinds::workload::kind::Workload;
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::pod::observed::ObservedPod;
-use planner::workload::children::Claim;
-use planner::workload::kind::Workload;
-use planner::workload::seen::Seen;
+use pod::observed::ObservedPod;
 
 use api::kinds::ObjectMeta;
 use api::labels::CLONESET_INSTANCE_ID;

@@ -3,9 +3,9 @@
 use api::kinds::containerrecreaterequest::{API_VERSION, KIND, PLURAL};
 use cluster::resource::Resource;
 use cluster::write;
+use kinds::workload::recreate::RecreateRequest;
 use kube::Client;
-use planner::pod::observed::ObservedPod;
-use planner::workload::recreate::RecreateRequest;
+use pod::observed::ObservedPod;
 
 use crate::ReconcileError;
 

@@ -4,8 +4,8 @@ use cluster::Retry;
 use cluster::resource::PODS;
 use cluster::write::{self, PatchKind};
 use kube::Client;
-use planner::pod::observed::ObservedPod;
-use planner::pod::write::{PodWrite, Target};
+use pod::observed::ObservedPod;
+use pod::write::{PodWrite, Target};
 
 use crate::ReconcileError;
 

@@ -2,9 +2,9 @@
 
 use cluster::resource::{Path, REVISIONS};
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
+use kinds::workload::revision::{NewRevision, RevisionStep, StoredRevision};
+use kinds::workload::seen::Seen;
 use kube::Client;
-use planner::workload::revision::{NewRevision, RevisionStep, StoredRevision};
-use planner::workload::seen::Seen;
 
 use super::store::Store;
 use crate::ReconcileError;

@@ -26,7 +26,7 @@ use cluster::watched::{Key, WatchedObject};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use kube::Resource;
-use planner::pod::observed::PodMetadata;
+use pod::observed::PodMetadata;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) mod follow;

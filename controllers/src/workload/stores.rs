@@ -6,9 +6,9 @@ use api::labels::SIDECARSET_NAME;
 use cluster::Index;
 use cluster::resource::{CLAIMS, PODS, REVISIONS};
 use cluster::watched::WatchedObject;
+use kinds::workload::children::Claim;
+use kinds::workload::revision::StoredRevision;
 use kube::Client;
-use planner::workload::children::Claim;
-use planner::workload::revision::StoredRevision;
 
 use super::finder::Finder;
 use super::nodes::Nodes;

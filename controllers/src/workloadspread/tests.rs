@@ -1,5 +1,5 @@
+use admission::world::{Watched, World};
 use kit::double::Objects;
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 
 use super::*;

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use planner::node::keyring::Keyring;
-use planner::node::provider::{Answer, Answers, Provider, parse};
+use agent::keyring::Keyring;
+use agent::provider::{Answer, Answers, Provider, parse};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy, sink};
 use tokio::process::Command;
 use tokio::sync::Mutex;

@@ -8,9 +8,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent::parties::{Party, Private};
+use agent::pull::Present;
 use cri::messages::Image;
-use planner::node::parties::{Party, Private};
-use planner::node::pull::Present;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tracing::warn;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agent::keyring::may_exist;
+use agent::parties::Pass;
 use api::kinds::nodeimage::PullSecret;
 use api::kinds::shared::ObjectReference;
 use cluster::resource::SECRETS;
 use cluster::write::get;
 use kube::Client;
-use planner::node::keyring::may_exist;
-use planner::node::parties::Pass;
 use tokio::time::Instant;
 use tracing::warn;
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use admission::registration::ConfigurationKind;
+use agent::server::{Place, Server, address, registered};
 use cluster::client::{self, Peer};
 use cluster::resource::{SERVICES, webhook_configurations};
 use cluster::write::get;
 use kube::Client;
-use planner::node::server::{Place, Server, address, registered};
-use planner::server::registration::ConfigurationKind;
 
 /// The names under which the agent calls.
 const USER_AGENT: &str = "kruise-daemon/kruise-daemon-imagepuller";

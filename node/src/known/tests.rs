@@ -1,5 +1,5 @@
 use super::*;
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use serde_json::json;
 
 fn pod(name: &str, uid: &str, version: &str) -> WatchedObject {

@@ -7,8 +7,8 @@ use kit::fake_runtime::Asked;
 use kit::{wait_for, wait_until};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use planner::text::hash::deep_hash;
 use serde_json::{Value, json};
+use values::hash::deep_hash;
 
 use super::*;
 use crate::pods;

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
+use agent::container::{RuntimeContainer, newest};
 use cri::{CriError, Runtime};
 use jiff::Timestamp;
-use planner::node::container::{RuntimeContainer, newest};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::containers::{learn_start, of_pod, read};

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::probes::{Finding, Handler, Key, Outcome, Work};
+use agent::tasks::Worker;
 use cluster::panics::contained;
 use cri::Runtime;
 use jiff::Timestamp;
-use planner::node::probes::{Finding, Handler, Key, Outcome, Work};
-use planner::node::tasks::Worker;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};

@@ -4,42 +4,25 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::modules::{Crate, Use};
 
-/// The floors of the planner: each uses only those before it.
-const FLOORS: [&str; 8] = ["text", "pod", "workload", "kinds", "node", "server", "plugin", "simulation"];
-/// The floor on which no module uses another.
-const KINDS: &str = "kinds";
+/// What kinds share: the one module of their crate that others may use.
+const SHARED: &str = "workload";
 /// The module of a folder that declares the trait of its kinds.
 const TRAIT: &str = "kind";
 
 /// The children of a module and one use for each arrow between them.
 type Arrows<'u> = BTreeMap<&'u str, BTreeMap<&'u str, &'u Use>>;
 
-/// The arrows that go up between the floors of the planner, and those between kinds.
-pub(crate) fn wrong_arrows(planner: &Crate) -> Vec<String> {
-    let floor =
-        |path: &[String]| FLOORS.iter().position(|floor| path.first().is_some_and(|name| name == floor));
-    let mut wrong = Vec::new();
-    for found in planner.uses() {
-        let (Some(from), Some(to)) = (floor(&found.from), floor(&found.to)) else { continue };
-        let kind =
-            |path: &[String]| path.get(1).filter(|_| path.first().is_some_and(|name| name == KINDS)).cloned();
-        if from < to {
-            wrong.push(format!("a lower floor uses a higher one: {}", told(planner, &found)));
-        } else if let (Some(from), Some(to)) = (kind(&found.from), kind(&found.to))
-            && from != to
-        {
-            wrong.push(format!("a kind uses another kind: {}", told(planner, &found)));
-        }
-    }
-    let known = |name: &String| FLOORS.contains(&name.as_str());
-    let floors: BTreeSet<_> = planner.paths().filter_map(|path| path.first()).collect();
-    wrong.extend(
-        floors
-            .into_iter()
-            .filter(|name| !known(name))
-            .map(|name| format!("{name} is no floor of the planner")),
-    );
-    wrong
+/// The arrows between kinds, and from what they share to one of them.
+pub(crate) fn arrows_between_kinds(kinds: &Crate) -> Vec<String> {
+    let is_wrong = |found: &&Use| match (found.from.first(), found.to.first()) {
+        (Some(from), Some(to)) => from != to && to != SHARED,
+        _ => false,
+    };
+    let uses = kinds.uses();
+    uses.iter()
+        .filter(is_wrong)
+        .map(|found| format!("a kind uses another kind: {}", told(kinds, found)))
+        .collect()
 }
 
 /// One circle for each knot of modules, arrow by arrow.
@@ -109,46 +92,29 @@ mod tests {
     const NONE: [String; 0] = [];
 
     #[test]
-    fn a_floor_uses_only_those_before_it() {
-        let wrong = |pod: &str| {
-            let sources =
-                [("", ""), ("pod", pod), ("text", ""), ("workload", ""), ("workload::revision", "")];
-            wrong_arrows(&Crate::of(&sources))
-        };
-        assert_eq!(wrong("use crate::text::Json;"), NONE);
-        let told = "a lower floor uses a higher one: pod:2 uses workload/revision (crate::workload::revision::Labels)";
-        assert_eq!(
-            wrong("//\nuse crate::{text, workload::{revision::{self, Labels}}};").last().unwrap(),
-            told
-        );
-        assert_eq!(wrong("fn a(b: &[crate::workload::C]) {}").len(), 1);
-        assert_eq!(wrong("#[cfg(test)] mod tests { use crate::workload::Labels; }"), NONE);
-        assert_eq!(wrong("/// [`crate::workload`]\nconst A: &str = \"crate::workload::B\";"), NONE);
-    }
-
-    #[test]
-    fn a_module_beside_the_floors_is_refused() {
-        assert_eq!(
-            wrong_arrows(&Crate::of(&[("", ""), ("attic", "")])),
-            ["attic is no floor of the planner"]
-        );
-    }
-
-    #[test]
     fn a_kind_uses_no_other_kind() {
         let wrong = |budget: &str| {
             let sources = [
                 ("", ""),
-                ("kinds", ""),
-                ("kinds::budget", budget),
-                ("kinds::set", ""),
-                ("kinds::set::index", ""),
+                ("budget", budget),
+                ("set", ""),
+                ("set::index", ""),
+                ("workload", ""),
+                ("workload::plan", ""),
             ];
-            wrong_arrows(&Crate::of(&sources))
+            arrows_between_kinds(&Crate::of(&sources))
         };
+        assert_eq!(
+            wrong("//\nuse crate::{workload, set::{index::{self, Selector}}};").last().unwrap(),
+            "a kind uses another kind: budget:2 uses set/index (crate::set::index::Selector)"
+        );
         assert_eq!(wrong("use super::set::index::Selector;").len(), 1);
-        assert_eq!(wrong("use crate::kinds; fn a() { kinds::set::b() }").len(), 1);
-        assert_eq!(wrong("use self::mark::Mark;"), NONE);
+        assert_eq!(wrong("fn a(b: &[crate::set::C]) {}").len(), 1);
+        assert_eq!(wrong("use self::mark::Mark; use crate::workload::plan::Plan;"), NONE);
+        assert_eq!(wrong("#[cfg(test)] mod tests { use crate::set::Labels; }"), NONE);
+        assert_eq!(wrong("/// [`crate::set`]\nconst A: &str = \"crate::set::B\";"), NONE);
+        let sources = [("", ""), ("set", ""), ("workload", "use crate::set::Set;")];
+        assert_eq!(arrows_between_kinds(&Crate::of(&sources)).len(), 1);
     }
 
     #[test]

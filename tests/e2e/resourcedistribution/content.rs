@@ -1,9 +1,9 @@
 //! What a copy holds, and what becomes of edits.
 
-use planner::text::hash::hex_sha256;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use values::hash::hex_sha256;
 
 use super::*;
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use admission::callers::split;
+use admission::registration::{ConfigurationKind, Entry, entries as table};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
@@ -11,8 +13,6 @@ use kit::api_server::host_address;
 use kit::builders::pod;
 use kit::{ApiServer, wait_for};
 use kube::Client;
-use planner::server::callers::split;
-use planner::server::registration::{ConfigurationKind, Entry, entries as table};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,8 +2,8 @@
 
 use std::future::ready;
 
-use planner::kinds::advancedcronjob::defaulting;
-use planner::kinds::advancedcronjob::validation::{Context, review};
+use kinds::advancedcronjob::defaulting;
+use kinds::advancedcronjob::validation::{Context, review};
 
 use super::resource::{Defaulting, ValidatedAt, Validation};
 

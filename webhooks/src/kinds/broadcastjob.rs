@@ -2,8 +2,8 @@
 
 use std::future::ready;
 
-use planner::kinds::broadcastjob::defaulting;
-use planner::kinds::broadcastjob::validation::{Context, review};
+use kinds::broadcastjob::defaulting;
+use kinds::broadcastjob::validation::{Context, review};
 
 use super::resource::{Defaulting, ValidatedAt, Validation};
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use futures::StreamExt;
 use futures::stream;
-use planner::kinds::cloneset::defaulting;
-use planner::kinds::cloneset::validation::{Context, NamedPod, newly_named, review};
-use planner::kinds::deletion_protection::Kind;
-use planner::text::verdict::Verdict;
+use kinds::cloneset::defaulting;
+use kinds::cloneset::validation::{Context, NamedPod, newly_named, review};
+use kinds::deletion_protection::Kind;
+use values::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 

@@ -2,9 +2,9 @@
 
 use api::features::Feature;
 use cluster::LookupError;
-use planner::kinds::containerrecreaterequest::admission::{Request, update};
-use planner::text::json_patch::Patch;
-use planner::text::verdict::{Denial, Verdict};
+use kinds::containerrecreaterequest::admission::{Request, update};
+use values::json_patch::Patch;
+use values::verdict::{Denial, Verdict};
 
 use super::resource::{ValidatedAt, Validation, Write};
 

@@ -2,8 +2,8 @@
 
 use std::future::ready;
 
-use planner::kinds::daemonset::defaulting;
-use planner::kinds::daemonset::validation::{Context, review};
+use kinds::daemonset::defaulting;
+use kinds::daemonset::validation::{Context, review};
 
 use super::resource::{Defaulting, ValidatedAt, Validation};
 

@@ -2,7 +2,7 @@
 
 use std::future;
 
-use planner::kinds::ephemeraljob::validation::review;
+use kinds::ephemeraljob::validation::review;
 
 use super::resource::{ValidatedAt, Validation};
 

@@ -1,8 +1,8 @@
-//! The order in which the containers of a Pod end. The decisions are [`planner::pod::exit_priority`].
+//! The order in which the containers of a Pod end. The decisions are [`pod::exit_priority`].
 
-use planner::pod::exit_priority;
-use planner::text::verdict::Verdict;
+use pod::exit_priority;
 use serde_json::value::RawValue;
+use values::verdict::Verdict;
 
 use crate::admission::Admission;
 use crate::review::Request;

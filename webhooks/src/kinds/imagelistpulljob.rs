@@ -3,9 +3,9 @@
 use std::future::ready;
 
 use api::features::Feature;
-use planner::kinds::imagelistpulljob::{defaulting, validation};
-use planner::text::json_patch::Patch;
-use planner::text::verdict::Verdict;
+use kinds::imagelistpulljob::{defaulting, validation};
+use values::json_patch::Patch;
+use values::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 

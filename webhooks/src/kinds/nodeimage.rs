@@ -3,8 +3,8 @@
 use std::future::ready;
 
 use api::features::Feature;
-use planner::kinds::nodeimage::{defaulting, validation};
-use planner::text::verdict::Verdict;
+use kinds::nodeimage::{defaulting, validation};
+use values::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 

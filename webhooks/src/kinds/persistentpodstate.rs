@@ -2,10 +2,10 @@
 
 use std::future::ready;
 
+use admission::world::Watched;
 use cluster::index::CacheState;
-use planner::kinds::persistentpodstate::validation::{Context, review};
-use planner::server::world::Watched;
-use planner::text::verdict::Verdict;
+use kinds::persistentpodstate::validation::{Context, review};
+use values::verdict::Verdict;
 
 use super::resource::{ValidatedAt, Validation, Write};
 use crate::admission::Admission;

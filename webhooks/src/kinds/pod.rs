@@ -3,16 +3,16 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use admission::pod_review::explanation::Explanation;
+use admission::pod_review::{self, Known, Outcome};
+use admission::world::Watched;
 use api::features::Feature;
 use cluster::index::CacheState;
-use planner::kinds::workloadspread::step::Findings;
-use planner::pod::review::{Operation, Pod, PodReview};
-use planner::server::pod_review::explanation::Explanation;
-use planner::server::pod_review::{self, Known, Outcome};
-use planner::server::world::Watched;
-use planner::text::moment::Moment;
-use planner::text::verdict::Verdict;
-use planner::workload::namespace::Namespace;
+use kinds::workload::namespace::Namespace;
+use kinds::workloadspread::step::Findings;
+use pod::review::{Operation, Pod, PodReview};
+use values::moment::Moment;
+use values::verdict::Verdict;
 
 use super::{persistentpodstate, workloadspread};
 use crate::admission::Admission;

@@ -1,18 +1,18 @@
 //! Requests that delete, evict or change Pods: takes what they need, tells of those that are refused.
-//! The decisions are [`planner::server::pod_validation`].
+//! The decisions are [`admission::pod_validation`].
 
+use admission::pod_validation::{Assessment, BudgetClaim, Claims, assess};
+use admission::world::Watched;
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
-use planner::kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
-use planner::pod::disruption::PodRequest;
-use planner::pod::exit_priority::change_without_effect;
-use planner::pod::observed::ObservedPod;
-use planner::server::pod_validation::{Assessment, BudgetClaim, Claims, assess};
-use planner::server::world::Watched;
-use planner::text::json_patch::Patch;
-use planner::text::verdict::{Denial, Reason, Verdict};
+use kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
+use pod::disruption::PodRequest;
+use pod::exit_priority::change_without_effect;
+use pod::observed::ObservedPod;
 use serde_json::value::RawValue;
+use values::json_patch::Patch;
+use values::verdict::{Denial, Reason, Verdict};
 
 use super::workloadspread;
 use crate::admission::Admission;

@@ -3,8 +3,8 @@
 use std::future::ready;
 
 use api::features::Feature;
-use planner::kinds::podprobemarker::validation;
-use planner::text::verdict::Verdict;
+use kinds::podprobemarker::validation;
+use values::verdict::Verdict;
 
 use super::resource::{ValidatedAt, Validation, Write};
 

@@ -2,9 +2,9 @@
 
 use std::future;
 
-use planner::kinds::podunavailablebudget::validation::{Context, review};
-use planner::server::world::Watched;
-use planner::text::verdict::Verdict;
+use admission::world::Watched;
+use kinds::podunavailablebudget::validation::{Context, review};
+use values::verdict::Verdict;
 
 use super::resource::{ValidatedAt, Validation, Write};
 

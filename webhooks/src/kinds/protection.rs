@@ -1,10 +1,10 @@
 //! Deletion protection: finds out the numbers that the decision needs, counts and logs refusals.
-//! The decision itself is [`planner::kinds::deletion_protection`].
+//! The decision itself is [`kinds::deletion_protection`].
 
 use api::features::Feature;
-use planner::kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
-use planner::text::json_patch::Patch;
-use planner::text::verdict::Verdict;
+use kinds::deletion_protection::{self, Assessment, Kind, Need, Refusal, assess};
+use values::json_patch::Patch;
+use values::verdict::Verdict;
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;

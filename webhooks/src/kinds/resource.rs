@@ -5,11 +5,11 @@ use std::fmt;
 
 use api::features::Feature;
 use futures::future::BoxFuture;
-use planner::kinds::deletion_protection::{Kind, unknown_value};
-use planner::text::json_patch::Patch;
-use planner::text::verdict::{Denial, Verdict};
-use planner::workload::submitted::leaves_spec;
+use kinds::deletion_protection::{Kind, unknown_value};
+use kinds::workload::submitted::leaves_spec;
 use serde_json::value::RawValue;
+use values::json_patch::Patch;
+use values::verdict::{Denial, Verdict};
 
 use crate::admission::Admission;
 use crate::deadline::Deadline;

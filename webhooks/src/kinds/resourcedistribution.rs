@@ -3,8 +3,8 @@
 use api::features::Feature;
 use cluster::resource::distributed;
 use cluster::{ApiError, ErrorReason};
-use planner::kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
-use planner::text::verdict::Verdict;
+use kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
+use values::verdict::Verdict;
 
 use super::resource::{ValidatedAt, Validation, Write};
 

@@ -2,13 +2,11 @@
 
 use std::future;
 
-use planner::kinds::sidecarset::account::{Scope, hints};
-use planner::kinds::sidecarset::defaulting;
-use planner::kinds::sidecarset::validation::{
-    Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review,
-};
-use planner::server::world::{Watched, World};
-use planner::text::verdict::Verdict;
+use admission::world::{Watched, World};
+use kinds::sidecarset::account::{Scope, hints};
+use kinds::sidecarset::defaulting;
+use kinds::sidecarset::validation::{Context, PATCH_METADATA_ALLOW_LIST, RevisionQuery, Submitted, review};
+use values::verdict::Verdict;
 
 use super::resource::{Defaulting, ValidatedAt, Validation, Write};
 

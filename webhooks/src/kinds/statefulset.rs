@@ -1,9 +1,9 @@
 //! The StatefulSet's own webhooks. Deletes are decided by [`protection`](super::protection).
 
-use planner::kinds::deletion_protection::Kind;
-use planner::kinds::statefulset::defaulting;
-use planner::kinds::statefulset::validation::{Context, review};
-use planner::server::world::Watched;
+use admission::world::Watched;
+use kinds::deletion_protection::Kind;
+use kinds::statefulset::defaulting;
+use kinds::statefulset::validation::{Context, review};
 
 use super::resource::{Defaulting, ValidatedAt, Validation};
 

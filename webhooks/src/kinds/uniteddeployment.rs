@@ -1,8 +1,8 @@
 //! The UnitedDeployment's own webhooks. Deletes are decided by [`protection`](super::protection).
 
-use planner::kinds::deletion_protection::Kind;
-use planner::kinds::uniteddeployment::defaulting;
-use planner::kinds::uniteddeployment::validation::{Context, review};
+use kinds::deletion_protection::Kind;
+use kinds::uniteddeployment::defaulting;
+use kinds::uniteddeployment::validation::{Context, review};
 
 use super::resource::{Defaulting, ValidatedAt, Validation};
 

@@ -1,19 +1,19 @@
 //! WorkloadSpreads: their own webhook, and what admission of Pods asks the cluster for on their behalf.
 
+use admission::world::Watched;
 use api::features::Feature;
 use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::SPREADS;
-use planner::kinds::workloadspread::custom;
-use planner::kinds::workloadspread::places::{Answer, Claim};
-use planner::kinds::workloadspread::spread::Spread;
-use planner::kinds::workloadspread::step::{Findings, Need, Wanted};
-use planner::kinds::workloadspread::validation::{Context, review, target};
-use planner::server::world::Watched;
-use planner::text::verdict::Verdict;
-use planner::workload::found::FoundWorkload;
+use kinds::workload::found::FoundWorkload;
+use kinds::workloadspread::custom;
+use kinds::workloadspread::places::{Answer, Claim};
+use kinds::workloadspread::spread::Spread;
+use kinds::workloadspread::step::{Findings, Need, Wanted};
+use kinds::workloadspread::validation::{Context, review, target};
 use serde_json::Value;
 use tracing::warn;
+use values::verdict::Verdict;
 
 use super::resource::{ValidatedAt, Validation, Write};
 use crate::admission::Admission;

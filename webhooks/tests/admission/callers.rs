@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::callers::{Callers, Calls, Segment};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::join_all;
@@ -11,7 +12,6 @@ use futures::{poll, stream};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use jiff::{SignedDuration, Timestamp};
-use planner::server::callers::{Callers, Calls, Segment};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;

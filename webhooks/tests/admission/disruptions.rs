@@ -5,14 +5,14 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
+use admission::world::{Watched, World};
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup, files};
 use http::{Request, Response};
+use kinds::podunavailablebudget::reserve::Rules;
 use kit::double::{Objects, Requests, api_server, status};
 use kube::Client;
 use kube::client::Body;
-use planner::kinds::podunavailablebudget::reserve::Rules;
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::service_fn;

@@ -1,8 +1,8 @@
 //! Names in reviews that would lead elsewhere on the API server.
 
+use admission::world::{Watched, World};
 use cluster::{Index, Lookup};
 use kit::double::api_server;
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 
 use crate::support::{ask, create_pod, delete, labelled, with_index};

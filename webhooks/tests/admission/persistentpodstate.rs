@@ -1,8 +1,8 @@
 //! PersistentPodStates in admission over files (docs/behaviour/persistentpodstate.md).
 
+use admission::world::{Watched, World};
 use cluster::index::CacheState;
 use cluster::{Index, Lookup, files};
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 use webhooks::Admission;
 

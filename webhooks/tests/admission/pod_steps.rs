@@ -1,10 +1,10 @@
 //! Which caches `/mutate-pod` waits for (docs/behaviour/pod-mutation.md#what-a-review-waits-for): those of
 //! features that must not be missed.
 
+use admission::world::{Watched, World};
 use cluster::files::Objects;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
-use planner::server::world::{Watched, World};
 
 use crate::support::{ask, create_pod, with_index};
 

@@ -1,11 +1,11 @@
 //! Pods and SidecarSets from the review to the answer; the rules themselves are tested in the planner.
 
+use admission::world::{Watched, World};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::files::Objects;
 use cluster::index::CacheState;
 use cluster::{Index, Lookup};
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::world::{Watched, World};
 use api::features::FeatureGates;
 use cluster::files::Objects;
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup};
-use planner::kinds::podunavailablebudget::reserve::Rules;
-use planner::server::world::{Watched, World};
-use planner::text::moment::Moment;
+use kinds::podunavailablebudget::reserve::Rules;
 use serde_json::{Value, json};
+use values::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Deadline, Endpoint, Metrics, ProtectionLog};
 
 pub(crate) const PROTECTED: &str =
@@ -41,7 +41,7 @@ pub(crate) fn with_sidecar_sets(flags: &str, sidecar_sets: &[Value]) -> Admissio
 pub(crate) fn with_index(flags: &str, index: Index, lookup: Lookup) -> Admission {
     let gates = FeatureGates::parse(flags, "").unwrap();
     Admission {
-        spreads: Reservations::new(None, planner::kinds::workloadspread::places::Places),
+        spreads: Reservations::new(None, kinds::workloadspread::places::Places),
         budgets: Reservations::new(None, Rules::new(&gates)),
         refusals: None,
         gates,

@@ -1,10 +1,10 @@
 //! WorkloadSpreads in admission over files (docs/behaviour/workloadspread.md).
 
+use admission::world::{Watched, World};
 use cluster::reservation::Reservations;
 use cluster::{Index, Lookup, files};
+use kinds::workloadspread::places::Places;
 use kit::double::{Objects, Requests, api_server};
-use planner::kinds::workloadspread::places::Places;
-use planner::server::world::{Watched, World};
 use serde_json::{Value, json};
 use webhooks::Admission;
 

@@ -1,11 +1,11 @@
 //! Which Pods the API server asks about now: a watch of the one registration, of which only that is kept.
 
+use admission::registration::ConfigurationKind;
 use cluster::Resource;
 use cluster::watched::{Key, WatchedObject};
+use kinds::sidecarset::account::Scope;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use planner::kinds::sidecarset::account::Scope;
-use planner::server::registration::ConfigurationKind;
 use serde::Deserialize;
 
 use crate::workload::store::follow::{Readable, follow};

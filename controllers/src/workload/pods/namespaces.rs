@@ -11,9 +11,9 @@ use cluster::list::{List, query};
 use cluster::resource::PODS;
 use cluster::watched::{Key, WatchedObject};
 use cluster::write;
+use kinds::sidecarset::account::Uid;
 use kube::Client;
-use planner::kinds::sidecarset::account::Uid;
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 use tokio::time::timeout;
 
 use super::{Group, Pods};

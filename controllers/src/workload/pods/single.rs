@@ -7,7 +7,7 @@ use cluster::resource::PODS;
 use cluster::watched::Key;
 use cluster::write;
 use kube::Client;
-use planner::pod::observed::ObservedPod;
+use pod::observed::ObservedPod;
 
 use super::Pods;
 use crate::ReconcileError;

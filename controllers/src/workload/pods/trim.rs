@@ -3,7 +3,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use planner::pod::observed::{ObservedPod, PodCondition, Resources};
+use pod::observed::{ObservedPod, PodCondition, Resources};
 
 /// A second copy of the object, which kubectl leaves.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

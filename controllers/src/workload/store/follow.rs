@@ -5,7 +5,7 @@ use cluster::ApiError;
 pub(crate) use cluster::follow::{Sink, follow, follow_all, readable};
 use cluster::watched::WatchedObject;
 use cluster::write::unless_outdated;
-use planner::workload::seen::Seen;
+use kinds::workload::seen::Seen;
 use serde::de::DeserializeOwned;
 
 use super::{Identity, Kept, Store};

@@ -1,6 +1,6 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use planner::node::parties::parties;
+use agent::parties::parties;
 use tempfile::TempDir;
 
 use super::*;

@@ -1,0 +1,56 @@
+//! Which changes of Pods ask for a new plan (docs/behaviour/sidecarset.md#triggers).
+//!
+//! The rule is drawn from the plan itself: a change asks for a plan exactly if it changes what the plan sees
+//! of the Pod. So the status is never stale, not even with type `NotUpdate`
+//! (docs/behaviour/sidecarset.md#triggers).
+
+use jiff::SignedDuration;
+
+use super::set::RolloutSet;
+use super::standing::View;
+use pod::observed::ObservedPod;
+
+/// How long a container may take to settle before the Pod is looked at.
+const SETTLING: SignedDuration = SignedDuration::from_secs(5);
+/// Changes that concern the status alone are gathered for as long.
+const GATHERING: SignedDuration = SignedDuration::from_secs(1);
+
+/// When to plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The change does not concern the SidecarSet.
+    Nothing,
+    /// At once.
+    Now,
+    /// After this time; a plan that comes earlier anyhow is enough.
+    After(SignedDuration),
+}
+
+/// What the change from `old` to `new` asks of a SidecarSet. `None` stands for a Pod that is not there:
+/// before it was created, or after it was deleted. The SidecarSets to ask are those that either state
+/// names ([`super::injected`]).
+pub fn trigger(set: &RolloutSet, old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> Trigger {
+    let belonging = |pod: Option<&ObservedPod>| {
+        pod.filter(|pod| set.belongs(pod).is_ok()).map(|pod| (View::of(set, pod), pod.is_ready()))
+    };
+    let (old, new) = (belonging(old), belonging(new));
+    if old == new {
+        return Trigger::Nothing;
+    }
+    if set.strategy.never {
+        return Trigger::After(GATHERING);
+    }
+    match (old, new) {
+        (Some((old, old_ready)), Some((new, new_ready))) => {
+            let settling = View {
+                consistent: new.consistent,
+                updating: new.updating.clone(),
+                condition: new.condition,
+                updated_in_place: new.updated_in_place,
+                ..old
+            };
+            if old_ready == new_ready && settling == new { Trigger::After(SETTLING) } else { Trigger::Now }
+        }
+        _ => Trigger::Now,
+    }
+}

@@ -1,0 +1,188 @@
+//! What a SidecarSet may say (docs/behaviour/sidecarset.md#validation).
+//!
+//! ```text
+//!   metadata    name, canary and base
+//!   strategy    update strategy and pinned revision
+//!   sidecars    containers, their extra fields and the checks of Kubernetes
+//!   patch       patchPodMetadata and its allow-list
+//!   conflict    other SidecarSets that meet the same Pods
+//! ```
+
+use api::features::FeatureGates;
+use api::meta::LabelSelector;
+use api::sidecarset::{API_VERSION, KIND, SidecarSet};
+use serde::Deserialize;
+
+use crate::workload::submitted::{in_hub_version, read_old};
+use pod::template::metadata::validate_label_selector;
+use pod::template::node::Node;
+use values::field::{FieldError, FieldPath};
+use values::selector::is_empty;
+use values::verdict::{Denial, Verdict, refused};
+
+mod conflict;
+mod metadata;
+mod patch;
+mod sidecars;
+mod strategy;
+
+pub(in crate::sidecarset) use conflict::unsatisfiable;
+
+/// Key of the ConfigMap `kruise-configuration` with the allow-list of `patchPodMetadata`.
+pub const PATCH_METADATA_ALLOW_LIST: &str = "SidecarSet_PatchPodMetadata_WhiteList";
+
+/// A ControllerRevision that a SidecarSet names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionQuery<'a> {
+    /// By its own name, among those of a SidecarSet.
+    Name {
+        /// The SidecarSet.
+        sidecar_set: &'a str,
+        /// The revision's name.
+        name: &'a str,
+    },
+    /// By the custom version of a SidecarSet.
+    CustomVersion {
+        /// The SidecarSet.
+        sidecar_set: &'a str,
+        /// The label's value.
+        version: &'a str,
+    },
+}
+
+/// What validation reads beside the object.
+pub struct Context<'a> {
+    /// All SidecarSets; the one under review may be among them.
+    pub sidecar_sets: &'a [&'a SidecarSet],
+    /// Whether a revision exists in the install namespace.
+    pub has_revision: &'a dyn Fn(RevisionQuery<'_>) -> bool,
+    /// Value of [`PATCH_METADATA_ALLOW_LIST`]; `None` where ConfigMap or key are missing.
+    pub allow_list: Option<&'a str>,
+    /// The feature gates.
+    pub gates: &'a FeatureGates,
+    /// The flag `--allow-privileged`.
+    pub allow_privileged: bool,
+}
+
+/// What is wrong with a SidecarSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// Reasons to refuse it.
+    pub errors: Vec<FieldError>,
+    /// Sentences for its author.
+    pub warnings: Vec<String>,
+}
+
+impl Validation {
+    /// Refuses a new object for `error`, and only warns about an existing one, which may be stored with that
+    /// flaw already (docs/behaviour/sidecarset.md#spec-rules).
+    fn refuse_new(&mut self, old: Option<&SidecarSet>, error: FieldError) {
+        if old.is_none() {
+            self.errors.push(error);
+        } else {
+            self.warnings.push(error.to_string());
+        }
+    }
+}
+
+/// A SidecarSet of a request in its hub version.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The object.
+    pub object: SidecarSet,
+    /// What the conversion loses.
+    pub warnings: Vec<String>,
+}
+
+impl Submitted {
+    /// Reads a SidecarSet of either version.
+    ///
+    /// # Errors
+    /// Code 400 for what is no SidecarSet.
+    pub fn read(object: &str) -> Result<Self, Denial> {
+        let parsed = serde_json::from_str(&in_hub_version(object, API_VERSION)?);
+        let head: Head = serde_json::from_str(object).map_err(refused)?;
+        Ok(Self { object: parsed.map_err(refused)?, warnings: head.warnings() })
+    }
+}
+
+/// The fields of a request's object that only v1alpha1 has.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+    spec: Option<HeadSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadSpec {
+    namespace: Option<String>,
+    namespace_selector: Option<serde::de::IgnoredAny>,
+}
+
+impl Head {
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = self.spec.as_ref().filter(|_| self.api_version != API_VERSION) else {
+            return Vec::new();
+        };
+        let namespace = spec.namespace.as_deref().unwrap_or_default();
+        if namespace.is_empty() || spec.namespace_selector.is_none() {
+            return Vec::new();
+        }
+        vec![format!("spec.namespaceSelector is dropped because spec.namespace ({namespace}) is set as well")]
+    }
+}
+
+/// Answers a CREATE or, with `old`, an UPDATE request. Both objects may be of either version. Where `old`
+/// can't be read, `new` is checked on its own.
+pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
+    let submitted = match Submitted::read(new) {
+        Ok(submitted) => submitted,
+        Err(denial) => return denial.into(),
+    };
+    let mut warnings = submitted.warnings;
+    let old = read_old(old, KIND, Submitted::read, &mut warnings).map(|old| old.object);
+    let validation = validate(&submitted.object, old.as_ref(), context);
+    warnings.extend(validation.warnings);
+    // The code of OpenKruise for this webhook (docs/behaviour/api-and-registration.md#codes-of-denials).
+    Verdict::of(&validation.errors, 500, warnings)
+}
+
+/// Checks a SidecarSet that has its defaults already. `old` is the stored object of an update.
+pub fn validate(new: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Validation {
+    let mut validation = Validation::default();
+    metadata::validate(new, old, context, &mut validation);
+    strategy::validate(new, old, context, &mut validation);
+    sidecars::validate(new, old, context, &mut validation);
+    patch::validate(new, old, context, &mut validation);
+    if validation.errors.is_empty() {
+        conflict::validate(new, context, &mut validation);
+    }
+    validation
+}
+
+/// A selector must be sound and must select something.
+fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    match serde_json::to_value(selector) {
+        Ok(value) => validate_label_selector(&Node::new(&value, path.clone()), true, errors),
+        Err(error) => errors.push(FieldError::internal(path.clone(), error.to_string())),
+    }
+    if is_empty(selector) {
+        let message = "empty selector is not valid for sidecarset.";
+        errors.push(FieldError::invalid_value(path.clone(), go_selector(selector), message));
+    }
+}
+
+/// An empty selector as Go prints the value.
+fn go_selector(selector: &LabelSelector) -> String {
+    let labels = if selector.match_labels.is_some() { "{}" } else { "(nil)" };
+    let expressions = if selector.match_expressions.is_some() { "{}" } else { "(nil)" };
+    format!(
+        "v1.LabelSelector{{MatchLabels:map[string]string{labels}, \
+         MatchExpressions:[]v1.LabelSelectorRequirement{expressions}}}"
+    )
+}
+
+#[cfg(test)]
+mod tests;

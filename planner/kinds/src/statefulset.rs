@@ -1,0 +1,252 @@
+//! Advanced StatefulSet: Pods with names and claims of their own, numbered, managed one after another or all at
+//! once, updated in place where possible (docs/behaviour/statefulset.md).
+//!
+//! ```text
+//!   defaulting, validation   what the webhooks do
+//!
+//!   Snapshot --plan--> Plan      one look at everything, one list of what to do
+//!     settings     what is asked for               identity   names, labels and volumes of Pods and claims
+//!     working      the slots, and what is in them
+//!     scale        creates and deletes             update     which Pods are updated, and how
+//!     claims       whose they are, how they grow   upkeep     keeps Pods and claims what they are
+//!     status       what the status says            events     what is told of each action
+//!     explanation  what stands in the way
+//! ```
+//!
+//! [`plan`] is a pure function. The same snapshot, in whatever order its lists are, and the same
+//! [`Moment`] give the same plan.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use api::kinds::ObjectMeta;
+use api::kinds::shared::Condition as StoredCondition;
+use api::kinds::statefulset::{API_VERSION, KIND, PLURAL, StatefulSet, Status};
+use api::labels::CONTROLLER_HASH;
+use api::meta::LabelSelector;
+
+use crate::workload::action::{Action, Part};
+use crate::workload::children::Claim;
+use crate::workload::conditions::Condition;
+use crate::workload::event::Event;
+use crate::workload::explanation::Explanation;
+use crate::workload::kind::{Workload, WorkloadStatus};
+use crate::workload::ordinal;
+use crate::workload::owner::Owner;
+use crate::workload::plan::{Plan, Problems};
+use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
+use crate::workload::snapshot::Snapshot;
+use pod::observed::ObservedPod;
+use values::moment::{Moment, just_after};
+use values::selector::Selector;
+
+mod claims;
+pub mod defaulting;
+mod events;
+mod explanation;
+#[cfg(test)]
+mod fixture;
+pub mod identity;
+mod pre_download;
+mod scale;
+pub mod settings;
+mod status;
+#[cfg(test)]
+mod tests;
+mod update;
+mod upkeep;
+pub mod validation;
+mod working;
+
+use claims::Claims;
+use working::{Numbered, Revisions, Working};
+
+/// Non-live revisions that are kept where the StatefulSet does not say.
+const HISTORY_LIMIT: i32 = 10;
+
+impl Workload for StatefulSet {
+    const API_VERSION: &'static str = API_VERSION;
+    const KIND: &'static str = KIND;
+    const PLURAL: &'static str = PLURAL;
+    const HAS_ORDINALS: bool = true;
+    type Status = Status;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn selector(&self) -> &LabelSelector {
+        &self.spec.selector
+    }
+
+    fn status(&self) -> &Status {
+        &self.status
+    }
+
+    fn reads_nodes(&self, _pods: usize) -> bool {
+        false
+    }
+
+    fn pod_of_claim(&self, claim: &Claim) -> Option<String> {
+        let (_, ordinal) = ordinal::split(&claim.metadata.name)?;
+        Some(identity::pod_name(&self.metadata.name, ordinal))
+    }
+
+    fn claim_stems(&self, pods: &[Arc<ObservedPod>], revisions: &[Arc<StoredRevision>]) -> Vec<String> {
+        let names = claims::names(self, pods, revisions).into_iter();
+        names.map(|name| identity::claim_stem(&name, &self.metadata.name)).collect()
+    }
+
+    fn success(&self, action: &Action, part: Part<'_>) -> Option<Event> {
+        events::success(&self.metadata.name, action, part)
+    }
+
+    fn failure(&self, action: &Action, part: Part<'_>, error: &dyn Display) -> Option<Event> {
+        events::failure(&self.metadata.name, action, part, error)
+    }
+
+    fn plan(snapshot: &Snapshot<'_, Self>, moment: Moment) -> Plan<Status> {
+        plan(snapshot, moment)
+    }
+}
+
+impl WorkloadStatus for Status {
+    const REQUIRED: &'static [&'static str] =
+        &["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"];
+    const FAILED_SCALE: (&'static str, &'static str) =
+        ("FailedCreatePod", "StatefulPodControl failed to create Pod error: ");
+    const FAILED_UPDATE: (&'static str, &'static str) =
+        ("FailedUpdatePod", "StatefulPodControl failed to update Pod error: ");
+
+    fn observed_generation(&self) -> Option<i64> {
+        self.observed_generation
+    }
+
+    fn update_revision(&self) -> &str {
+        &self.update_revision
+    }
+
+    fn current_revision(&self) -> &str {
+        &self.current_revision
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        self.conditions.iter().map(Condition::from).collect()
+    }
+
+    fn set_conditions(&mut self, conditions: Vec<Condition>) {
+        self.conditions = conditions.into_iter().map(StoredCondition::from).collect();
+    }
+}
+
+/// Decides what to do about a StatefulSet.
+///
+/// # Guarantees
+/// - No two Pods have one name: a Pod is created only where none of its name is known.
+/// - Carried out in whole or in part, a plan never takes more available Pods away for an update than
+///   `maxUnavailable` allows, and none that `partition` keeps.
+/// - A StatefulSet that is being deleted gets a status and nothing else.
+pub fn plan(snapshot: &Snapshot<'_, StatefulSet>, moment: Moment) -> Plan<Status> {
+    let set = snapshot.workload;
+    let impossible = |problem| Plan::impossible(set, problem, moment.now);
+    let selector = match Selector::compile(&set.spec.selector) {
+        Ok(selector) => selector,
+        Err(error) => return impossible(format!("spec.selector can't be used: {error}")),
+    };
+    let templates = match claims::templates(set) {
+        Ok(templates) => templates,
+        Err(problem) => return impossible(problem),
+    };
+    let history = revision::history(
+        snapshot.revisions.iter().map(|revision| &**revision),
+        &selector,
+        &set.metadata.uid,
+    );
+    let is_ending = set.metadata.deletion_timestamp.is_some();
+    let update = if is_ending {
+        let name = &set.status.update_revision;
+        history.iter().find(|revision| revision.name() == name).or(history.last()).copied()
+    } else {
+        match choose(snapshot, &history) {
+            Ok(Choice { step: Some(step), .. }) => {
+                let explanation = Explanation::of_revision(&step);
+                return Plan { revision: Some(step), explanation, ..Plan::default() };
+            }
+            Ok(Choice { stored, .. }) => stored,
+            Err(problem) => return impossible(problem),
+        }
+    };
+    // Without any revision nothing was ever created.
+    let Some(update) = update else { return Plan::default() };
+    let current = revision::current(&history, &set.status.current_revision).unwrap_or(update);
+    let revisions = Revisions { history, current, update };
+    let working = Working::new(snapshot, revisions, Claims::of(snapshot, templates), &selector, moment.now);
+    if is_ending {
+        return Plan { status: Some(status::observe(&working, 0)), ..Plan::default() };
+    }
+    steps(&working)
+}
+
+/// All steps, and what follows from them.
+fn steps(working: &Working<'_>) -> Plan<Status> {
+    let upkeep = upkeep::identity(working);
+    let written: HashSet<&str> = upkeep.actions.iter().map(Action::object).collect();
+    let mut scale = scale::plan(working, &written);
+    let busy = written.iter().copied().chain(scale.deletions.iter().map(Action::object)).collect();
+    let update = update::plan(working, &scale, &busy);
+    let problems = Problems {
+        scale: scale.problem.clone(),
+        update: upkeep.problem.clone().or_else(|| update.step.problem.clone()),
+    };
+    let release = upkeep::membership(working);
+    let is_moving = [&release, &upkeep.actions, &scale.creations, &scale.deletions, &update.step.actions]
+        .iter()
+        .any(|actions| !actions.is_empty());
+    let explanation = explanation::explain(working, &scale, &update, &problems, is_moving);
+    let mut status = status::observe(working, update.leaving_current);
+    let standing = explanation.record(&mut status, working.now);
+    let (live, labels) = ([working.current, working.update], working.rules.labels);
+    let pods = working.pods().map(Numbered::pod);
+    let limit = working.set().spec.revision_history_limit.unwrap_or(HISTORY_LIMIT).max(0);
+    let available = working.pods().filter_map(|pod| pod.member.available_at).min();
+    let times = [available, standing, update::next_new_pod(working)].into_iter().flatten();
+    let delays = times.map(|time| just_after(time, working.now)).chain(update.step.requeue);
+    let requeue_after = delays.min();
+    let mut changes = upkeep.actions;
+    changes.append(&mut scale.deletions);
+    changes.extend(update.step.actions);
+    Plan {
+        revision: None,
+        release,
+        problems,
+        scale: scale.creations,
+        update: changes,
+        counts_scale: false,
+        pre_download: pre_download::plan(working),
+        status: Some(status),
+        owner_patch: None,
+        obsolete_revisions: revision::unused(&working.history, &live, labels, pods, Limit::Unused(limit)),
+        events: Vec::new(),
+        requeue_after,
+        explanation,
+    }
+}
+
+/// Finds the revision of the present template, or what to write so that there is one.
+fn choose<'a>(
+    snapshot: &Snapshot<'_, StatefulSet>,
+    history: &[&'a StoredRevision],
+) -> Result<Choice<'a>, String> {
+    let StatefulSet { metadata, spec, status } = snapshot.workload;
+    let owner = Owner::of(API_VERSION, KIND, metadata);
+    let collisions = snapshot.collisions(status.collision_count);
+    let template = spec.template.as_ref();
+    let mut wanted = Wanted::of_template(owner, metadata, template, CONTROLLER_HASH, collisions)?;
+    wanted.claims = Some(spec.volume_claim_templates.as_ref().map_or("[]", |claims| claims.get()));
+    Ok(revision::choose(wanted, history))
+}

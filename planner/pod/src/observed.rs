@@ -1,0 +1,637 @@
+//! A Pod as the controllers remember it: the fields that rules read, small enough to keep for every Pod
+//! of a large cluster. What is written back is a patch of single fields, never this.
+//!
+//! Behind an `Arc` is what many Pods have in common, so that a [`Pool`] can keep it once for all of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use api::meta::OwnerReference;
+use jiff::Timestamp;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use values::json;
+use values::selector::Labels;
+
+mod assigned_node;
+mod exit_hook;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod times;
+
+pub use pool::Pool;
+
+/// A Pod of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ObservedPod {
+    /// Names, labels, annotations, owners.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: PodMetadata,
+    /// What was asked for.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: PodSpec,
+    /// What the kubelet and others reported.
+    #[serde(deserialize_with = "or_default")]
+    pub status: PodStatus,
+}
+
+/// `metadata` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodMetadata {
+    /// The Pod's namespace.
+    #[serde(deserialize_with = "or_default")]
+    pub namespace: Arc<str>,
+    /// The Pod's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// The Pod's identity, which a later Pod of the same name does not have.
+    #[serde(deserialize_with = "or_default")]
+    pub uid: Box<str>,
+    /// The version of this state of the Pod: the precondition of writes.
+    #[serde(deserialize_with = "or_default")]
+    pub resource_version: Box<str>,
+    /// Counts changes of `spec`, since Kubernetes 1.33.
+    pub generation: Option<i64>,
+    /// When the Pod was created.
+    #[serde(deserialize_with = "time")]
+    pub creation_timestamp: Option<Timestamp>,
+    /// When its deletion was asked for.
+    #[serde(deserialize_with = "time")]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The seconds that it has to end, from when its deletion was asked for.
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Labels.
+    #[serde(deserialize_with = "or_default")]
+    pub labels: Pairs,
+    /// Annotations.
+    #[serde(deserialize_with = "or_default")]
+    pub annotations: Pairs,
+    /// Times that were taken out of the annotations, in seconds since 1970; see
+    /// [`ObservedPod::take_times_out`].
+    #[serde(skip)]
+    pub times: Box<[i64]>,
+    /// The objects with which the Pod goes.
+    #[serde(deserialize_with = "or_default")]
+    pub owner_references: Arc<[OwnerReference]>,
+    /// What must be done before the Pod may go.
+    #[serde(deserialize_with = "or_default")]
+    pub finalizers: Box<[Box<str>]>,
+}
+
+/// `spec` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// The node that runs the Pod; empty while it is not scheduled.
+    #[serde(deserialize_with = "or_default")]
+    pub node_name: Arc<str>,
+    /// `Always`, `OnFailure` or `Never`.
+    #[serde(deserialize_with = "or_default")]
+    pub restart_policy: Arc<str>,
+    /// Init containers, native sidecars among them.
+    #[serde(deserialize_with = "or_default")]
+    pub init_containers: Arc<[Container]>,
+    /// Containers.
+    #[serde(deserialize_with = "or_default")]
+    pub containers: Arc<[Container]>,
+    /// Containers that were added while the Pod ran.
+    #[serde(deserialize_with = "or_default")]
+    pub ephemeral_containers: Box<[Container]>,
+    /// Conditions that must hold for the Pod to be ready.
+    #[serde(deserialize_with = "or_default")]
+    pub readiness_gates: Arc<[ReadinessGate]>,
+    /// The volumes that are claims.
+    #[serde(rename = "volumes", deserialize_with = "claim_volumes")]
+    pub claims: Box<[ClaimVolume]>,
+    /// The only node that its required node affinity admits by name; `None` where that admits others too. The
+    /// scheduler binds it to no other.
+    #[serde(rename = "affinity", deserialize_with = "assigned_node::read")]
+    pub assigned_node: Option<Box<str>>,
+}
+
+impl PodSpec {
+    /// The node that the Pod is on, or else the only one to which it can go.
+    pub fn node(&self) -> Option<&str> {
+        Some(&*self.node_name).filter(|name| !name.is_empty()).or(self.assigned_node.as_deref())
+    }
+}
+
+/// A volume of a Pod that is a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimVolume {
+    /// The volume's name.
+    pub name: Box<str>,
+    /// The claim's name.
+    pub claim: Box<str>,
+}
+
+/// A container of a Pod's `spec`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// The container's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// The container's image.
+    #[serde(deserialize_with = "or_default")]
+    pub image: Arc<str>,
+    /// `Always` makes an init container a native sidecar.
+    #[serde(deserialize_with = "or_default")]
+    pub restart_policy: Box<str>,
+    /// Variables that some rule reads: those of Kruise, and those filled from labels or annotations.
+    #[serde(deserialize_with = "variables")]
+    pub env: Box<[Variable]>,
+    /// The ports that have names.
+    #[serde(deserialize_with = "named_ports")]
+    pub ports: Box<[Port]>,
+    /// Requests and limits.
+    #[serde(deserialize_with = "or_default")]
+    pub resources: Resources,
+    /// Which changes of resources restart the container.
+    #[serde(deserialize_with = "or_default")]
+    pub resize_policy: Box<[ResizePolicy]>,
+    /// The preStop command, where it is the hook of container exit priority.
+    #[serde(rename = "lifecycle", deserialize_with = "exit_hook::read")]
+    pub exit_hook: Box<[Box<str>]>,
+}
+
+/// A port of a container that has a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Port {
+    /// Its name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// Its number.
+    #[serde(deserialize_with = "or_default")]
+    pub container_port: i32,
+}
+
+/// An environment variable of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Variable {
+    /// The variable's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// Its literal value; empty where it comes from elsewhere.
+    #[serde(deserialize_with = "or_default")]
+    pub value: Box<str>,
+    /// Where the value comes from.
+    #[serde(deserialize_with = "or_default")]
+    pub value_from: Option<Box<VariableSource>>,
+}
+
+/// Where a variable's value comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VariableSource {
+    /// A field of the Pod.
+    pub field_ref: Option<FieldReference>,
+    /// A key of a ConfigMap.
+    pub config_map_key_ref: Option<KeyReference>,
+}
+
+/// A field of the Pod, such as `metadata.labels['app']`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FieldReference {
+    /// The field's path.
+    #[serde(deserialize_with = "or_default")]
+    pub field_path: Box<str>,
+}
+
+/// A key of a ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyReference {
+    /// The ConfigMap's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// The key in it.
+    #[serde(deserialize_with = "or_default")]
+    pub key: Box<str>,
+}
+
+/// Requests and limits of a container, as texts of quantities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Resources {
+    /// What the container may not exceed.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Pairs::is_empty")]
+    pub limits: Pairs,
+    /// What the container is promised.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Pairs::is_empty")]
+    pub requests: Pairs,
+}
+
+/// An element of a container's `resizePolicy`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResizePolicy {
+    /// `cpu` or `memory`.
+    #[serde(deserialize_with = "or_default")]
+    pub resource_name: Box<str>,
+    /// `NotRequired` or `RestartContainer`.
+    #[serde(deserialize_with = "or_default")]
+    pub restart_policy: Box<str>,
+}
+
+/// An element of `spec.readinessGates`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadinessGate {
+    /// The type of the condition that must be `True`.
+    #[serde(deserialize_with = "or_default")]
+    pub condition_type: Box<str>,
+}
+
+/// `status` of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// The generation that the kubelet knew when it reported this; some kubelets do not tell.
+    pub observed_generation: Option<i64>,
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    #[serde(deserialize_with = "or_default")]
+    pub phase: Arc<str>,
+    /// The Pod's address; empty while it has none.
+    #[serde(rename = "podIP", deserialize_with = "or_default")]
+    pub pod_ip: Box<str>,
+    /// Conditions.
+    #[serde(deserialize_with = "or_default")]
+    pub conditions: Box<[PodCondition]>,
+    /// The condition `Initialized` was `True` and is left out of the conditions.
+    #[serde(skip)]
+    pub initialized: bool,
+    /// Statuses of init containers, sorted as the kubelet likes.
+    #[serde(deserialize_with = "or_default")]
+    pub init_container_statuses: Box<[ContainerStatus]>,
+    /// Statuses of containers, sorted as the kubelet likes, not as in `spec`.
+    #[serde(deserialize_with = "or_default")]
+    pub container_statuses: Box<[ContainerStatus]>,
+    /// Statuses of ephemeral containers.
+    #[serde(deserialize_with = "or_default")]
+    pub ephemeral_container_statuses: Box<[ContainerStatus]>,
+}
+
+/// A condition of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// The condition's type.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub kind: Arc<str>,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "or_default")]
+    pub status: Arc<str>,
+    /// A word that tells why.
+    #[serde(deserialize_with = "or_default")]
+    pub reason: Arc<str>,
+    /// A sentence that tells why.
+    #[serde(deserialize_with = "or_default")]
+    pub message: Arc<str>,
+    /// When the status changed last.
+    #[serde(deserialize_with = "time")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// The status of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// The container's name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Arc<str>,
+    /// The image that runs, as the runtime names it.
+    #[serde(deserialize_with = "or_default")]
+    pub image: Arc<str>,
+    /// The identity of the image that runs.
+    #[serde(rename = "imageID", deserialize_with = "or_default")]
+    pub image_id: Arc<str>,
+    /// The identity of the running container.
+    #[serde(rename = "containerID", deserialize_with = "or_default")]
+    pub container_id: Box<str>,
+    /// The container passes its readiness probe.
+    #[serde(deserialize_with = "or_default")]
+    pub ready: bool,
+    /// How often the container was restarted.
+    #[serde(deserialize_with = "or_default")]
+    pub restart_count: i32,
+    /// What the container does now.
+    #[serde(deserialize_with = "or_default")]
+    pub state: ContainerState,
+    /// Requests and limits as the kubelet carries them out.
+    #[serde(deserialize_with = "or_default")]
+    pub resources: Option<Arc<Resources>>,
+}
+
+/// What a container does now.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// It runs.
+    pub running: Option<Running>,
+    /// It has ended.
+    pub terminated: Option<Terminated>,
+    /// It has not started.
+    pub waiting: Option<Waiting>,
+}
+
+/// Since when a container runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Running {
+    /// When it started, in seconds since 1970, which take less room than a time; 0 where that is not known.
+    #[serde(deserialize_with = "seconds")]
+    pub started_at: u32,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    /// The exit code of its first process.
+    #[serde(deserialize_with = "or_default")]
+    pub exit_code: i32,
+}
+
+/// Why a container has not started.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Waiting {
+    /// A word that tells why, such as `ImagePullBackOff`.
+    #[serde(deserialize_with = "or_default")]
+    pub reason: Box<str>,
+}
+
+/// A map of texts, sorted by key and without spare room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pairs(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Pairs {
+    /// The value under `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let position = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        self.0.get(position).map(|(_, value)| &**value)
+    }
+
+    /// True if there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keys and values, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Pairs {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut pairs: Vec<(Arc<str>, Arc<str>)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        // Of equal keys the last one counts, as everywhere in JSON.
+        pairs.reverse();
+        pairs.sort_by(|(left, _), (right, _)| left.cmp(right));
+        pairs.dedup_by(|(later, _), (earlier, _)| later == earlier);
+        Self(pairs.into())
+    }
+}
+
+impl Labels for Pairs {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = Pairs;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(0));
+                while let Some((key, Scalar(value))) = map.next_entry::<Arc<str>, Scalar>()? {
+                    pairs.push((key, value));
+                }
+                Ok(pairs.into_iter().collect())
+            }
+        }
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+impl Serialize for Pairs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+/// The volumes that are claims.
+fn claim_volumes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[ClaimVolume]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Volume {
+        #[serde(default)]
+        name: Box<str>,
+        #[serde(default)]
+        persistent_volume_claim: Option<Source>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Source {
+        #[serde(default)]
+        claim_name: Box<str>,
+    }
+    let volumes: Option<Vec<Volume>> = Option::deserialize(deserializer)?;
+    let claims = volumes.into_iter().flatten().filter_map(|volume| {
+        Some(ClaimVolume { name: volume.name, claim: volume.persistent_volume_claim?.claim_name })
+    });
+    Ok(claims.collect())
+}
+
+/// A text, or the text of a number: quantities come in both forms.
+struct Scalar(Arc<str>);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScalarVisitor;
+        impl Visitor<'_> for ScalarVisitor {
+            type Value = Scalar;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a string or a number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.into()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string().into()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string().into()))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
+                Ok(Scalar(number.to_string().into()))
+            }
+        }
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+impl ObservedPod {
+    /// Reads a Pod from its JSON text.
+    ///
+    /// # Errors
+    /// A text that is no Pod: a field that is read has the wrong type.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        json::from_str(text)
+    }
+
+    /// Reads only `metadata`, which is enough to tell whose Pod it is: the rest of a Pod is long.
+    ///
+    /// # Errors
+    /// Those of [`ObservedPod::read`].
+    pub fn read_metadata(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default, deserialize_with = "or_default")]
+            metadata: PodMetadata,
+        }
+        json::from_str(text).map(|Head { metadata }| Self { metadata, ..Self::default() })
+    }
+
+    /// A label's value.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.get(key)
+    }
+
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.get(key)
+    }
+
+    /// The owner that manages the Pod.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// Neither ended nor being deleted (Kubernetes' `IsPodActive`).
+    pub fn is_active(&self) -> bool {
+        !matches!(&*self.status.phase, "Succeeded" | "Failed") && self.metadata.deletion_timestamp.is_none()
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| &*condition.kind == kind)
+    }
+
+    /// True where the condition of this type is `True`.
+    pub fn condition_is_true(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| &*condition.status == "True")
+    }
+
+    /// The Pod's init containers are done.
+    pub fn is_initialized(&self) -> bool {
+        self.status.initialized || self.condition_is_true("Initialized")
+    }
+
+    /// The condition `Ready` is `True`.
+    pub fn is_ready(&self) -> bool {
+        self.condition_is_true("Ready")
+    }
+
+    /// `Ready` for at least `seconds`. Kubernetes' rule: at once for 0, else the time of the transition
+    /// must be known and lie more than `seconds` back.
+    pub fn is_ready_for(&self, seconds: i32, now: Timestamp) -> bool {
+        let Some(ready) = self.condition("Ready").filter(|condition| &*condition.status == "True") else {
+            return false;
+        };
+        let wanted = jiff::SignedDuration::from_secs(seconds.into());
+        seconds <= 0 || ready.last_transition_time.is_some_and(|since| now.duration_since(since) > wanted)
+    }
+
+    /// True where the Pod is ready only if the condition of this type is `True`.
+    pub fn has_readiness_gate(&self, kind: &str) -> bool {
+        self.spec.readiness_gates.iter().any(|gate| &*gate.condition_type == kind)
+    }
+
+    /// The kubelet knows what `spec` asks for now; also true where it does not tell what it knows.
+    pub fn spec_is_observed(&self) -> bool {
+        match (self.metadata.generation, self.status.observed_generation) {
+            (Some(asked), Some(observed)) => observed >= asked,
+            _ => true,
+        }
+    }
+
+    /// The container of this name in `spec.containers`.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.spec.containers.iter().find(|container| &*container.name == name)
+    }
+
+    /// The status of the container of this name.
+    pub fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
+        self.status.container_statuses.iter().find(|status| &*status.name == name)
+    }
+}
+
+impl Container {
+    /// An init container that runs beside the others.
+    pub fn is_native_sidecar(&self) -> bool {
+        &*self.restart_policy == "Always"
+    }
+
+    /// The variable of this name; of several, the last, as the kubelet takes it.
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.env.iter().rev().find(|variable| &*variable.name == name)
+    }
+}
+
+/// Go's decoder leaves a field at its zero value where the document says `null`.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A time; what can't be read counts as unset.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<Box<str>>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+/// A time in seconds since 1970; what can't be read or told counts as 0.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let time = time(deserializer)?;
+    Ok(time.and_then(|time| u32::try_from(time.as_second()).ok()).unwrap_or_default())
+}
+
+/// Of a container's variables those that some rule reads; a Pod may have hundreds of others.
+fn variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Variable]>, D::Error> {
+    let all: Vec<Variable> = or_default(deserializer)?;
+    Ok(all.into_iter().filter(Variable::is_read).collect())
+}
+
+/// Of a container's ports those that are called by their names.
+fn named_ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Port]>, D::Error> {
+    let all: Vec<Port> = or_default(deserializer)?;
+    Ok(all.into_iter().filter(|port| !port.name.is_empty()).collect())
+}
+
+impl Variable {
+    fn is_read(&self) -> bool {
+        let from_metadata = self
+            .value_from
+            .as_ref()
+            .and_then(|source| source.field_ref.as_ref())
+            .is_some_and(|field| field.field_path.starts_with("metadata."));
+        from_metadata || self.name.starts_with("KRUISE_") || &*self.name == api::environment::IS_INJECTED
+    }
+}
