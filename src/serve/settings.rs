@@ -1,4 +1,4 @@
-//! Arguments and environment, checked and brought into the form that the rooms understand.
+//! Arguments and environment, checked and brought into the form that the crates understand.
 
 use std::num::NonZeroU8;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 //! docs/behaviour/launch-priority.md).
 
 use kit::fake_nodes::{self, FakeNodes};
+use kit::objects::{condition, is_ready};
 use kit::wait_for;
 use serde_json::{Value, json};
 
@@ -22,10 +23,6 @@ fn barriers(pod: &Value) -> Vec<(&str, &str)> {
         Some((key["name"].as_str().unwrap(), key["key"].as_str().unwrap()))
     });
     barrier.collect()
-}
-
-fn condition<'v>(pod: &'v Value, kind: &str) -> Option<&'v Value> {
-    pod["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
 async fn nodes(shop: &Shop) -> FakeNodes {
@@ -103,13 +100,10 @@ async fn pods_with_the_gate_become_ready() {
     assert_eq!(pod.object["spec"]["readinessGates"], json!([{"conditionType": "KruisePodReady"}]));
     let ready = wait_for("the Pod to be ready", async || {
         let pod = pod.get().await.1;
-        match condition(&pod, "Ready") {
-            Some(ready) if ready["status"] == "True" => Ok(pod),
-            _ => Err(pod),
-        }
+        if is_ready(&pod) { Ok(pod) } else { Err(pod) }
     })
     .await;
-    let kruise = condition(&ready, "KruisePodReady").unwrap();
+    let kruise = condition(&ready, "KruisePodReady");
     assert_eq!(kruise["status"], "True");
     assert!(kruise["lastTransitionTime"].is_string(), "{kruise:#}");
 }
@@ -145,10 +139,8 @@ async fn containers_start_one_after_the_other() {
     let done = wait_for("all containers to be ready", async || {
         let pod = pod.get().await.1;
         let completed = pod["metadata"]["annotations"][COMPLETED] == "true";
-        match condition(&pod, "ContainersReady") {
-            Some(ready) if ready["status"] == "True" && completed => Ok(pod),
-            _ => Err(pod),
-        }
+        let is_done = completed && condition(&pod, "ContainersReady")["status"] == "True";
+        if is_done { Ok(pod) } else { Err(pod) }
     })
     .await;
     assert_eq!(annotation(&done, COMPLETED), "true");

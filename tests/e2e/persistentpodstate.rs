@@ -9,6 +9,7 @@ mod steering;
 
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
+use kit::objects::is_ready;
 use kit::{ApiServer, scheduling, wait_for};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -211,11 +212,6 @@ fn names(state: &Value) -> Vec<&str> {
 /// The PersistentPodState by which a Pod was led; empty for none.
 fn injected(pod: &Value) -> &str {
     pod["metadata"]["annotations"][INJECTED].as_str().unwrap_or_default()
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// A wish for a node by its name.

@@ -9,6 +9,7 @@ mod platforms;
 mod results;
 
 use kit::builders::{Object, object};
+use kit::objects::condition;
 use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
@@ -192,10 +193,4 @@ async fn until(what: &str, object: &Stored, is_so: impl Fn(&Value) -> bool) -> V
         if is_so(&object) { Ok(object) } else { Err(object) }
     })
     .await
-}
-
-/// The condition of this type; null where there is none.
-fn condition(pod: &Value, kind: &str) -> Value {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
 }

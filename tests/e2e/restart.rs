@@ -6,6 +6,7 @@ mod requests;
 
 use kit::builders::{Object, object, pod};
 use kit::fake_nodes::reported;
+use kit::objects::condition;
 use kit::wait_for;
 use serde_json::{Value, json};
 
@@ -78,9 +79,4 @@ async fn until(what: &str, object: &Stored, is_so: impl Fn(&Value) -> bool) -> V
         if is_so(&object) { Ok(object) } else { Err(object) }
     })
     .await
-}
-
-/// The condition of an object.
-fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }

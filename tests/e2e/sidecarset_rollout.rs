@@ -8,6 +8,7 @@ mod update;
 
 use kit::builders::Object;
 use kit::fake_nodes::{self, FakeNodes};
+use kit::objects::{condition, is_ready};
 use kit::{ApiServer, wait_for};
 use serde_json::{Value, json};
 
@@ -143,15 +144,6 @@ fn name(object: &Value) -> String {
 
 fn image_of<'p>(pod: &'p Value, container: &str) -> &'p str {
     named(&pod["spec"]["containers"], container)["image"].as_str().unwrap()
-}
-
-fn condition<'p>(pod: &'p Value, kind: &str) -> &'p Value {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
-}
-
-fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready")["status"] == "True"
 }
 
 fn restarts(pod: &Value, container: &str) -> i64 {

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use kit::builders::{Object, object, pod, workload};
 use kit::fake_nodes::{self, FakeNodes};
+use kit::objects::is_ready;
 use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
@@ -375,11 +376,6 @@ fn cost(pod: &Value) -> &str {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// The list of the only version, or of this one.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kit::builders::{Object, workload};
+use kit::objects::is_ready;
 use kit::{objects, wait_within};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -101,11 +102,6 @@ fn state(pod: &Value) -> String {
 
 fn image(pod: &Value) -> &str {
     text(pod, "/spec/containers/0/image")
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// Identity, address and restarts of a Pod, and the container that it runs.

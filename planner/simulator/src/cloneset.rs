@@ -212,7 +212,8 @@ fn counts_as_new(pod: &ObservedPod, scene: &Scene<'_, CloneSet>) -> bool {
             && pod.label(LIFECYCLE_STATE) == Some("PreparingUpdate"))
 }
 
-/// Pods go back to the current revision: there are more new ones beyond their share than old ones.
+/// Pods go back to the current revision: a partition keeps old ones, and there are more new ones beyond their share than
+/// old ones, or the partition keeps all.
 fn goes_back(scene: &Scene<'_, CloneSet>) -> bool {
     let current = &scene.workload().status.current_revision;
     let differs = !current.is_empty() && *current != scene.update_revision();
@@ -221,8 +222,9 @@ fn goes_back(scene: &Scene<'_, CloneSet>) -> bool {
     let new = count(scene.seen(), |pod| stays(pod) && counts_as_new(pod, scene));
     let old = count(scene.seen(), |pod| stays(pod) && !counts_as_new(pod, scene));
     differs
+        && partition > 0
         && scene.gates().enabled(Feature::CloneSetPartitionRollback)
-        && new - (replicas - partition) > old - partition
+        && (new - (replicas - partition) > old - partition || partition >= replicas)
 }
 
 /// Rule 3: another Pod with the instance id of `pod`.

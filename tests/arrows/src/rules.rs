@@ -21,7 +21,7 @@ pub(crate) fn arrows_between_kinds(kinds: &Crate) -> Vec<String> {
     let uses = kinds.uses();
     uses.iter()
         .filter(is_wrong)
-        .map(|found| format!("a kind uses another kind: {}", told(kinds, found)))
+        .map(|found| format!("a kind is used by another, or by {SHARED}: {}", told(kinds, found)))
         .collect()
 }
 
@@ -106,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             wrong("//\nuse crate::{workload, set::{index::{self, Selector}}};").last().unwrap(),
-            "a kind uses another kind: budget:2 uses set/index (crate::set::index::Selector)"
+            "a kind is used by another, or by workload: budget:2 uses set/index (crate::set::index::Selector)"
         );
         assert_eq!(wrong("use super::set::index::Selector;").len(), 1);
         assert_eq!(wrong("fn a(b: &[crate::set::C]) {}").len(), 1);

@@ -60,29 +60,26 @@ async fn scenarios_25_and_26_a_request_takes_over_what_the_agent_needs_and_keeps
 async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restarted() {
     let site = Site::open("held").await;
     let web = site.running(site.pod("web").readiness_gate("KruisePodReady")).await;
-    until("the gate to be open", &web, |pod| {
-        condition(pod, "KruisePodReady").is_some_and(|gate| gate["status"] == "True")
-    })
-    .await;
+    until("the gate to be open", &web, |pod| condition(pod, "KruisePodReady")["status"] == "True").await;
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
     let request = Stored::create(&site.shop.client, site.request("drain", &["main"], &strategy)).await;
     // The agent begins, and waits until the Pod was long enough not ready.
     request.patch_status(&json!({"phase": "Recreating"})).await;
     let held = until("the grace period to begin", &request, |request| {
-        condition(request, "PreRecreateGrace").is_some_and(|grace| grace["status"] == "True")
+        condition(request, "PreRecreateGrace")["status"] == "True"
     })
     .await;
     assert_eq!(held["metadata"]["finalizers"], json!([ACQUIRED]));
     assert!(held["metadata"].get("annotations").is_none(), "{held:#}");
     let (_, pod) = web.get().await;
-    let gate = condition(&pod, "KruisePodReady").unwrap();
+    let gate = condition(&pod, "KruisePodReady");
     let key =
         format!(r#"[{{"userAgent":"ContainerRecreateRequest","key":"{}/drain"}}]"#, site.shop.namespace);
     assert_eq!((&gate["status"], &gate["message"]), (&json!("False"), &json!(key)));
-    let ready = condition(&pod, "Ready").unwrap();
+    let ready = condition(&pod, "Ready");
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("ReadinessGatesNotReady")));
     let (_, older) = request.in_version("v1alpha1").get().await;
-    let since = &condition(&held, "PreRecreateGrace").unwrap()["lastTransitionTime"];
+    let since = &condition(&held, "PreRecreateGrace")["lastTransitionTime"];
     assert_eq!(&older["metadata"]["annotations"][ACQUIRED], since);
     assert!(older["status"].get("conditions").is_none(), "{older:#}");
 
@@ -104,7 +101,7 @@ async fn scenarios_28_and_32_a_pod_is_not_ready_while_its_containers_are_restart
     })
     .await;
     assert_eq!(after["status"]["containerRecreateStates"][0]["phase"], "Succeeded");
-    let gate = condition(&web.get().await.1, "KruisePodReady").unwrap().clone();
+    let gate = condition(&web.get().await.1, "KruisePodReady").clone();
     assert_eq!((&gate["status"], &gate["message"]), (&json!("True"), &json!("[]")));
 }
 
@@ -127,7 +124,7 @@ async fn scenario_31_a_request_ends_with_its_pod_or_at_its_deadline() {
     let strategy = json!({"strategy": {"unreadyGracePeriodSeconds": 5}});
     let held = Stored::create(client, site.request("held", &["main"], &strategy)).await;
     held.patch_status(&json!({"phase": "Recreating"})).await;
-    until("the Pod to be held", &held, |request| condition(request, "PreRecreateGrace").is_some()).await;
+    until("the Pod to be held", &held, |request| !condition(request, "PreRecreateGrace").is_null()).await;
     let waiting = Stored::create(client, site.request("waiting", &["side"], &json!({}))).await;
     waiting.patch_status(&json!({"phase": "Pending"})).await;
     web.delete_with(&json!({"gracePeriodSeconds": 0})).await;

@@ -2,6 +2,7 @@
 
 use kit::builders::Object;
 use kit::fake_nodes::{self, FakeNodes};
+pub use kit::objects::{condition, is_ready};
 use kit::{ApiServer, Output, wait_for};
 use serde_json::{Value, json};
 
@@ -293,15 +294,6 @@ pub fn image(pod: &Value) -> &str {
 
 pub fn restarts(pod: &Value, container: &str) -> i64 {
     named(&pod["status"]["containerStatuses"], container)["restartCount"].as_i64().unwrap()
-}
-
-pub fn condition<'v>(object: &'v Value, kind: &str) -> &'v Value {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
-}
-
-pub fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready")["status"] == "True"
 }
 
 /// As docs/behaviour/cloneset.md#counting-pods counts, without minReadySeconds.

@@ -22,6 +22,17 @@ pub fn all(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
     Api::all_with(client.clone(), resource)
 }
 
+/// A condition of an object's status; null where it has none of this type.
+pub fn condition<'v>(object: &'v Value, kind: &str) -> &'v Value {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+/// The Pod is ready.
+pub fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready")["status"] == "True"
+}
+
 /// Creates the object that `manifest` describes (`apiVersion`, `kind`, `metadata.namespace`), and
 /// returns it as the API server stored it.
 ///

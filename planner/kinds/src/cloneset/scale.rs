@@ -181,7 +181,7 @@ fn scale_in(working: &Working<'_>, difference: Difference, scale: &mut Scale) {
     let beyond = difference.down - (i64::from(named_surge(&working.set().spec)) - difference.surge);
     let beyond = usize::try_from(beyond).unwrap_or(0).saturating_sub(going.len());
     if difference.goes_back {
-        // Old ones have no place to give that the partition does not ask for. It is enough that others serve.
+        // The partition keeps the old Pods, so new ones go for the user. It is enough that others serve.
         let by_users = i64::try_from(beyond).unwrap_or(i64::MAX).min(allowance.serving);
         allowance.proven = allowance.proven.max(by_users);
     }
