@@ -11,8 +11,7 @@ const PROGRAM: &str = "mkdir /tmp/www; echo nobody here > /tmp/www/idle; trap 'e
 
 /// Status and message of a condition.
 fn condition<'p>(pod: &'p Value, kind: &str) -> (&'p str, &'p str) {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let found = conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null);
+    let found = objects::condition(pod, kind);
     (found["status"].as_str().unwrap_or_default(), found["message"].as_str().unwrap_or_default())
 }
 

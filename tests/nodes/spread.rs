@@ -117,9 +117,7 @@ fn subset(pod: &Value) -> String {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    ready && pod["metadata"]["deletionTimestamp"].is_null()
+    objects::is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null()
 }
 
 #[tokio::test]
