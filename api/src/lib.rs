@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   crds        the CustomResourceDefinitions, embedded from api/crds/*.yaml
+//!   schema      what the schemas of the CustomResourceDefinitions require
 //!   kinds       spec and status of every kind as structs, in the stored version
 //!   conversion  v1alpha1 <-> v1beta1 on raw JSON, nothing lost
 //!   labels, annotations, environment, finalizers, conditions   the catalogue of keys
@@ -25,6 +26,7 @@ pub mod labels;
 pub mod meta;
 pub mod raw;
 pub mod raw_object;
+pub mod schema;
 pub mod sidecarset;
 
 pub use raw::Raw;

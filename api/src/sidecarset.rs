@@ -142,8 +142,8 @@ impl TryFrom<Raw> for SidecarContainer {
     type Error = serde_json::Error;
 
     fn try_from(raw: Raw) -> Result<Self, Self::Error> {
-        let fields = serde_json::from_str(raw.get())?;
-        Ok(Self { raw, fields })
+        let fields: Option<SidecarContainerFields> = serde_json::from_str(raw.get())?;
+        Ok(Self { raw, fields: fields.unwrap_or_default() })
     }
 }
 
@@ -328,8 +328,8 @@ impl TryFrom<Raw> for Volume {
     type Error = serde_json::Error;
 
     fn try_from(raw: Raw) -> Result<Self, Self::Error> {
-        let LocalObjectReference { name } = serde_json::from_str(raw.get())?;
-        Ok(Self { raw, name })
+        let reference: Option<LocalObjectReference> = serde_json::from_str(raw.get())?;
+        Ok(Self { raw, name: reference.unwrap_or_default().name })
     }
 }
 

@@ -64,10 +64,10 @@ const SIDECAR_SETS: Resource<'_> =
     Resource::new(api::sidecarset::API_VERSION, api::sidecarset::PLURAL, api::sidecarset::KIND);
 /// Pods that are written to at a time.
 const CONCURRENCY: usize = 4;
-/// Pause before a Pod is looked at again that had changed when it was to be written to, or whose
-/// namespace is not known yet.
+/// Pause before a Pod is looked at again that had changed when it was to be written to, where no watch tells of it
+/// sooner, or whose namespace is not known yet.
 const SOON: Duration = Duration::from_secs(1);
-/// Pause before others are updated in the place of Pods that were refused.
+/// Pause before others are updated in the place of Pods that were refused, and before a plan on what has changed.
 const OTHERS: Duration = Duration::from_millis(20);
 /// A SidecarSet is looked at again after this time even if no event tells of it: selectors may match
 /// otherwise once a namespace has got other labels.
@@ -107,8 +107,10 @@ type Outcome = Result<Result<Carried, Exhausted>, ReconcileError>;
 /// What came of the writes of a plan.
 #[derive(Default)]
 struct Written {
-    /// Some Pods had changed, or the SidecarSet had.
+    /// Some Pods had changed, or the SidecarSet had; a watch tells of it.
     outdated: bool,
+    /// Some Pods had changed, which is known by now.
+    known: bool,
     /// Some Pods were refused, or their budgets have nothing left.
     refused: bool,
     /// Trouble with the API server.
@@ -222,7 +224,10 @@ impl Controller {
         let due = |name: &str| {
             let set = self.sets.get(&key(name))?;
             match rollout::trigger(&set, change.old.as_deref(), change.new.as_deref()) {
-                Trigger::Nothing => self.is_released(name, change).then(|| (name.into(), Duration::ZERO)),
+                Trigger::Nothing => {
+                    let is_due = self.is_released(name, change) || self.memory.awaits(name, change);
+                    is_due.then(|| (name.into(), Duration::ZERO))
+                }
                 Trigger::Now => Some((name.into(), Duration::ZERO)),
                 Trigger::After(pause) => Some((name.into(), pause.unsigned_abs())),
             }
@@ -238,6 +243,7 @@ impl Controller {
 
     async fn advance(&self, set: &RolloutSet) -> Result<Next, ReconcileError> {
         let name = &*set.name;
+        self.memory.await_nothing(name);
         self.look_again(name).await?;
         let time = CpuTime::begin();
         let (pods, complete) = self.pods_of(set);
@@ -262,8 +268,8 @@ impl Controller {
         let plan = rollout::plan_around(&snapshot, &refused, now().now);
         self.rollouts.planned(set, &plan, &pods);
         self.courses.plan_took(name, planned.saturating_add(time.taken()));
-        if !self.write_status(set, plan.status.as_deref()).await? {
-            return Ok(Next::After(SOON));
+        if let Some(pause) = self.write_status(set, plan.status.as_deref()).await? {
+            return Ok(Next::After(pause));
         }
         for event in &plan.events {
             self.teller.tell(reference(set), event.clone());
@@ -272,7 +278,7 @@ impl Controller {
         if let Some(error) = written.failed {
             return Err(error);
         }
-        if written.refused {
+        if written.refused || written.known {
             return Ok(Next::After(OTHERS));
         }
         if written.outdated || !complete {
@@ -305,10 +311,7 @@ impl Controller {
         if self.memory.knows_outdated(&set.name, &outdated) {
             return Ok(true);
         }
-        let Some(text) = write::get(&self.client, &SIDECAR_SETS.all().name(&set.name)).await? else {
-            return Ok(false);
-        };
-        let live = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
+        let Some(live) = self.live(&set.name).await? else { return Ok(false) };
         let is_newest = live.uid == set.uid && live.generation <= set.generation;
         if is_newest {
             self.memory.outdated(&set.name, outdated);
@@ -316,6 +319,13 @@ impl Controller {
             self.sets.written(live);
         }
         Ok(is_newest)
+    }
+
+    /// The SidecarSet as the API server has it.
+    async fn live(&self, name: &str) -> Result<Option<RolloutSet>, ReconcileError> {
+        let text = write::get(&self.client, &SIDECAR_SETS.all().name(name)).await?;
+        let live = text.map(|text| RolloutSet::read(&text)).transpose();
+        live.map_err(ReconcileError::of_object("SidecarSet"))
     }
 
     /// Writes the revisions; gives the name of the current one and the count of collisions. One that is
@@ -364,23 +374,33 @@ impl Controller {
         (all.iter().filter(selected).cloned().collect(), complete)
     }
 
-    /// Brings the status up to date; false if the SidecarSet is gone or has changed, of which the watch
-    /// will tell. The resource version says so: that of a UID is not looked at in a patch of a status.
-    async fn write_status(&self, set: &RolloutSet, patch: Option<&str>) -> Result<bool, ReconcileError> {
+    /// Brings the status up to date. If the SidecarSet is gone or has changed, gives when to plan anew: no trigger tells
+    /// of a change of its annotations. The resource version says so: that of a UID is not looked at in a patch of a status.
+    async fn write_status(
+        &self,
+        set: &RolloutSet,
+        patch: Option<&str>,
+    ) -> Result<Option<Duration>, ReconcileError> {
         let Some(patch) = patch else {
             self.memory.said(&set.name, set.status.clone());
-            return Ok(true);
+            return Ok(None);
         };
         let version = string(&set.resource_version);
         let members = patch.strip_prefix('{').unwrap_or(patch);
         let patch = format!(r#"{{"metadata":{{"resourceVersion":{version}}},{members}"#);
         let path = SIDECAR_SETS.all().name(&set.name).subresource("status");
         let answer = write::patch(&self.client, &path, PatchKind::Merge, patch).await;
-        let Some(text) = unless_outdated(answer)? else { return Ok(false) };
+        let Some(text) = unless_outdated(answer)? else {
+            let newer = self.live(&set.name).await?;
+            let newer = newer.filter(|live| live.resource_version != set.resource_version);
+            let pause = if newer.is_some() { OTHERS } else { SOON };
+            newer.into_iter().for_each(|live| self.sets.written(live));
+            return Ok(Some(pause));
+        };
         let after = RolloutSet::read(&text).map_err(ReconcileError::of_object("SidecarSet"))?;
         self.memory.said(&set.name, after.status.clone());
         self.sets.written(after);
-        Ok(true)
+        Ok(None)
     }
 
     /// Carries out what is planned for Pods. One that fails does not hold the others.
@@ -393,7 +413,16 @@ impl Controller {
         for (pod, outcome) in outcomes {
             let name = || format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
             match outcome {
-                Ok(Ok(outcome)) => written.outdated |= outcome == Carried::Outdated,
+                Ok(Ok(Carried::Written(_))) => {}
+                Ok(Ok(Carried::Outdated)) => {
+                    // Noted before the look: what comes in between is not missed.
+                    self.memory.await_change(&set.name, pod);
+                    let version = |pod: &ObservedPod| pod.metadata.resource_version.clone();
+                    let present = self.pods.get(&pod.key());
+                    let is_known = present.is_none_or(|present| version(&present) != version(pod));
+                    written.known |= is_known;
+                    written.outdated |= !is_known;
+                }
                 Ok(Err(budget)) => {
                     written.refused = true;
                     self.memory.withhold(&set.name, pod, budget);

@@ -179,6 +179,19 @@ async fn each_node_that_suits_runs_a_pod_to_its_end() {
     assert!(explained.contains("the job is completed: 3 Pods succeeded, 0 failed"), "{explained}");
 }
 
+#[tokio::test]
+async fn the_next_pod_waits_for_no_clock() {
+    let fleet = open("broadcastjob-pace", 6, |job| {
+        ending(job, 0, "0").with("/spec/paused", true).with("/spec/parallelism", 1)
+    })
+    .await;
+    status(&fleet, "the job to be paused", json!({"phase": "paused", "desired": 6})).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.change(json!({"paused": false})).await;
+    status(&fleet, "the job to be complete", json!({"phase": "completed", "succeeded": 6})).await;
+    chronicle.assert_no_clock("BroadcastJob", |_| true).await;
+}
+
 /// Scenario 10.
 #[tokio::test]
 async fn one_failure_ends_the_job() {

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use kit::objects::condition;
 use kit::wait_for;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -16,10 +18,13 @@ use tokio::task::JoinSet;
 /// The Pods of one moment, by name.
 pub type Moment = BTreeMap<String, Arc<Value>>;
 
+/// Below the shortest time for which the program lets a rollout rest, which is a second.
+const NO_CLOCK: Duration = Duration::from_millis(900);
+
 /// Follows the Pods until it is dropped.
 pub struct Chronicle {
     pods: Api<DynamicObject>,
-    moments: Arc<Mutex<Vec<Moment>>>,
+    moments: Arc<Mutex<Vec<(Instant, Moment)>>>,
     _task: JoinSet<()>,
 }
 
@@ -51,7 +56,7 @@ impl Chronicle {
                 }
                 // A list is one moment, also when the watch begins anew.
                 if !is_listing {
-                    record.lock().unwrap().push(moment.clone());
+                    record.lock().unwrap().push((Instant::now(), moment.clone()));
                     _ = listed.take().map(|listed| listed.send(()));
                 }
             }
@@ -62,6 +67,11 @@ impl Chronicle {
 
     /// All moments so far, once the watch shows what a list does.
     pub async fn moments(&self) -> Vec<Moment> {
+        self.timed().await.into_iter().map(|(_, moment)| moment).collect()
+    }
+
+    /// [`moments`](Self::moments), and when the watch showed them.
+    async fn timed(&self) -> Vec<(Instant, Moment)> {
         wait_for("the watch to show the newest Pods", async || {
             let list = self.pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
             let listed: BTreeMap<String, String> =
@@ -69,7 +79,7 @@ impl Chronicle {
             let moments = self.moments.lock().unwrap().clone();
             let version =
                 |pod: &Value| pod["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-            let shown = moments.last().map(|moment| {
+            let shown = moments.last().map(|(_, moment)| {
                 moment.iter().map(|(name, pod)| (name.clone(), version(pod))).collect::<BTreeMap<_, _>>()
             });
             if shown.as_ref() == Some(&listed) {
@@ -79,6 +89,47 @@ impl Chronicle {
             }
         })
         .await
+    }
+
+    /// Pods had their turns one by one, each as soon as the kubelet had told the last of the one before
+    /// (docs/behaviour/in-place-update.md#what-a-rollout-waits-for). `has_begun` tells whose turn has come.
+    pub async fn assert_no_clock(&self, kind: &str, has_begun: impl Fn(&Value) -> bool) {
+        let report = |pod: &Arc<Value>| {
+            let status = &pod["status"];
+            (
+                status["phase"].clone(),
+                status["containerStatuses"].clone(),
+                condition(pod, "Ready")["status"].clone(),
+            )
+        };
+        let moments = self.timed().await;
+        let mut turns: Vec<(usize, &String)> = Vec::new();
+        for (at, (_, moment)) in moments.iter().enumerate() {
+            let begun = moment.iter().filter(|(_, pod)| has_begun(pod)).map(|(name, _)| name);
+            let new: Vec<_> = begun
+                .filter(|name| !turns.iter().any(|(_, known)| known == name))
+                .map(|name| (at, name))
+                .collect();
+            turns.extend(new);
+        }
+        let mut pauses = Vec::new();
+        for turn in turns.windows(2) {
+            let [(_, before), (at, _)] = turn else { continue };
+            let told = moments[..*at].windows(2).rev().find(|pair| {
+                let [old, new] = [&pair[0], &pair[1]].map(|(_, moment)| moment.get(*before).map(report));
+                old != new
+            });
+            pauses.push(moments[*at].0.duration_since(told.expect("a report")[1].0));
+        }
+        pauses.sort_unstable();
+        let median = pauses[pauses.len() / 2];
+        println!("{kind}: the next step {median:?} after the last report, as the median of {pauses:?}");
+        assert!(median < NO_CLOCK, "{kind}: {pauses:?}");
+    }
+
+    /// The last moment that the watch has shown so far.
+    pub fn latest(&self) -> Moment {
+        self.moments.lock().unwrap().last().map(|(_, moment)| moment.clone()).unwrap_or_default()
     }
 
     /// The least and the greatest of what `count` gives for the Pods that are not being deleted.

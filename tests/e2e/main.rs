@@ -34,6 +34,7 @@ mod election;
 mod examples;
 mod exit_priority;
 mod gitops;
+mod histories;
 mod images;
 mod injection;
 mod launch_priority;

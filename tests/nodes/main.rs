@@ -12,6 +12,7 @@
 )]
 
 #[path = "../e2e/chronicle.rs"]
+#[expect(dead_code, reason = "tests on API servers use more of it")]
 mod chronicle;
 #[path = "../docs.rs"]
 mod docs;

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ var roots = []any{
 	corev1.Pod{},
 	corev1.PodTemplateSpec{},
 	corev1.PersistentVolumeClaim{},
+	batchv1.JobTemplateSpec{},
 	SidecarContainer{},
 	SidecarSetPatchPodMetadata{},
 }

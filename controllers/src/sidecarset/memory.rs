@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use values::backoff::doubled;
 
 use crate::workload::budgets::Exhausted;
+use crate::workload::store::Change;
 
 /// How long a Pod is left alone after its update was refused: doubled with each refusal, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
@@ -31,6 +32,8 @@ struct OfSet {
     withheld: HashMap<Box<str>, Exhausted>,
     /// Pods that had older sidecars when the SidecarSet was read, by UID.
     outdated: BTreeSet<Box<str>>,
+    /// Pods that had changed when they were to be written to, by UID: whatever changes in them asks for a plan.
+    awaited: BTreeSet<Box<str>>,
     /// Pods that may have been written to though no answer came.
     uncertain: BTreeSet<Key>,
     /// Why no revision could be written.
@@ -141,6 +144,22 @@ impl Memory {
     /// Tries every Pod again: the SidecarSet says something else.
     pub(super) fn forgive(&self, set: &str) {
         self.of(set, |of_set| of_set.refusals.clear());
+    }
+
+    /// Notes that a Pod has changed, of which a watch will tell.
+    pub(super) fn await_change(&self, set: &str, pod: &ObservedPod) {
+        self.of(set, |of_set| of_set.awaited.insert(pod.metadata.uid.clone()));
+    }
+
+    /// Whether this is the change of a Pod that is awaited.
+    pub(super) fn awaits(&self, set: &str, change: &Change<ObservedPod>) -> bool {
+        let mut states = change.states();
+        self.of(set, |of_set| states.any(|pod| of_set.awaited.contains(&pod.metadata.uid)))
+    }
+
+    /// A plan is made on all Pods as they are.
+    pub(super) fn await_nothing(&self, set: &str) {
+        self.of(set, |of_set| of_set.awaited.clear());
     }
 
     /// Notes that it is not known whether a write to this Pod was carried out.

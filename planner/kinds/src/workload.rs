@@ -25,6 +25,7 @@
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review: its defaults, and as it is stored
+//!   required       what schemas require and authors leave out
 //!   metadata       patches of finalizers and labels       recreate  ContainerRecreateRequests of controllers
 //!   ordinal        names that end with a number           ordinals  which numbers the Pods of a StatefulSet have
 //! ```
@@ -78,6 +79,7 @@ pub mod pre_download;
 pub mod progress;
 pub(crate) mod recipe;
 pub mod recreate;
+mod required;
 pub mod reservation;
 pub mod revision;
 pub mod seen;

@@ -47,7 +47,7 @@ impl Simulated for CloneSet {
     }
 
     /// Names of Pods in `podsToDelete` stay.
-    fn apply(&mut self, spec: Spec) {
+    fn amend(&mut self, spec: Spec) {
         let names = std::mem::take(&mut self.spec.scale_strategy.pods_to_delete);
         self.spec = spec;
         self.spec.scale_strategy.pods_to_delete = names;

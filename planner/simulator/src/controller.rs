@@ -249,6 +249,7 @@ impl<W: Simulated> Cluster<'_, W> {
                 selector,
                 pods,
                 nodes: self.facts.clone(),
+                held: held.into_keys().collect(),
                 update_revision,
                 gates,
                 now: moment.now,

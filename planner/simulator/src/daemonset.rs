@@ -2,12 +2,13 @@
 //!
 //! 1. *Twice.* A Node gets a Pod only where it has none; with a surge, where no other of that revision stays.
 //! 2. *Fit.* A Pod is created only on a Node that suits the template, and none stays where it must not.
-//! 3. *Nodes.* A rollout leaves so many Nodes with an available Pod as `maxUnavailable` asks for, those aside that
-//!    `partition` keeps; with a surge every one. *Served.* Before a Pod goes that serves and is not available, Nodes with
-//!    a Pod of an older revision that serves count too.
+//! 3. *Nodes.* A rollout leaves so many Nodes with an available Pod as `maxUnavailable` asks for, whatever `partition`
+//!    keeps; with a surge every one. *Served.* Before a Pod goes that serves and is not available, Nodes with a Pod of
+//!    an older revision that serves count too.
 //! 4. *Partition.* A rollout leaves as many Nodes as they are as `partition` asks for.
 //! 5. *Held.* Nothing is updated while the DaemonSet is paused or of type OnDelete, but for a surge that has begun.
-//! 6. *Rest.* In the end each Node that suits has one Pod, and no other Node has any.
+//! 6. *First.* No Pod that serves is updated while one that does not could be, and stays.
+//! 7. *Rest.* In the end each Node that suits has one Pod, and no other Node has any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use kinds::daemonset::fit::{Fit, Requirements};
 use kinds::daemonset::settings::Settings;
 use kinds::workload::action::{Action, DeleteReason, WriteReason};
 use kinds::workload::plan::Plan;
+use pod::inplace::in_grace;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
 
@@ -75,6 +77,7 @@ impl Simulated for DaemonSet {
     }
 
     fn judge_plan(plan: &Plan<Status>, scene: &Scene<'_, Self>, broken: &mut Vec<Violation>) {
+        judge_order(plan, scene, broken);
         let settings = settings(scene);
         if !settings.paused && !settings.on_delete {
             return;
@@ -148,6 +151,41 @@ fn fit(set: &DaemonSet, nodes: &Nodes, name: &str) -> Fit {
 fn suited<'n>(set: &DaemonSet, nodes: &'n Nodes) -> BTreeSet<&'n str> {
     let names = nodes.keys().map(|name| &**name);
     names.filter(|name| fit(set, nodes, name).should_run).collect()
+}
+
+/// Rule 6. A surge takes no serving Pod away, and a burst may end before all that serve nobody had their turn.
+fn judge_order(plan: &Plan<Status>, scene: &Scene<'_, DaemonSet>, broken: &mut Vec<Violation>) {
+    if settings(scene).surges || scene.workload().spec.burst_replicas.is_some() {
+        return;
+    }
+    let begun: BTreeSet<&str> =
+        plan.update.iter().filter_map(Action::updated_pod).map(|pod| &*pod.uid).collect();
+    let taken: BTreeSet<&str> = plan.actions().map(Action::object).collect();
+    let is_old = |pod: &ObservedPod| !is_at(pod, scene.update_revision());
+    let is_alone = |pod: &ObservedPod| {
+        let alive = scene.all_seen().filter(|other| other.metadata.deletion_timestamp.is_none());
+        alive.filter(|other| other.spec.node() == pod.spec.node()).count() == 1
+    };
+    let could_be_updated = |pod: &ObservedPod| {
+        let node = pod.spec.node().unwrap_or_default();
+        is_old(pod)
+            && !is_preparing_delete(pod)
+            && !in_grace(pod)
+            && !scene.is_held(pod)
+            && fit(scene.workload(), scene.nodes(), node).should_run
+            && is_alone(pod)
+    };
+    let first = scene.seen().find(|pod| begun.contains(&*pod.metadata.uid) && is_serving(pod));
+    let passed_over = |pod: &&Arc<ObservedPod>| {
+        !taken.contains(&*pod.metadata.name) && !is_serving(pod) && could_be_updated(pod)
+    };
+    if let Some(first) = first
+        && let Some(other) = scene.seen().find(passed_over)
+    {
+        let (first, other) = (&first.metadata.name, &other.metadata.name);
+        let text = format!("Pod {first} is updated, and Pod {other} is not, which serves nobody");
+        broken.push(Violation::new("First", text));
+    }
 }
 
 /// Rules 1 and 2, of a Pod that was created.
@@ -226,10 +264,9 @@ fn judge_update(scene: &Scene<'_, DaemonSet>, pod: &ObservedPod, broken: &mut Ve
         let rule = if is_available { "Nodes" } else { "Served" };
         let left = nodes_with(scene, |pod| scene.is_available(pod) || (!is_available && served(pod)));
         let served = wanted.iter().filter(|node| left.contains(**node)).count();
-        // Nodes that partition keeps are left out of the arithmetic.
-        if served + settings.max_unavailable + settings.partition < wanted.len() {
+        if served + settings.max_unavailable < wanted.len() {
             let text = format!(
-                "Pod {name} is updated: {served} of {} Nodes are in service, but for others, with maxUnavailable {}",
+                "Pod {name} is updated: {served} of {} Nodes are in service, with maxUnavailable {}",
                 wanted.len(),
                 settings.max_unavailable
             );

@@ -31,7 +31,7 @@ impl<W: Simulated> Cluster<'_, W> {
 }
 
 /// What the Pod waits for: labels and finalizers of its hook to go, or to come back.
-fn answer(pod: &ObservedPod, hooks: &Lifecycle) -> PodWrite {
+pub fn answer(pod: &ObservedPod, hooks: &Lifecycle) -> PodWrite {
     let mut write = PodWrite::default();
     if pod.metadata.deletion_timestamp.is_some() {
         write.removed_finalizers = pod.metadata.finalizers.iter().map(ToString::to_string).collect();

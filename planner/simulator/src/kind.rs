@@ -40,8 +40,8 @@ pub trait Simulated: Workload {
     /// The object by its parts, to be changed.
     fn object_mut(&mut self) -> &mut Object<Self::Spec, Self::Status>;
 
-    /// A user applies another spec.
-    fn apply(&mut self, spec: Self::Spec) {
+    /// A user changes the spec to this one; what an [`edit`](Self::edit) named in it stays.
+    fn amend(&mut self, spec: Self::Spec) {
         self.object_mut().spec = spec;
     }
 

@@ -59,6 +59,7 @@ pub mod timeline;
 pub mod user;
 
 pub use agenda::Milliseconds;
+pub use hooks::answer;
 pub use kind::{Bounds, Deed, End, Scene, Simulated, Violation};
 pub use kubelet::NodeEdit;
 pub use timeline::{Actor, Timeline};
@@ -248,6 +249,27 @@ impl<'p, W: Simulated> Cluster<'p, W> {
     /// Milliseconds since the start.
     pub fn elapsed(&self) -> Milliseconds {
         self.agenda.now()
+    }
+
+    /// The workload as the API server has it.
+    pub fn workload(&self) -> &W {
+        &self.server.workload
+    }
+
+    /// How many Pods the workload asks for now, and how far their number may differ.
+    pub fn bounds(&self) -> Bounds {
+        self.server.workload.bounds(&self.facts)
+    }
+
+    /// The Pods of the workload, by their names.
+    pub fn pods(&self) -> Vec<Arc<ObservedPod>> {
+        self.own_pods().cloned().collect()
+    }
+
+    /// The names of the claims that are not being deleted.
+    pub fn claims(&self) -> Vec<&str> {
+        let claims = self.server.claims.values().map(|claim| &claim.metadata);
+        claims.filter(|claim| claim.deletion_timestamp.is_none()).map(|claim| &*claim.name).collect()
     }
 
     /// No fault is to come.

@@ -47,7 +47,7 @@ impl Simulated for StatefulSet {
     }
 
     /// Reserved ordinals stay.
-    fn apply(&mut self, spec: Spec) {
+    fn amend(&mut self, spec: Spec) {
         let reserved = std::mem::take(&mut self.spec.reserve_ordinals);
         self.spec = spec;
         self.spec.reserve_ordinals = reserved;

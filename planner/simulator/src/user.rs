@@ -22,6 +22,8 @@ pub type PodNumber = usize;
 pub enum Step<W: Simulated> {
     /// A user applies this spec.
     Apply(Box<W::Spec>),
+    /// A user changes the spec to this one; what edits named in it stays.
+    Amend(Box<W::Spec>),
     /// A user does something else to the workload.
     Edit(W::Edit),
     /// A Pod is labelled for deletion.
@@ -89,12 +91,8 @@ impl<W: Simulated> Cluster<'_, W> {
 
     pub(super) fn user_does(&mut self, step: Step<W>) {
         match step {
-            Step::Apply(spec) => {
-                self.tell(Actor::User, format!("changes the {}", W::KIND));
-                self.server.change_workload(|workload| workload.apply(*spec));
-                let pods: Vec<_> = self.own_pods().cloned().collect();
-                pods.iter().for_each(|pod| self.call_hooks(pod));
-            }
+            Step::Apply(spec) => self.user_edits(|workload| workload.object_mut().spec = *spec),
+            Step::Amend(spec) => self.user_edits(|workload| workload.amend(*spec)),
             Step::Edit(edit) => {
                 let mut edited = (*self.server.workload).clone();
                 let Some(text) = edited.edit(&edit, &self.active_pods()) else { return };
@@ -152,6 +150,14 @@ impl<W: Simulated> Cluster<'_, W> {
                 }
             }
         }
+    }
+
+    /// A user changes the workload.
+    fn user_edits(&mut self, edit: impl FnOnce(&mut W)) {
+        self.tell(Actor::User, format!("changes the {}", W::KIND));
+        self.server.change_workload(edit);
+        let pods: Vec<_> = self.own_pods().cloned().collect();
+        pods.iter().for_each(|pod| self.call_hooks(pod));
     }
 
     /// Pods of the workload that have not ended.

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::quantity::Quantity;
+use crate::short::abridged;
 
 pub mod shape;
 pub mod table;
@@ -29,17 +31,23 @@ pub enum Unknown {
     Keep,
 }
 
-/// Why JSON does not decode into its Go type.
+/// Why JSON does not decode into its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}{problem}", .path, if .path.is_empty() { "" } else { ": " })]
+#[error(
+    "{path}{}{}{problem}",
+    if .path.is_empty() { "" } else { ": " },
+    .value.as_ref().map(|value| format!("Invalid value: {value}: ")).unwrap_or_default()
+)]
 pub struct CanonicalError {
     path: String,
+    /// The value, for people; none where there is no JSON at all.
+    value: Option<String>,
     problem: String,
 }
 
 impl CanonicalError {
-    fn new(problem: impl Into<String>) -> Self {
-        Self { path: String::new(), problem: problem.into() }
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self { path: String::new(), value: None, problem: problem.into() }
     }
 
     /// The error as seen from the object that holds the member `name`.
@@ -51,8 +59,24 @@ impl CanonicalError {
     }
 
     /// The error as seen from the list that holds the element.
-    fn at(self, index: usize) -> Self {
+    pub(crate) fn at(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))
+    }
+
+    /// The value is not of its kind.
+    fn unfit(json: &str, kind: &Kind) -> Self {
+        let is_integer = json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        Self::new(kind.wanted(is_integer)).about(json)
+    }
+
+    /// The error as that of this value.
+    pub(crate) fn about(self, json: &str) -> Self {
+        Self { value: Some(abridged(json)), ..self }
+    }
+
+    /// It names the value that it is about.
+    pub(crate) fn is_named(&self) -> bool {
+        self.value.is_some()
     }
 }
 
@@ -75,6 +99,10 @@ pub fn canonical_json(json: &str, kind: &Kind, unknown: Unknown) -> Result<Strin
     Ok(writer.out)
 }
 
+fn read<'a, T: Deserialize<'a>>(json: &'a str, kind: &Kind) -> Result<T, CanonicalError> {
+    serde_json::from_str(json).map_err(|_| CanonicalError::unfit(json, kind))
+}
+
 struct Writer {
     out: String,
     unknown: Unknown,
@@ -88,26 +116,26 @@ impl Writer {
             return self.zero(kind);
         };
         match kind {
-            Kind::Text => write_string(&mut self.out, &serde_json::from_str::<String>(json)?),
-            Kind::Bool => self.out.push_str(if serde_json::from_str(json)? { "true" } else { "false" }),
-            Kind::Int32 => self.out.push_str(&serde_json::from_str::<i32>(json)?.to_string()),
-            Kind::Int64 => self.out.push_str(&serde_json::from_str::<i64>(json)?.to_string()),
+            Kind::Text => write_string(&mut self.out, &read::<String>(json, kind)?),
+            Kind::Bool => self.out.push_str(if read(json, kind)? { "true" } else { "false" }),
+            Kind::Int32 => self.out.push_str(&read::<i32>(json, kind)?.to_string()),
+            Kind::Int64 => self.out.push_str(&read::<i64>(json, kind)?.to_string()),
             Kind::IntOrString if json.starts_with('"') => {
-                write_string(&mut self.out, &serde_json::from_str::<String>(json)?);
+                write_string(&mut self.out, &read::<String>(json, kind)?);
             }
-            Kind::IntOrString => self.out.push_str(&serde_json::from_str::<i32>(json)?.to_string()),
+            Kind::IntOrString => self.out.push_str(&read::<i32>(json, kind)?.to_string()),
             Kind::Quantity => {
                 // Go strips the quotes and resolves no escapes.
                 let text = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json);
                 let quantity: Quantity =
-                    text.trim().parse().map_err(|error| CanonicalError::new(format!("{error}")))?;
+                    text.trim().parse().map_err(|_| CanonicalError::unfit(json, kind))?;
                 write_string(&mut self.out, &quantity.to_string());
             }
-            Kind::Time => self.time(&serde_json::from_str::<String>(json)?)?,
+            Kind::Time => self.time(&read::<String>(json, kind)?)?,
             Kind::Raw => write_compact(&mut self.out, json),
-            Kind::Struct(shape) => self.object(serde_json::from_str(json)?, shape)?,
+            Kind::Struct(shape) => self.object(read(json, kind)?, shape)?,
             Kind::List(element) => {
-                let elements: Vec<&RawValue> = serde_json::from_str(json)?;
+                let elements: Vec<&RawValue> = read(json, kind)?;
                 self.out.push('[');
                 let start = self.out.len();
                 for (index, value) in elements.into_iter().enumerate() {
@@ -117,7 +145,7 @@ impl Writer {
                 self.out.push(']');
             }
             Kind::Map(element) => {
-                let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+                let members: BTreeMap<String, &RawValue> = read(json, kind)?;
                 self.out.push('{');
                 let start = self.out.len();
                 for (name, value) in members {
@@ -144,7 +172,7 @@ impl Writer {
 
     fn time(&mut self, text: &str) -> Result<(), CanonicalError> {
         let moment: Timestamp =
-            text.parse().map_err(|error: jiff::Error| CanonicalError::new(error.to_string()))?;
+            text.parse().map_err(|error: jiff::Error| CanonicalError::new(error.to_string()).about(text))?;
         let moment = Offset::UTC.to_datetime(moment);
         if (moment.year(), moment.month(), moment.day()) == (1, 1, 1)
             && moment.time() == jiff::civil::Time::MIN

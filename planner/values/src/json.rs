@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 /// The name under which `&RawValue` asks for the text of a value. It is private to `serde_json`; were it
 /// changed there, documents with such values would be read by `serde_json`, and a test here would fail.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+pub(crate) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 /// The name under which [`Spanned`] asks for a value and its text.
 const SPANNED: &str = "$kutter::json::Spanned";

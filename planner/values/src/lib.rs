@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   json, field                JSON that keeps what it does not know, and paths of fields for errors
+//!   read                       objects that are read, or the path of what can't be
 //!   any_case                   JSON whose keys are in any case
 //!   json_patch                 patches, made and applied
 //!   strategic_merge            Kubernetes' own patches, applied
@@ -29,6 +30,7 @@ pub mod merge_patch;
 pub mod moment;
 pub mod percent;
 pub mod quantity;
+pub mod read;
 pub mod recent;
 pub mod selector;
 pub mod server_version;

@@ -10,6 +10,12 @@ pub fn shortened(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
+/// JSON as messages show it: cut where it is long.
+pub fn abridged(json: &str) -> String {
+    const LIMIT: usize = 80;
+    if json.len() > LIMIT { format!("{}...", shortened(json, LIMIT)) } else { json.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

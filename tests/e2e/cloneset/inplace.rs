@@ -6,6 +6,7 @@ use super::{
     Fleet, GRACE, IN_PLACE_UPDATE_READY, LIFECYCLE_STATE, NEW, OLD, REVISION, STATE, condition, image,
     in_place, label, name, restarts, time, uids, update_state, with_image,
 };
+use crate::support::fleet::has_begun;
 use crate::support::{annotation, named};
 
 const KEY: &str = "example.com/config";
@@ -74,6 +75,16 @@ async fn an_image_changes_while_the_pod_stays() {
     }
     let message = fleet.event("SuccessfulUpdatePodInPlace").await;
     assert!(message.starts_with("successfully update pod web-"), "{message}");
+}
+
+#[tokio::test]
+async fn the_next_pod_waits_for_no_clock() {
+    let one_by_one = json!({"maxUnavailable": 1});
+    let fleet = Fleet::launch("cloneset-pace", |set| in_place(set.replicas(6), one_by_one)).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    fleet.complete().await;
+    chronicle.assert_no_clock("CloneSet", has_begun).await;
 }
 
 /// Scenario 4.

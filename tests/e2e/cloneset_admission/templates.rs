@@ -5,7 +5,7 @@ use kit::ApiServer;
 use kit::builders::Object;
 use serde_json::{Value, json};
 
-use super::{VERSIONS, accepted, open, refusal, reviewed, set};
+use super::{VERSIONS, accepted, open, refusal, reviewed, set, with_strategy};
 use crate::product::{self, Options, Product};
 use crate::support::{Shop, Stored, assert_holds, create, in_use};
 
@@ -48,6 +48,65 @@ async fn quantities_are_rounded_up_and_claims_begin_as_pending() {
         let claim = &stored["spec"]["volumeClaimTemplates"][0];
         assert_eq!(claim["status"]["phase"], "Pending");
         assert!(claim["spec"].get("volumeMode").is_none(), "{claim:#}");
+    }
+}
+
+/// A UnitedDeployment of one subset whose workload is this CloneSet.
+fn united(set: Object, version: &str) -> Value {
+    let set: Value = set.into();
+    let labels = json!({"labels": set["spec"]["template"]["metadata"]["labels"]});
+    json!({"apiVersion": format!("apps.kruise.io/{version}"), "kind": "UnitedDeployment", "metadata": set["metadata"],
+        "spec": {"selector": set["spec"]["selector"], "topology": {"subsets": [{"name": "a"}]},
+            "template": {"cloneSetTemplate": {"metadata": labels, "spec": set["spec"]}}}})
+}
+
+/// docs/behaviour/api-and-registration.md#required-members-that-are-left-out.
+#[tokio::test]
+async fn what_is_left_out_is_stored_as_the_empty_value() {
+    let shop = open("template-required").await;
+    let weights = |term: Value| json!({"weightPriority": [term]});
+    let match_selector = json!({"matchLabels": {"gpu": "true"}});
+    let sent = json!({"scatterStrategy": [{"key": "zone"}],
+        "priorityStrategy": weights(json!({"matchSelector": match_selector}))});
+    let stored = json!({"scatterStrategy": [{"key": "zone", "value": ""}],
+        "priorityStrategy": weights(json!({"matchSelector": match_selector, "weight": 0}))});
+    for version in VERSIONS {
+        let nested = |strategy: Value| match version {
+            "v1alpha1" => json!({"updateStrategy": strategy}),
+            _ => json!({"updateStrategy": {"rollingUpdate": strategy}}),
+        };
+        let set = with_strategy(set(&shop, version, "web"), version, "ReCreate", &sent)
+            .with("/spec/lifecycle/preDelete", json!({"finalizersHandler": [null]}));
+        let answer = accepted(&shop.client, set.clone()).await;
+        assert_holds(&answer["spec"], &nested(stored.clone()));
+        assert_eq!(answer["spec"]["lifecycle"]["preDelete"]["finalizersHandler"], json!([""]));
+
+        let (code, answer) = create(&shop.client, united(set, version), "?dryRun=All").await;
+        assert_eq!(code, 201, "{answer:#}");
+        assert_holds(&answer["spec"]["template"]["cloneSetTemplate"]["spec"], &nested(stored.clone()));
+
+        let sidecars = shop.sidecar_set("scatter").container("log", "busybox:1.36");
+        let mut sidecars: Value = sidecars.with("/spec/updateStrategy", sent.clone()).into();
+        sidecars["apiVersion"] = format!("apps.kruise.io/{version}").into();
+        let (code, answer) = create(&shop.client, sidecars, "?dryRun=All").await;
+        assert_eq!(code, 201, "{answer:#}");
+        assert_holds(&answer["spec"], &json!({"updateStrategy": stored}));
+    }
+}
+
+/// docs/behaviour/api-and-registration.md#what-schemas-leave-to-webhooks.
+#[tokio::test]
+async fn numbers_have_the_bounds_of_their_format() {
+    let shop = open("template-bounds").await;
+    for version in VERSIONS {
+        for (number, expected) in [(2_147_483_647_i64, 201), (2_147_483_648, 422), (-2_147_483_649, 422)] {
+            let set = set(&shop, version, "web").with("/spec/minReadySeconds", number);
+            let united = united(set.clone(), version);
+            for object in [set.into(), united] {
+                let (code, answer) = create(&shop.client, object, "?dryRun=All").await;
+                assert_eq!(code, expected, "{number}: {answer:#}");
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{asked, complete, identities, launch, rolling};
-use crate::support::fleet::{IN_PLACE_UPDATE_READY, NEW, REVISION, condition, label, name};
+use crate::support::fleet::{IN_PLACE_UPDATE_READY, NEW, REVISION, condition, has_begun, label, name};
 
 /// Scenarios 27 (without real containers) and 28.
 #[tokio::test]
@@ -32,4 +32,14 @@ async fn pods_are_updated_in_place_where_that_is_possible() {
     fleet.containers(containers).await;
     complete(&fleet).await;
     assert!(identities(&fleet.pods().await).iter().all(|uid| !before.contains(uid)));
+}
+
+#[tokio::test]
+async fn the_next_pod_waits_for_no_clock() {
+    let in_place = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1});
+    let fleet = launch(asked().await, "daemonset-pace", 6, |set| rolling(set, in_place)).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    complete(&fleet).await;
+    chronicle.assert_no_clock("DaemonSet", has_begun).await;
 }

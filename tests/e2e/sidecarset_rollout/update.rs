@@ -55,6 +55,18 @@ async fn one_pod_after_the_other_restarts_nothing_but_its_sidecar() {
     }
 }
 
+/// The Pods stay ready, as the sidecar is back at once: only the report on its container tells that the next may go.
+#[tokio::test]
+async fn the_next_pod_waits_for_no_clock() {
+    let fleet = Fleet::launch("pace", 6, |set| set).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW, json!({})).await;
+    fleet.wait_status("all Pods to be updated", json!({"updatedPods": 6, "updatedReadyPods": 6})).await;
+    let unready = |pods: &[&Value]| pods.iter().filter(|pod| !is_ready(pod)).count();
+    assert_eq!(chronicle.range(unready).await, (0, 0));
+    chronicle.assert_no_clock("SidecarSet", |pod| image_of(pod, "log") == NEW).await;
+}
+
 /// Scenario 16.
 #[tokio::test]
 async fn a_pause_concerns_running_pods_only() {

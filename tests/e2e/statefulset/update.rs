@@ -2,7 +2,7 @@
 
 use super::{asked, in_place, launch, named};
 use crate::chronicle::staying;
-use crate::support::fleet::{NEW, REVISION, image, is_ready, label, name, restarts, uids};
+use crate::support::fleet::{NEW, REVISION, has_begun, image, is_ready, label, name, restarts, uids};
 
 /// Scenario 16.
 #[tokio::test]
@@ -23,6 +23,15 @@ async fn images_are_updated_in_place_from_the_highest_ordinal_down() {
     assert_eq!(least, 2);
     let event = fleet.event("SuccessfulUpdatePodInPlace").await;
     assert!(event.starts_with("successfully update pod web-"), "{event}");
+}
+
+#[tokio::test]
+async fn the_next_pod_waits_for_no_clock() {
+    let fleet = launch(asked().await, "statefulset-pace", |set| in_place(set.replicas(6))).await;
+    let chronicle = fleet.chronicle().await;
+    fleet.roll(NEW).await;
+    fleet.complete().await;
+    chronicle.assert_no_clock("StatefulSet", has_begun).await;
 }
 
 /// The order of updates is kept while Pods are recreated one by one.

@@ -305,6 +305,11 @@ pub fn is_available(pod: &Value) -> bool {
         && (gate.is_null() || gate["status"] == "True")
 }
 
+/// The update in place of the Pod to [`NEW`] has begun.
+pub fn has_begun(pod: &Value) -> bool {
+    image(pod) == NEW || condition(pod, IN_PLACE_UPDATE_READY)["status"] == "False"
+}
+
 /// How many Pods have this image.
 pub fn with_image(pods: &[Value], wanted: &str) -> usize {
     pods.iter().filter(|pod| image(pod) == wanted).count()

@@ -163,7 +163,7 @@ impl Object {
     #[must_use]
     pub fn having(mut self, field: &str, value: impl Into<Value>) -> Self {
         let last = self.last.clone();
-        let container = self.slot(&last);
+        let container = slot(&mut self.value, &last);
         container[field] = value.into();
         self
     }
@@ -201,7 +201,7 @@ impl Object {
     /// the way are made.
     #[must_use]
     pub fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
-        *self.slot(pointer) = value.into();
+        *slot(&mut self.value, pointer) = value.into();
         self
     }
 
@@ -211,12 +211,12 @@ impl Object {
     }
 
     fn with_entry(mut self, pointer: &str, key: &str, value: &str) -> Self {
-        self.slot(pointer)[key] = value.into();
+        slot(&mut self.value, pointer)[key] = value.into();
         self
     }
 
     fn pushed(mut self, pointer: &str, item: Value) -> Self {
-        match self.slot(pointer) {
+        match slot(&mut self.value, pointer) {
             Value::Array(items) => items.push(item),
             empty => *empty = json!([item]),
         }
@@ -229,19 +229,21 @@ impl Object {
         self.last = format!("{list}/{index}");
         self.pushed(&list, json!({"name": name, "image": image}))
     }
+}
 
-    /// The value at a JSON pointer, made (as null) if absent, with the objects on the way.
-    fn slot(&mut self, pointer: &str) -> &mut Value {
-        pointer.split('/').skip(1).fold(&mut self.value, |value, segment| {
-            let key = segment.replace("~1", "/").replace("~0", "~");
-            if let Value::Array(_) = value {
-                let index: usize =
-                    key.parse().unwrap_or_else(|_| panic!("{key} in {pointer} is not an index"));
-                return &mut value[index];
-            }
-            &mut value[key]
-        })
-    }
+/// The value at a JSON pointer, made (as null) if absent, with the objects on the way.
+///
+/// # Panics
+/// When the pointer leads into a list by what is no index of it.
+pub fn slot<'v>(value: &'v mut Value, pointer: &str) -> &'v mut Value {
+    pointer.split('/').skip(1).fold(value, |value, segment| {
+        let key = segment.replace("~1", "/").replace("~0", "~");
+        if let Value::Array(_) = value {
+            let index: usize = key.parse().unwrap_or_else(|_| panic!("{key} in {pointer} is not an index"));
+            return &mut value[index];
+        }
+        &mut value[key]
+    })
 }
 
 impl From<Object> for Value {

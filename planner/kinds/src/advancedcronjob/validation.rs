@@ -5,23 +5,24 @@
 //! ```
 
 use api::features::FeatureGates;
-use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, ConcurrencyPolicy, KIND, Spec};
-use api::kinds::imagelistpulljob;
+use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, ConcurrencyPolicy, KIND, Spec, Template};
+use api::kinds::{broadcastjob, imagelistpulljob};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::names_zone;
-use super::new_child::new_child;
 use super::schedule::{Schedule, zone};
-use crate::workload::submitted::{self, Stored};
+use crate::workload::submitted::{self, Stored, read_spec, read_template};
 pub use crate::workload::validation::Context;
 use crate::workload::validation::{self, Rules, validate_numbers, validate_plain_name};
 use pod::template::complete::with_defaults;
 use pod::template::metadata::validate_metadata;
 use pod::template::{Depth, RestartPolicy, TemplateRules, comparison, validate_template};
+use values::canonical::{CanonicalError, Kind, Unknown, canonical_json, table};
 use values::field::{FieldError, FieldPath};
-use values::verdict::Verdict;
+use values::read::from_str;
+use values::verdict::{Denial, Verdict, refused};
 
 mod images;
 #[cfg(test)]
@@ -58,15 +59,35 @@ impl Stored for CronJob {
     const API_VERSION: &'static str = API_VERSION;
     const KIND: &'static str = KIND;
 
-    fn read(object: &str) -> Result<Self, serde_json::Error> {
-        let cron_job: AdvancedCronJob = serde_json::from_str(object)?;
+    const CLAIMS: &'static [&'static str] = &[];
+
+    fn read(object: &str) -> Result<Self, Denial> {
+        let cron_job: AdvancedCronJob = from_str(object).map_err(refused)?;
+        let template = &cron_job.spec.template;
         // Its children must be readable too.
-        new_child(&cron_job, Timestamp::UNIX_EPOCH, &TimeZone::UTC)?;
-        let list = cron_job.spec.template.image_list_pull_job_template.as_ref();
+        read_templates(template).map_err(|error| refused(error.within("template").within("spec")))?;
+        let list = template.image_list_pull_job_template.as_ref();
         let list = list.map(|list| list.spec.as_ref().map_or("{}", api::Raw::get));
-        let images = list.map(serde_json::from_str).transpose()?;
+        let images = list.map(serde_json::from_str).transpose().map_err(refused)?;
         Ok(Self { cron_job, images })
     }
+}
+
+/// Reads each template with the types of its kind.
+fn read_templates(template: &Template) -> Result<(), CanonicalError> {
+    if let Some(job) = &template.job_template {
+        canonical_json(job.get(), &Kind::Struct(&table::JOB_TEMPLATE_SPEC), Unknown::Drop)
+            .map_err(|error| error.within("jobTemplate"))?;
+    }
+    if let Some(job) = &template.broadcast_job_template {
+        read_template(job, read_spec::<broadcastjob::Spec>)
+            .map_err(|error| error.within("broadcastJobTemplate"))?;
+    }
+    if let Some(list) = &template.image_list_pull_job_template {
+        read_template(list, read_spec::<imagelistpulljob::Spec>)
+            .map_err(|error| error.within("imageListPullJobTemplate"))?;
+    }
+    Ok(())
 }
 
 type Submitted = submitted::Submitted<CronJob>;

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::annotations::{CRR_PRE_STOP_SLEEP, CRR_UNREADY_ACQUIRED};
 use api::kinds::ObjectMeta;
-use api::kinds::containerrecreaterequest::{ContainerRecreateRequest, FailurePolicy};
+use api::kinds::containerrecreaterequest::{ContainerRecreateRequest, FailurePolicy, KIND};
 use api::labels::{CRR_ACTIVE, CRR_NODE_NAME, CRR_POD_UID, NODE_TYPE, VIRTUAL_KUBELET};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pod::{Pod, is_virtual};
-use crate::workload::submitted::leaves_spec;
+use crate::workload::submitted::{filled, leaves_spec};
 use ::pod::template::place::Place;
 use values::json_patch::{Patch, Pointer, string};
+use values::read::from_str;
 use values::verdict::{Denial, Verdict, refused};
 
 /// The shortest `activeDeadlineSeconds`.
@@ -32,7 +33,7 @@ pub fn update(new: &str, old: &str, version: &str) -> Verdict {
         };
         patch.replace(Pointer::root().key("spec"), spec.to_string());
     }
-    let (new, old): (Head, Head) = match (serde_json::from_str(new), serde_json::from_str(old)) {
+    let (new, old): (Head, Head) = match (from_str(new), from_str(old)) {
         (Ok(new), Ok(old)) => (new, old),
         (Err(error), _) | (_, Err(error)) => return refused(error).into(),
     };
@@ -81,6 +82,8 @@ fn restored(new: &str, old: &str) -> Option<Value> {
 pub struct Request {
     object: Value,
     read: ContainerRecreateRequest,
+    /// What the schema requires, where it was left out.
+    required: Patch,
 }
 
 /// A new request, and its Pod.
@@ -96,7 +99,8 @@ impl Request {
     /// # Errors
     /// Code 400 for one that says what it may not, whatever its Pod is.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let read: ContainerRecreateRequest = serde_json::from_str(object).map_err(refused)?;
+        let (object, required) = filled(object, KIND)?;
+        let read: ContainerRecreateRequest = from_str(&object.to_string()).map_err(refused)?;
         let (spec, strategy) = (&read.spec, &read.spec.strategy);
         let is_negative = |number: Option<i64>| number.is_some_and(|number| number < 0);
         let problem = if spec.pod_name.is_empty() {
@@ -114,8 +118,7 @@ impl Request {
         } else if let Some(FailurePolicy::Other(policy)) = &strategy.failure_policy {
             return Err(refused(format!("unknown failurePolicy {policy}")));
         } else {
-            let object = serde_json::from_str(object).map_err(refused)?;
-            return Ok(Self { object, read });
+            return Ok(Self { object, read, required });
         };
         Err(refused(problem))
     }
@@ -149,7 +152,7 @@ impl Bound<'_> {
         let name = self.node();
         let node =
             node.ok_or_else(|| refused(format!("failed to get Node {name}: Node \"{name}\" not found")))?;
-        let mut patch = Patch::default();
+        let mut patch = self.request.required.clone();
         let root = Place::new(&self.request.object, Pointer::root());
         let mut labels =
             BTreeMap::from([(CRR_ACTIVE, "true"), (CRR_NODE_NAME, name), (CRR_POD_UID, self.pod.uid())]);

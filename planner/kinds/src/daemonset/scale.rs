@@ -125,6 +125,8 @@ fn look_at<'w, 'a>(
             running.push(pod);
         }
     }
+    // Creation times are whole seconds: of Pods of one age it is not the one that serves that is too many.
+    running.sort_by_key(|pod| !pod.member.is_serving);
     if !working.settings.surges {
         // A Pod that ends keeps the place until it is gone.
         if lacks_pod && place.pods.is_empty() {

@@ -31,10 +31,16 @@ pub(super) struct Update {
     pub(super) kept: usize,
 }
 
-/// The Nodes whose turn it is.
+/// A Node that counts in the arithmetic of an update.
+type Target<'w, 'a> = (&'a str, &'w Place<'a>, Option<Pair<'w, 'a>>);
+
+/// The Nodes that count, told apart.
 struct Targets<'w, 'a> {
-    places: Vec<(&'a str, &'w Place<'a>, Option<Pair<'w, 'a>>)>,
-    /// How many Nodes with an old Pod are left out.
+    /// Those whose turn it is, in their order.
+    places: Vec<Target<'w, 'a>>,
+    /// Those that stay as they are.
+    others: Vec<Target<'w, 'a>>,
+    /// How many of these have an old Pod that is kept.
     kept: usize,
 }
 
@@ -146,41 +152,45 @@ fn advance<'w, 'a>(
     step.actions.extend(within_burst(deletions, burst));
 }
 
-/// The Nodes that count in the arithmetic of an update, those that are updated first: updated ones, those that are
-/// being updated, and of the others those with the highest names, as far as partition and selector let it.
-fn targets<'w, 'a>(working: &'w Working<'a>) -> Targets<'w, 'a> {
+/// The Nodes that count in the arithmetic of an update: updated ones, those that are being updated, and of the others,
+/// as far as partition and selector let it, first those whose Pod is not available, then those with the highest names.
+fn targets<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>) -> Targets<'w, 'a> {
     let prunes = working.snapshot.gates.enabled(Feature::DaemonSetPruneIneligibleNodes);
-    let (mut updated, mut updating, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut total, mut unselected) = (0_usize, 0);
+    let (mut updated, mut updating) = (Vec::new(), Vec::new());
+    let (mut rest, mut others) = (Vec::new(), Vec::new());
     for (node, place) in working.places.iter().rev() {
         if !place.fit.should_run && (prunes || place.pods.is_empty()) {
             continue;
         }
-        total += 1;
         let pair = place.pair();
         let target = (*node, place, pair);
         match pair {
-            None => updated.push(target),
-            Some(Pair { new: Some(_), .. }) => updated.push(target),
+            None | Some(Pair { new: Some(_), .. }) => updated.push(target),
             Some(Pair { old: None, .. }) => updating.push(target),
             Some(Pair { old: Some(old), .. }) if old.member.is_preparing_delete() => updating.push(target),
-            Some(_) if place.is_selected => rest.push(target),
-            Some(_) => unselected += 1,
+            Some(Pair { old: Some(old), .. }) if place.is_selected => {
+                // What can't be updated now keeps its place, or it would hold up others.
+                let is_stuck = !place.fit.should_run || !updates.can_begin(&old.member);
+                let Member { is_serving, is_available, .. } = old.member;
+                rest.push(((is_stuck || is_serving, is_stuck || is_available), target));
+            }
+            Some(_) => others.push(target),
         }
     }
+    rest.sort_by_key(|(works, _)| *works);
     let waiting = rest.len();
-    let done = updated.len() + updating.len();
-    let limit = total.saturating_sub(working.settings.partition);
     let mut places = updated;
     places.append(&mut updating);
-    places.append(&mut rest);
-    places.truncate(limit);
-    let taken = places.len().saturating_sub(done);
-    Targets { places, kept: unselected + waiting.saturating_sub(taken) }
+    places.extend(rest.into_iter().map(|(_, target)| target));
+    let limit = (places.len() + others.len()).saturating_sub(working.settings.partition);
+    let beyond = places.split_off(limit.min(places.len()));
+    let kept = others.len() + waiting.min(beyond.len());
+    others.extend(beyond);
+    Targets { places, others, kept }
 }
 
 fn choose<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>, update: &mut Update) -> Choice<'w, 'a> {
-    let targets = targets(working);
+    let targets = targets(working, updates);
     update.kept = targets.kept;
     let mut choice = Choice::default();
     match working.settings.surges && working.settings.max_surge > 0 {
@@ -190,8 +200,8 @@ fn choose<'w, 'a>(working: &'w Working<'a>, updates: &Updates<'_>, update: &mut 
     choice
 }
 
-/// Old Pods are updated while fewer Nodes than `maxUnavailable` are without an available Pod. One that serves nobody
-/// takes nothing away.
+/// Old Pods are updated while fewer Nodes than `maxUnavailable` are without an available Pod, those that partition and
+/// selector keep among them. One that serves nobody takes nothing away.
 fn choose_within_unavailable<'w, 'a>(
     working: &Working<'a>,
     targets: &Targets<'w, 'a>,
@@ -201,7 +211,9 @@ fn choose_within_unavailable<'w, 'a>(
 ) {
     let is_gone = |pod: Option<&DaemonPod<'_>>| pod.is_none_or(|pod| pod.member.is_preparing_delete());
     let (mut unavailable, mut waiting, mut candidates) = (0_usize, 0_usize, Vec::new());
-    for (_, place, pair) in &targets.places {
+    let turns = targets.places.iter().map(|target| (target, true));
+    let turns = turns.chain(targets.others.iter().map(|target| (target, false)));
+    for ((_, place, pair), is_its_turn) in turns {
         let Some(Pair { new, old }) = *pair else {
             unavailable += 1;
             continue;
@@ -213,7 +225,7 @@ fn choose_within_unavailable<'w, 'a>(
             unavailable += usize::from(!new.member.is_available);
         } else if let Some(old) = old {
             // On a Node that is to have no Pod no other one would come; what is refused is left alone.
-            let may_begin = place.fit.should_run && updates.can_begin(&old.member);
+            let may_begin = is_its_turn && place.fit.should_run && updates.can_begin(&old.member);
             let Member { is_available, is_serving, .. } = old.member;
             // OpenKruise leaves it out, and takes others down beside it.
             unavailable += usize::from(place.fit.should_run && !is_available);

@@ -4,12 +4,14 @@ use api::kinds::ephemeraljob::EphemeralJob;
 use serde_json::Value;
 
 use crate::workload::submitted::leaves_spec;
+use crate::workload::validation::keep_new;
 use pod::template::defaulting::{ContainerDefaults, default_container};
+use pod::template::metadata::validate_selector;
 use pod::template::place::Place;
 use pod::template::{PullPolicy, validate_ephemeral_containers};
 use values::field::{FieldError, FieldPath};
 use values::json_patch::{Patch, Pointer, apply};
-use values::selector::Selector;
+use values::read::from_str;
 use values::verdict::{Denial, Verdict, refused};
 
 /// What Kubernetes gives an ephemeral container that does not say it.
@@ -26,19 +28,21 @@ pub fn review(new: &str, old: Option<&str>, allow_privileged: bool) -> Verdict {
     if leaves_spec(new, old) {
         return Verdict::allow();
     }
-    match validate(new, allow_privileged) {
-        Ok(errors) => Verdict::of(&errors, 400, Vec::new()),
-        Err(denial) => denial.into(),
+    let mut errors = match validate(new, allow_privileged) {
+        Ok(errors) => errors,
+        Err(denial) => return denial.into(),
+    };
+    if let Some(old) = old {
+        // What can't be read was not right in any way.
+        keep_new(&mut errors, || validate(old, allow_privileged).unwrap_or_default());
     }
+    Verdict::of(&errors, 400, Vec::new())
 }
 
 fn validate(object: &str, allow_privileged: bool) -> Result<Vec<FieldError>, Denial> {
-    let job: EphemeralJob = serde_json::from_str(object).map_err(refused)?;
+    let job: EphemeralJob = from_str(object).map_err(refused)?;
     let mut errors = Vec::new();
-    if let Err(error) = Selector::compile(&job.spec.selector) {
-        let shown = serde_json::to_string(&job.spec.selector).unwrap_or_default();
-        errors.push(FieldError::invalid_value(FieldPath::new("spec.selector"), shown, error.to_string()));
-    }
+    validate_selector(&job.spec.selector, &FieldPath::new("spec.selector"), &mut errors);
     let complete = completed(object)?;
     let template = complete.pointer("/spec/template").unwrap_or(&Value::Null);
     errors.extend(validate_ephemeral_containers(template, allow_privileged));

@@ -61,13 +61,13 @@ mod tests {
             ),
             (
                 json!({"selector": {"matchExpressions": near}}),
-                "invalid selector: \"Near\" is not a valid label selector operator",
+                "invalid selector: matchExpressions[0].operator: Invalid value: \"Near\": not a valid selector operator",
             ),
             (json!({"selector": {"names": ["a", "a"]}}), "duplicated name in selector names"),
             (json!({"selector": {}, "podSelector": {}}), "can not set both selector and podSelector"),
             (
                 json!({"podSelector": {"matchExpressions": near}}),
-                "invalid podSelector: \"Near\" is not a valid label selector operator",
+                "invalid podSelector: matchExpressions[0].operator: Invalid value: \"Near\": not a valid selector operator",
             ),
             (json!({"image": ""}), "image can not be empty"),
             (

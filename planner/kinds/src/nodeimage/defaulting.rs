@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use api::kinds::nodeimage::KIND;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::workload::image_pull::default_pull_policy;
+use crate::workload::submitted::filled;
 use pod::template::place::Place;
 use values::json_patch::{self, Patch, Pointer};
 use values::moment::rfc3339;
@@ -26,8 +28,7 @@ pub fn default(object: &str, old: Option<&str>, now: Timestamp) -> Result<Patch,
         tags.iter().find(same)?.get("createdAt").map(Value::to_string)
     };
     let now = json_patch::string(&rfc3339(now));
-    let value: Value = serde_json::from_str(object).map_err(refused)?;
-    let mut patch = Patch::default();
+    let (value, mut patch) = filled(object, KIND)?;
     let root = Place::new(&value, Pointer::root());
     let Some(images) = root.child("spec").and_then(|spec| spec.child("images")) else { return Ok(patch) };
     for name in images.value().as_object().into_iter().flat_map(|images| images.keys()) {
@@ -128,9 +129,11 @@ mod tests {
 
     #[test]
     fn what_has_no_images_is_left_alone() {
-        for object in ["{}", r#"{"spec":null}"#, r#"{"spec":{}}"#, "[]"] {
+        for object in ["{}", r#"{"spec":null}"#, r#"{"spec":{}}"#] {
             assert!(default(object, None, Timestamp::UNIX_EPOCH).unwrap().is_empty(), "{object}");
         }
-        assert_eq!(default("{", None, Timestamp::UNIX_EPOCH).unwrap_err().code, 400);
+        for object in ["{", "[]"] {
+            assert_eq!(default(object, None, Timestamp::UNIX_EPOCH).unwrap_err().code, 400);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::kinds::nodeimage::API_VERSION;
+use api::kinds::nodeimage::{API_VERSION, NodeImage};
 use serde::Deserialize;
 
 use crate::workload::image_task::MOST_IMAGES;
@@ -49,6 +49,8 @@ pub fn review(object: &str) -> Verdict {
 
 fn check(object: &str) -> Result<(), Denial> {
     let Submitted { spec } = read(object, API_VERSION)?;
+    // What readers of NodeImages can't read must not be stored.
+    read::<NodeImage>(object, API_VERSION)?;
     let images = spec.and_then(|spec| spec.images).unwrap_or_default();
     if images.len() > MOST_IMAGES {
         let count = images.len();

@@ -8,6 +8,7 @@ use super::state::State;
 use super::workloads::{ListedKinds, WHITE_LIST, built_in};
 use crate::workload::submitted::read;
 use crate::workload::target::Workload;
+use crate::workload::validation::keep_new;
 use values::field::{FieldError, FieldPath};
 use values::verdict::Verdict;
 
@@ -36,11 +37,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     };
     let mut errors = validate(&new, context);
     if let Some(old) = &old {
-        if !errors.is_empty() {
-            // What was let in once can still be labelled and deleted: an update is refused for what it makes wrong.
-            let known = validate(old, context);
-            errors.retain(|error| !known.contains(error));
-        }
+        keep_new(&mut errors, || validate(old, context));
         if new.spec.target_ref != old.spec.target_ref {
             errors.push(FieldError::forbidden(target_path(), "targetRef is immutable"));
         }

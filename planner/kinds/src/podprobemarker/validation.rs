@@ -39,15 +39,17 @@ fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let nothing = Value::Null;
     let spec = Node::new(new.get("spec").unwrap_or(&nothing), FieldPath::new("spec"));
-    validate_selector(&spec, &mut errors);
+    let selector = |object: &Value| object.pointer("/spec/selector").cloned().unwrap_or_default();
+    let before = old.map(selector);
+    // One that is stored can't be changed.
+    if before.as_ref() != Some(&selector(new)) {
+        validate_selector(&spec, &mut errors);
+    }
     // The paths have no index: clients know these texts.
     if let Err(error) = validate_probes(&spec, &conditions(old), &mut errors) {
         errors.push(error);
     }
-    let selector = |object: &Value| object.pointer("/spec/selector").cloned().unwrap_or_default();
-    if let Some(old) = old.map(selector)
-        && old != selector(new)
-    {
+    if let Some(old) = before.filter(|before| *before != selector(new)) {
         errors.push(FieldError::invalid_value(FieldPath::new("selector"), old, "selector must be immutable"));
     }
     errors
@@ -70,7 +72,7 @@ fn validate_selector(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
         let message = "empty selector is not valid for podProbeMarker.";
         errors.push(FieldError::invalid_value(selector.path(), "{}", message));
     }
-    validate_label_selector(&selector, false, errors);
+    validate_label_selector(&selector, true, errors);
 }
 
 /// Checks the probes. What is returned ends the checks.

@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::terms::Operation;
 use crate::workload::submitted::{in_hub_version, leaves_spec};
 use pod::template::limits::validate_number_or_percent;
-use pod::template::metadata::validate_label_selector;
-use pod::template::node::Node;
+use pod::template::metadata;
 use values::field::{FieldError, FieldPath};
-use values::selector::{Selector, is_empty};
+use values::read::from_str;
+use values::selector::is_empty;
 use values::verdict::Verdict;
 
 mod overlap;
@@ -75,7 +75,7 @@ struct Submitted {
 }
 
 fn read(object: &str, version: &str, which: &str) -> Result<Submitted, String> {
-    let sent: PodUnavailableBudget = serde_json::from_str(object).map_err(|error| error.to_string())?;
+    let sent: PodUnavailableBudget = from_str(object).map_err(|error| error.to_string())?;
     let annotation = |key| sent.metadata.annotations.get(key).cloned();
     let total = annotation(PUB_PROTECT_TOTAL_REPLICAS);
     let budget = match version {
@@ -84,7 +84,7 @@ fn read(object: &str, version: &str, which: &str) -> Result<Submitted, String> {
             let failed = |error: String| format!("failed to convert {which}v1alpha1 PUB to v1beta1: {error}");
             check_annotations(annotation(PUB_PROTECT_OPERATIONS), total.as_deref()).map_err(failed)?;
             let converted = in_hub_version(object, API_VERSION).map_err(|denial| failed(denial.message))?;
-            serde_json::from_str(&converted).map_err(|error| error.to_string())?
+            from_str(&converted).map_err(|error| error.to_string())?
         }
         version => return Err(format!("unsupported version: {version}")),
     };
@@ -168,14 +168,9 @@ fn validate_subject(spec: &Spec, errors: &mut Vec<FieldError>) {
 }
 
 fn validate_selector(selector: &LabelSelector, path: &str, empty: &str, errors: &mut Vec<FieldError>) {
-    match serde_json::to_value(selector) {
-        Ok(value) => validate_label_selector(&Node::new(&value, FieldPath::new(path)), true, errors),
-        Err(error) => errors.push(FieldError::internal(FieldPath::new(path), error.to_string())),
-    }
+    metadata::validate_selector(selector, &FieldPath::new(path), errors);
     if is_empty(selector) {
         errors.push(invalid(path, selector, empty));
-    } else if Selector::compile(selector).is_err() {
-        errors.push(invalid(path, selector, ""));
     }
 }
 

@@ -15,6 +15,7 @@ use thiserror::Error;
 use super::Distribution;
 use crate::workload::owner::Owner;
 use values::hash::hex_sha256;
+use values::read::from_str;
 
 mod content;
 mod patch;
@@ -144,9 +145,10 @@ impl Resource {
 
     /// Kind and name of `spec.resource`.
     pub(super) fn head(raw: &Raw) -> Result<Head, ResourceError> {
-        // Read as an object first: a list can be read as a struct too.
-        let read = RawObject::parse(raw.get()).and_then(|_| serde_json::from_str(raw.get()));
-        read.map_err(|error| ResourceError::Unreadable(error.to_string()))
+        // Read as an object first: a list can be read as a struct too. What is none is not shown, for it may be secret.
+        RawObject::parse(raw.get())
+            .map_err(|_| ResourceError::Unreadable("it must be an object".to_owned()))?;
+        from_str(raw.get()).map_err(|error| ResourceError::Unreadable(error.to_string()))
     }
 
     /// The hash that its copies carry: that of the text of `spec.resource` as it came.

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 
 use api::kinds::resourcedistribution::{API_VERSION, KIND, NamespaceList, ResourceDistribution, Spec};
+use serde_json::json;
 
 use super::resource::{Head, Resource, ResourceError, ResourceKind};
 use super::targets::SYSTEM_NAMESPACES;
 use crate::workload::submitted::{read, read_old};
-use pod::template::metadata::{validate_label_selector, validate_metadata};
+use pod::template::metadata::{validate_metadata, validate_selector};
 use pod::template::names;
-use pod::template::node::{Node, invalid};
+use pod::template::node::invalid;
 use values::field::{FieldError, FieldPath, aggregate};
 use values::verdict::{Denial, Verdict, refused};
 
@@ -131,12 +132,11 @@ impl Review {
         }
         if let Some(selector) = &targets.namespace_selector {
             let path = path.child("namespaceSelector");
-            let value = serde_json::to_value(selector).unwrap_or_default();
             let mut wrong = Vec::new();
-            validate_label_selector(&Node::new(&value, path.clone()), true, &mut wrong);
+            validate_selector(selector, &path, &mut wrong);
             if let Some(message) = aggregate(&wrong) {
                 let message = format!("labelSelectorAsSelector error: {message}");
-                errors.push(FieldError::invalid_value(path, value, message));
+                errors.push(FieldError::invalid_value(path, json!(selector), message));
             }
         }
     }

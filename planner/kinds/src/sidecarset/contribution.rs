@@ -230,6 +230,11 @@ impl Sidecar {
         })
     }
 
+    /// It takes something over from containers of the Pod.
+    pub(crate) fn takes_over(&self) -> bool {
+        self.shares_mounts || self.shares_devices || !self.transfers.is_empty()
+    }
+
     /// Appends the names under which it appears in a Pod: its own, or those of the two twins.
     pub(crate) fn add_names_in_pod<'s>(&'s self, names: &mut Vec<Cow<'s, str>>) {
         match self.idle_image {

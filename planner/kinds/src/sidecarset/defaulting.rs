@@ -2,15 +2,17 @@
 //! (docs/behaviour/sidecarset.md#defaulting), as a patch of the object that was sent. Fields that no rule
 //! knows stay in it; they do not take part in the hashes.
 
+use api::sidecarset::KIND;
 use api::{APPS_GROUP, annotations};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::workload::submitted::filled;
 use pod::template::PullPolicy;
 use pod::template::defaulting::{ContainerDefaults, default_container, default_volumes};
 use pod::template::place::Place;
-use values::hash::sidecarset_hashes;
+use values::hash::{SidecarSetHashes, sidecarset_hashes};
 use values::json_patch::{self, Patch, Pointer};
 use values::verdict::{Denial, refused};
 
@@ -30,11 +32,7 @@ pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     if !matches!(version, "v1alpha1" | "v1beta1") {
         return Err(refused(format!("unsupported version: {APPS_GROUP}/{version}")));
     }
-    let value: Value = serde_json::from_str(object).map_err(refused)?;
-    if !value.is_object() {
-        return Err(refused("a SidecarSet must be a JSON object"));
-    }
-    let mut patch = Patch::default();
+    let (value, mut patch) = filled(object, KIND)?;
     let root = Place::new(&value, Pointer::root());
     if let Some(spec) = root.child_or_new("spec", &mut patch) {
         default_spec(&spec, &mut patch);
@@ -89,14 +87,7 @@ fn default_sidecar(container: &Place<'_>, inject_policy: &str, patch: &mut Patch
 
 /// Hashes the completed object and puts both hashes over whatever the annotations said.
 fn write_hashes(object: &str, root: &Place<'_>, patch: &mut Patch) -> Result<(), Denial> {
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        spec: &'a RawValue,
-    }
-    let completed = json_patch::apply(object, patch).map_err(refused)?;
-    let Spec { spec } = serde_json::from_str(&completed).map_err(refused)?;
-    let hashes = sidecarset_hashes(spec.get()).map_err(|error| refused(error.within("spec")))?;
+    let hashes = hashes(&json_patch::apply(object, patch).map_err(refused)?)?;
     let Some(metadata) = root.child_or_new("metadata", patch) else {
         return Err(refused("metadata must be an object"));
     };
@@ -112,6 +103,20 @@ fn write_hashes(object: &str, root: &Place<'_>, patch: &mut Patch) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The hashes of an object.
+///
+/// # Errors
+/// Code 400, and the path of what has not the type of its field.
+pub(super) fn hashes(object: &str) -> Result<SidecarSetHashes, Denial> {
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        spec: &'a RawValue,
+    }
+    let Spec { spec } = serde_json::from_str(object).map_err(refused)?;
+    sidecarset_hashes(spec.get()).map_err(|error| refused(error.within("spec")))
 }
 
 #[cfg(test)]

@@ -18,14 +18,14 @@ use api::features::Feature;
 use foldhash::{HashSet, HashSetExt as _};
 
 use super::build::Builder;
-use super::contribution::PreparedVolume;
+use super::contribution::{PreparedVolume, Sidecar};
 use super::explanation::Reason;
 use super::inventory::Inventory;
 use super::matching::{Chosen, choose};
 use super::records::{Record, patch_annotations, record};
-use super::sources::{Sources, is_marked, may_be_injected};
+use super::sources::{REPLACED_SOURCES, Sources, is_injected};
 use crate::workload::namespace::Namespace;
-use pod::review::draft::{Addition, Container, ContainerList, Placed};
+use pod::review::draft::{Addition, ContainerList, Placed};
 use pod::review::lens::named;
 use pod::review::{Draft, Halt, Reasons, ReviewContext};
 use values::json_patch::string;
@@ -45,6 +45,8 @@ struct Built<'w> {
     pull_secrets: Vec<&'w str>,
     records: Vec<Record<'w>>,
     hot: Vec<&'w str>,
+    /// What containers had that sidecars may take over, and that are replaced.
+    replaced_sources: Option<String>,
 }
 
 /// Injects what matches the Pod. `namespace` is its Namespace as the caller read it, for when the inventory
@@ -73,6 +75,9 @@ pub fn mutate(
     merge(draft, ContainerList::App, built.containers);
     add_volumes(draft, &built.volumes)?;
     add_pull_secrets(draft, &built.pull_secrets)?;
+    if let Some(replaced) = built.replaced_sources {
+        draft.set_annotation(REPLACED_SOURCES, replaced);
+    }
     record(draft, &context.moment.rfc3339(), &built.records, &built.hot)
 }
 
@@ -124,6 +129,8 @@ fn build<'w>(draft: &Draft<'_>, chosen: &[Chosen<'w>]) -> Result<Built<'w>, Halt
         built.pull_secrets.extend(contribution.image_pull_secrets.iter().map(|name| &**name));
         built.records.push(Record { choice: *choice, sidecars: recorded });
     }
+    let mut all = chosen.iter().flat_map(|choice| choice.contribution.sidecars());
+    built.replaced_sources = all.any(Sidecar::takes_over).then(|| builder.sources.replaced()).flatten();
     Ok(built)
 }
 
@@ -161,12 +168,6 @@ fn merge(draft: &mut Draft<'_>, list: ContainerList, sidecars: Vec<Owned<'_>>) {
     }
     draft.warnings.append(&mut warnings);
     draft.merge(list, additions);
-}
-
-/// True for a container that an earlier review put into the Pod.
-fn is_injected(container: &Container<'_>) -> bool {
-    let marked = |env: &str| named(env).and_then(|env| is_marked(&env)).unwrap_or(false);
-    may_be_injected(container) && container.env.as_deref().is_some_and(marked)
 }
 
 /// Adds volumes whose names are free. The Pod's volume wins, and so does the first SidecarSet's.

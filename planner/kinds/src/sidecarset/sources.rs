@@ -1,19 +1,27 @@
 //! What sidecars take over from the Pod's own containers: mounts, devices and environment variables
 //! (docs/behaviour/pod-mutation.md#shared-volumes and docs/behaviour/pod-mutation.md#transferred-variables).
 //!
-//! A container that this pass replaces is never a source: on a second review of the same Pod it would be
-//! the sidecar of the first, and the sidecars of one pass do not see each other.
+//! Sources are the containers of the Pod as it came, also those that this pass replaces; the sidecars of one pass do
+//! not see each other. A second review of the same Pod finds a sidecar where such a container was: what the container
+//! had is in an annotation, so that both reviews come to the same.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use api::environment::IS_INJECTED;
 use foldhash::{HashSet, HashSetExt as _};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::contribution::{Source, Transfer};
+use super::records::object;
 use pod::review::draft::Container;
 use pod::review::lens::{Mount, Named, mounts, named};
 use pod::review::{Draft, Halt};
+
+/// Annotation of a Pod: what containers had whose place sidecars took, by their names.
+pub(crate) const REPLACED_SOURCES: &str = "kutter.io/sidecarset-replaced-sources";
 
 /// The containers of a Pod as sources. What is read from them is read once, when first needed.
 pub(crate) struct Sources<'d> {
@@ -24,8 +32,32 @@ pub(crate) struct Sources<'d> {
 }
 
 struct SourceContainer<'d> {
-    container: &'d Container<'d>,
+    name: &'d str,
+    /// The JSON lists of the container, as far as it has them.
+    lists: Lists<'d>,
+    /// A sidecar of this pass takes its place.
+    is_replaced: bool,
     env: OnceCell<Result<Vec<Named<'d>>, Halt>>,
+}
+
+/// What sidecars may take over from one container, as JSON texts.
+#[derive(Clone, Copy)]
+struct Lists<'d> {
+    env: Option<&'d str>,
+    volume_mounts: Option<&'d str>,
+    volume_devices: Option<&'d str>,
+}
+
+/// The same, as an annotation records it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recorded<'d> {
+    #[serde(borrow)]
+    env: Option<&'d RawValue>,
+    #[serde(borrow)]
+    volume_mounts: Option<&'d RawValue>,
+    #[serde(borrow)]
+    volume_devices: Option<&'d RawValue>,
 }
 
 /// The mounts to share, and the variables that their `subPathExpr` needs.
@@ -38,9 +70,28 @@ pub(crate) struct SharedMounts<'d> {
 impl<'d> Sources<'d> {
     /// `replaced` holds the names of the containers that this pass puts into `spec.containers`.
     pub(crate) fn new(draft: &'d Draft<'d>, replaced: &[Cow<'_, str>]) -> Self {
-        let containers = draft.containers.iter().filter(|container| !replaced.contains(&container.name));
-        let containers = containers.map(|container| SourceContainer { container, env: OnceCell::new() });
-        Self { draft, containers: containers.collect(), mounts: OnceCell::new(), devices: OnceCell::new() }
+        let recorded = recorded(draft);
+        let source = |container: &'d Container<'d>| {
+            let is_replaced = replaced.contains(&container.name);
+            let lists = match is_replaced && is_injected(container) {
+                true => Lists::of_record(recorded.get(&*container.name)?),
+                false => Lists::of(container),
+            };
+            Some(SourceContainer { name: &container.name, lists, is_replaced, env: OnceCell::new() })
+        };
+        let containers = draft.containers.iter().filter_map(source).collect();
+        Self { draft, containers, mounts: OnceCell::new(), devices: OnceCell::new() }
+    }
+
+    /// What annotation [`REPLACED_SOURCES`] has to say for a second review; `None` where nothing is replaced.
+    pub(crate) fn replaced(&self) -> Option<String> {
+        let replaced: BTreeMap<&str, String> = self
+            .containers
+            .iter()
+            .filter(|source| source.is_replaced)
+            .map(|source| (source.name, source.lists.record()))
+            .collect();
+        (!replaced.is_empty()).then(|| object(replaced.iter().map(|(name, record)| (*name, record))))
     }
 
     /// The mounts of all containers that were not injected, in the Pod's order.
@@ -53,7 +104,7 @@ impl<'d> Sources<'d> {
         let devices = self.devices.get_or_init(|| {
             let mut devices = Vec::new();
             for source in &self.containers {
-                if let Some(list) = source.container.volume_devices
+                if let Some(list) = source.lists.volume_devices
                     && !source.is_injected()?
                 {
                     devices.extend(mounts(list).map_err(|error| source.malformed("volumeDevices", &error))?);
@@ -76,7 +127,7 @@ impl<'d> Sources<'d> {
             Source::Unsupported => None,
         };
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Vec::new()) };
-        let Some(source) = self.containers.iter().find(|source| source.container.name == name) else {
+        let Some(source) = self.containers.iter().find(|source| source.name == name) else {
             return Ok(Vec::new());
         };
         let env = source.env()?;
@@ -89,7 +140,7 @@ impl<'d> Sources<'d> {
         let mut shared = SharedMounts::default();
         let mut known = HashSet::new();
         for source in &self.containers {
-            let Some(list) = source.container.volume_mounts else { continue };
+            let Some(list) = source.lists.volume_mounts else { continue };
             if source.is_injected()? {
                 continue;
             }
@@ -110,31 +161,64 @@ impl<'d> Sources<'d> {
 impl<'d> SourceContainer<'d> {
     fn env(&self) -> Result<&[Named<'d>], Halt> {
         let env = self.env.get_or_init(|| {
-            named(self.container.env.as_deref().unwrap_or("null"))
-                .map_err(|error| self.malformed("env", &error))
+            named(self.lists.env.unwrap_or("null")).map_err(|error| self.malformed("env", &error))
         });
         env.as_deref().map_err(Halt::clone)
     }
 
     fn is_injected(&self) -> Result<bool, Halt> {
-        if !may_be_injected(self.container) {
+        if !may_be_injected(self.lists.env) {
             return Ok(false);
         }
         is_marked(self.env()?).map_err(|error| self.malformed("env", &error))
     }
 
     fn malformed(&self, field: &str, error: &serde_json::Error) -> Halt {
-        Halt::bad_request(format!("{field} of container {}: {error}", self.container.name))
+        Halt::bad_request(format!("{field} of container {}: {error}", self.name))
     }
 }
 
+impl<'d> Lists<'d> {
+    fn of(container: &'d Container<'d>) -> Self {
+        let Container { env, volume_mounts, volume_devices, .. } = container;
+        Self { env: env.as_deref(), volume_mounts: *volume_mounts, volume_devices: *volume_devices }
+    }
+
+    fn of_record(recorded: &Recorded<'d>) -> Self {
+        Self {
+            env: recorded.env.map(RawValue::get),
+            volume_mounts: recorded.volume_mounts.map(RawValue::get),
+            volume_devices: recorded.volume_devices.map(RawValue::get),
+        }
+    }
+
+    fn record(&self) -> String {
+        let members =
+            [("env", self.env), ("volumeMounts", self.volume_mounts), ("volumeDevices", self.volume_devices)];
+        object(members.into_iter().filter_map(|(key, list)| Some((key, list?))))
+    }
+}
+
+/// What an earlier review recorded. Whatever else is there counts for nothing.
+fn recorded<'d>(draft: &'d Draft<'d>) -> BTreeMap<String, Recorded<'d>> {
+    let text = draft.annotation(REPLACED_SOURCES);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// True for a container that an earlier review put into the Pod.
+pub(crate) fn is_injected(container: &Container<'_>) -> bool {
+    let env = container.env.as_deref();
+    let marked = |env: &str| named(env).and_then(|env| is_marked(&env)).unwrap_or(false);
+    may_be_injected(env) && env.is_some_and(marked)
+}
+
 /// False where a container is surely the user's own: a search in the text is cheaper than reading it.
-pub(crate) fn may_be_injected(container: &Container<'_>) -> bool {
-    container.env.as_deref().is_some_and(|env| env.contains(IS_INJECTED) || env.contains("\\u"))
+fn may_be_injected(env: Option<&str>) -> bool {
+    env.is_some_and(|env| env.contains(IS_INJECTED) || env.contains("\\u"))
 }
 
 /// True where the variables say that an earlier injection made their container.
-pub(crate) fn is_marked(env: &[Named<'_>]) -> Result<bool, serde_json::Error> {
+fn is_marked(env: &[Named<'_>]) -> Result<bool, serde_json::Error> {
     let Some(marker) = env.iter().find(|variable| variable.name == IS_INJECTED) else { return Ok(false) };
     Ok(marker.value()?.as_deref() == Some("true"))
 }

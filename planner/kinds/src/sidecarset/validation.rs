@@ -12,11 +12,15 @@ use api::features::FeatureGates;
 use api::meta::LabelSelector;
 use api::sidecarset::{API_VERSION, KIND, SidecarSet};
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::defaulting;
 use crate::workload::submitted::{in_hub_version, read_old};
-use pod::template::metadata::validate_label_selector;
-use pod::template::node::Node;
+use crate::workload::validation::keep_new;
+use pod::template::node::{Node, check_types};
+use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
+use values::read::from_str;
 use values::selector::is_empty;
 use values::verdict::{Denial, Verdict, refused};
 
@@ -100,10 +104,23 @@ impl Submitted {
     /// # Errors
     /// Code 400 for what is no SidecarSet.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let parsed = serde_json::from_str(&in_hub_version(object, API_VERSION)?);
-        let head: Head = serde_json::from_str(object).map_err(refused)?;
-        Ok(Self { object: parsed.map_err(refused)?, warnings: head.warnings() })
+        let stored = in_hub_version(object, API_VERSION)?;
+        let set = from_str(&stored).map_err(|error| fault(&stored).unwrap_or_else(|| refused(error)))?;
+        let head: Head = from_str(object).map_err(refused)?;
+        Ok(Self { object: set, warnings: head.warnings() })
     }
+}
+
+/// What can't be read of containers and volumes, which are carried as text: a spec calls them as a Pod does.
+fn fault(stored: &str) -> Option<Denial> {
+    let set: Value = serde_json::from_str(stored).ok()?;
+    let mut errors = Vec::new();
+    check_types(
+        &Node::new(set.get("spec")?, FieldPath::new("spec")),
+        &Kind::Struct(&table::POD_SPEC),
+        &mut errors,
+    );
+    errors.into_iter().next().map(refused).or_else(|| defaulting::hashes(stored).err())
 }
 
 /// The fields of a request's object that only v1alpha1 has.
@@ -151,23 +168,28 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
 
 /// Checks a SidecarSet that has its defaults already. `old` is the stored object of an update.
 pub fn validate(new: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Validation {
-    let mut validation = Validation::default();
-    metadata::validate(new, old, context, &mut validation);
-    strategy::validate(new, old, context, &mut validation);
-    sidecars::validate(new, old, context, &mut validation);
-    patch::validate(new, old, context, &mut validation);
+    let mut validation = validate_fields(new, old, context);
+    if let Some(old) = old {
+        keep_new(&mut validation.errors, || validate_fields(old, None, context).errors);
+    }
     if validation.errors.is_empty() {
         conflict::validate(new, context, &mut validation);
     }
     validation
 }
 
+fn validate_fields(new: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Validation {
+    let mut validation = Validation::default();
+    metadata::validate(new, old, context, &mut validation);
+    strategy::validate(new, old, context, &mut validation);
+    sidecars::validate(new, old, context, &mut validation);
+    patch::validate(new, old, context, &mut validation);
+    validation
+}
+
 /// A selector must be sound and must select something.
 fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    match serde_json::to_value(selector) {
-        Ok(value) => validate_label_selector(&Node::new(&value, path.clone()), true, errors),
-        Err(error) => errors.push(FieldError::internal(path.clone(), error.to_string())),
-    }
+    pod::template::metadata::validate_selector(selector, path, errors);
     if is_empty(selector) {
         let message = "empty selector is not valid for sidecarset.";
         errors.push(FieldError::invalid_value(path.clone(), go_selector(selector), message));

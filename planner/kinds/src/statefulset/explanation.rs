@@ -97,6 +97,16 @@ fn blocker(working: &Working<'_>, pod: &Numbered<'_>, update: &Update) -> Option
     };
     blocked.blocker(&pod.member, || {
         let since = not_ready_since(pod.pod());
+        let settings = &working.settings;
+        if pod.member.is_specified && (settings.paused || settings.on_delete) {
+            let message = "is to be deleted, but the StatefulSet is paused or of type OnDelete";
+            return named(
+                "Held",
+                message,
+                "it goes when the StatefulSet is neither, or by kubectl delete",
+                since,
+            );
+        }
         if pod.member.is_specified && update.budget_is_used_up {
             let message = "is to be deleted, but maxUnavailable is used up";
             let remedy = "it goes when the others are available, or when maxUnavailable is raised";

@@ -36,7 +36,7 @@ const ZEROS: [&str; 21] = [
 ];
 
 /// What OpenKruise knows of a Deployment's spec. Its Pod template has a canonical form of its own.
-static DEPLOYMENT: Shape = Shape(&[
+pub(super) static DEPLOYMENT: Shape = Shape(&[
     field("replicas", Int32, Optional),
     field("selector", Struct(&table::LABEL_SELECTOR), Optional),
     field("template", Raw, Optional),
@@ -53,7 +53,7 @@ static DEPLOYMENT_ROLLING: Shape =
 
 /// What OpenKruise knows of the spec of a StatefulSet of Kubernetes. Its Pod template and its claims have canonical forms of
 /// their own.
-static STATEFUL_SET: Shape = Shape(&[
+pub(super) static STATEFUL_SET: Shape = Shape(&[
     field("replicas", Int32, Optional),
     field("selector", Struct(&table::LABEL_SELECTOR), Optional),
     field("template", Raw, Optional),

@@ -18,7 +18,8 @@ use crate::workload::validation::{
 };
 use pod::template::metadata::validate_metadata;
 use values::field::{FieldError, FieldPath};
-use values::verdict::Verdict;
+use values::read::from_str;
+use values::verdict::{Denial, Verdict, refused};
 
 mod subsets;
 mod template;
@@ -40,8 +41,17 @@ impl Stored for United {
     const API_VERSION: &'static str = API_VERSION;
     const KIND: &'static str = KIND;
 
-    fn read(object: &str) -> Result<Self, serde_json::Error> {
-        Ok(Self { united: serde_json::from_str(object)?, value: serde_json::from_str(object)? })
+    const CLAIMS: &'static [&'static str] = &[
+        "/spec/template/advancedStatefulSetTemplate/spec/volumeClaimTemplates",
+        "/spec/template/cloneSetTemplate/spec/volumeClaimTemplates",
+        "/spec/template/statefulSetTemplate/spec/volumeClaimTemplates",
+    ];
+
+    fn read(object: &str) -> Result<Self, Denial> {
+        let united: UnitedDeployment = from_str(object).map_err(refused)?;
+        template::read(&united.spec.template)
+            .map_err(|error| refused(error.within("template").within("spec")))?;
+        Ok(Self { united, value: serde_json::from_str(object).map_err(refused)? })
     }
 }
 

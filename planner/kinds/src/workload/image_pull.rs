@@ -7,15 +7,12 @@ use api::kinds::imagelistpulljob;
 use api::kinds::imagepulljob::Spec;
 use api::kinds::shared::{CompletionPolicyType, IntOrString};
 use api::meta::LabelSelector;
-use serde_json::to_value;
 
-use pod::template::metadata::validate_label_selector;
-use pod::template::node::Node;
+use pod::template::metadata::validate_selector;
 use pod::template::place::Place;
 use values::field::{FieldPath, aggregate};
 use values::image_reference::NamedImage;
 use values::json_patch::Patch;
-use values::selector::Selector;
 use values::verdict::{Denial, refused};
 
 /// Seconds that one attempt may take, where nothing is said.
@@ -94,10 +91,8 @@ pub(crate) fn selector_of(selector: &api::kinds::shared::ImagePullJobNodeSelecto
 }
 
 fn check_selector(selector: &LabelSelector) -> Result<(), String> {
-    Selector::compile(selector).map_err(|error| error.to_string())?;
-    let value = to_value(selector).unwrap_or_default();
     let mut errors = Vec::new();
-    validate_label_selector(&Node::new(&value, FieldPath::default()), true, &mut errors);
+    validate_selector(selector, &FieldPath::default(), &mut errors);
     aggregate(&errors).map_or(Ok(()), Err)
 }
 

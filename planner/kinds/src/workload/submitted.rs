@@ -3,13 +3,18 @@
 
 use std::borrow::Cow;
 
+use api::Raw;
+use api::kinds::shared::WorkloadTemplate;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::kind::Workload;
+use super::required;
 use pod::template::place::Place;
+use values::canonical::{CanonicalError, Kind, Unknown, canonical_json, table};
 use values::json_patch::{Patch, Pointer};
+use values::read::from_str;
 use values::verdict::{Denial, refused};
 
 /// A kind of object in the version in which it is stored.
@@ -18,17 +23,22 @@ pub(crate) trait Stored: Sized {
     const API_VERSION: &'static str;
     /// The kind.
     const KIND: &'static str;
+    /// Pointers to its claim templates.
+    const CLAIMS: &'static [&'static str] = &["/spec/volumeClaimTemplates"];
 
     /// Reads an object in this version.
-    fn read(object: &str) -> Result<Self, serde_json::Error>;
+    ///
+    /// # Errors
+    /// Code 400, and the path of what can't be read.
+    fn read(object: &str) -> Result<Self, Denial>;
 }
 
 impl<W: Workload> Stored for W {
     const API_VERSION: &'static str = W::API_VERSION;
     const KIND: &'static str = W::KIND;
 
-    fn read(object: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(object)
+    fn read(object: &str) -> Result<Self, Denial> {
+        from_str(object).map_err(refused)
     }
 }
 
@@ -44,7 +54,7 @@ pub(crate) struct Submitted<T> {
 impl<T: Stored> Submitted<T> {
     /// Reads an object in either version.
     pub(crate) fn read(object: &str) -> Result<Self, Denial> {
-        let stored = T::read(&in_hub_version(object, T::API_VERSION)?).map_err(refused)?;
+        let stored = T::read(&in_hub_version(object, T::API_VERSION)?)?;
         Ok(Self { sent: serde_json::from_str(object).map_err(refused)?, stored })
     }
 
@@ -59,22 +69,32 @@ impl<T: Stored> Submitted<T> {
     }
 }
 
-/// The operations by which `rules` complete an object. Messages name it `name`.
+/// The operations by which `rules` complete an object of this kind, after what [its schema requires](required::fill).
 ///
 /// # Errors
 /// Code 400 for what is no object.
 pub(crate) fn completed(
     object: &str,
-    name: &str,
+    kind: &str,
     rules: impl FnOnce(&Place<'_>, &mut Patch),
 ) -> Result<Patch, Denial> {
-    let value: Value = serde_json::from_str(object).map_err(refused)?;
-    if !value.is_object() {
-        return Err(refused(format!("{name} must be a JSON object")));
-    }
-    let mut patch = Patch::default();
+    let (value, mut patch) = filled(object, kind)?;
     rules(&Place::new(&value, Pointer::root()), &mut patch);
     Ok(patch)
+}
+
+/// An object of this kind with [what its schema requires](required::fill), and the operations that add it.
+///
+/// # Errors
+/// Code 400 for what is no object.
+pub(crate) fn filled(object: &str, kind: &str) -> Result<(Value, Patch), Denial> {
+    let mut value: Value = serde_json::from_str(object).map_err(refused)?;
+    if !value.is_object() {
+        return Err(refused(format!("{kind} must be a JSON object")));
+    }
+    let mut patch = Patch::default();
+    required::fill(&mut value, kind, &mut patch);
+    Ok((value, patch))
 }
 
 /// The operations by which `rules` complete the `spec` of a workload, sent in this version. `old` is the stored
@@ -92,7 +112,7 @@ pub(crate) fn completed_spec<T: Stored>(
     if !matches!(version, "v1alpha1" | "v1beta1") {
         return Err(refused(format!("unsupported version: {version}")));
     }
-    completed(object, &format!("a {}", T::KIND), |root, patch| {
+    completed(object, T::KIND, |root, patch| {
         let is_left = || leaves_spec(object, old) && Submitted::<T>::read(object).is_err();
         if let Some(spec) = root.child("spec").filter(|_| !is_left()) {
             rules(&spec, patch);
@@ -105,7 +125,29 @@ pub(crate) fn completed_spec<T: Stored>(
 /// # Errors
 /// Code 400 for what can't be read.
 pub(crate) fn read<T: DeserializeOwned>(object: &str, hub: &str) -> Result<T, Denial> {
-    serde_json::from_str(&in_hub_version(object, hub)?).map_err(refused)
+    from_str(&in_hub_version(object, hub)?).map_err(refused)
+}
+
+/// Reads the template of another object with the types of its kind: its metadata, and its spec by `spec`.
+///
+/// # Errors
+/// The path of what can't be read.
+pub(crate) fn read_template(
+    template: &WorkloadTemplate,
+    spec: impl FnOnce(&str) -> Result<(), CanonicalError>,
+) -> Result<(), CanonicalError> {
+    let metadata = template.metadata.as_ref().map_or("null", Raw::get);
+    canonical_json(metadata, &Kind::Struct(&table::OBJECT_META), Unknown::Drop)
+        .map_err(|error| error.within("metadata"))?;
+    spec(template.spec.as_ref().map_or("null", Raw::get)).map_err(|error| error.within("spec"))
+}
+
+/// Reads a spec that may be absent.
+///
+/// # Errors
+/// The path of what can't be read.
+pub(crate) fn read_spec<T: DeserializeOwned>(spec: &str) -> Result<(), CanonicalError> {
+    from_str::<Option<T>>(spec).map(drop)
 }
 
 /// The stored object of an update. One that can't be read must not stop the update that repairs it: its author is
@@ -133,7 +175,7 @@ pub fn in_hub_version<'a>(object: &'a str, hub: &str) -> Result<Cow<'a, str>, De
     struct Head {
         api_version: String,
     }
-    let Head { api_version } = serde_json::from_str(object).map_err(refused)?;
+    let Head { api_version } = from_str(object).map_err(refused)?;
     if api_version == hub {
         return Ok(object.into());
     }

@@ -1,5 +1,6 @@
 //! What the validation of all workloads has in common.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use api::features::{Feature, FeatureGates};
@@ -57,31 +58,62 @@ pub(crate) fn review<T: Stored, R: Rules<T>>(rules: &R, new: &str, old: Option<&
     };
     let mut warnings = Vec::new();
     let old = read_old(old, kind, Submitted::read, &mut warnings);
-    if let Err(denial) = read_claims(&new.sent, old.as_ref().map(|old| &old.sent)) {
+    let stored = old.as_ref().map(|old| &old.sent);
+    if let Err(denial) = T::CLAIMS.iter().try_for_each(|pointer| read_claims(&new.sent, stored, pointer)) {
         return denial.into();
     }
     warnings.extend(rules.warnings(&new, old.as_ref()));
-    let mut errors = rules.validate(&new, old.as_ref());
-    if let Some(old) = old.as_ref().filter(|_| !errors.is_empty()) {
-        // An object that an older release let in can still be labelled, rewritten and deleted: an update is
-        // refused for what it makes wrong.
-        let known = rules.validate(old, None);
-        errors.retain(|error| !known.contains(error));
+    let mut errors = checked(rules, &new, old.as_ref());
+    if let Some(old) = &old {
+        keep_new(&mut errors, || checked(rules, old, None));
     }
     Verdict::of(&errors, code, warnings)
 }
 
+fn checked<T: Stored, R: Rules<T>>(
+    rules: &R,
+    new: &Submitted<T>,
+    old: Option<&Submitted<T>>,
+) -> Vec<FieldError> {
+    let mut errors = rules.validate(new, old);
+    for pointer in T::CLAIMS {
+        validate_claim_names(&new.sent, pointer, &mut errors);
+    }
+    errors
+}
+
+/// Takes away what was wrong before an update. An object that an older release let in can still be labelled, rewritten
+/// and deleted: an update is refused for what it makes wrong.
+pub(crate) fn keep_new(errors: &mut Vec<FieldError>, known: impl FnOnce() -> Vec<FieldError>) {
+    if !errors.is_empty() {
+        let known = known();
+        errors.retain(|error| !known.contains(error));
+    }
+}
+
 /// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no claim could
 /// be made from one that can't be read. Those that are stored already hinder no other change.
-fn read_claims(new: &Value, old: Option<&Value>) -> Result<(), Denial> {
+fn read_claims(new: &Value, old: Option<&Value>, pointer: &str) -> Result<(), Denial> {
     const CLAIMS: Kind = Kind::List(&Kind::Struct(&table::PERSISTENT_VOLUME_CLAIM));
-    let given = |sent: &Value| sent.pointer("/spec/volumeClaimTemplates").map(Value::to_string);
+    let given = |sent: &Value| sent.pointer(pointer).map(Value::to_string);
     let Some(claims) = given(new).filter(|claims| old.and_then(given).as_ref() != Some(claims)) else {
         return Ok(());
     };
-    match canonical_json(&claims, &CLAIMS, Unknown::Drop) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(refused(error.within("volumeClaimTemplates").within("spec"))),
+    let parents = pointer.rsplit('/').filter(|name| !name.is_empty());
+    let read = canonical_json(&claims, &CLAIMS, Unknown::Drop).map(drop);
+    read.map_err(|error| refused(parents.fold(error, |error, name| error.within(name))))
+}
+
+/// No Pod can have two volumes of one name.
+fn validate_claim_names(sent: &Value, pointer: &str, errors: &mut Vec<FieldError>) {
+    let claims = sent.pointer(pointer).and_then(Value::as_array);
+    let path = FieldPath::new(pointer.trim_start_matches('/').replace('/', "."));
+    let mut names = HashSet::new();
+    for (index, claim) in claims.into_iter().flatten().enumerate() {
+        let name = claim.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        if !names.insert(name) {
+            errors.push(FieldError::duplicate(path.index(index).child("metadata").child("name"), name));
+        }
     }
 }
 
@@ -139,8 +171,7 @@ pub(crate) fn validate_selector(
         errors.push(FieldError::required(path, ""));
         return;
     };
-    // Values of expressions are not looked at, as OpenKruise does not.
-    validate_label_selector(&Node::new(value, path.clone()), false, errors);
+    validate_label_selector(&Node::new(value, path.clone()), true, errors);
     if is_empty(selector) {
         let message = format!("empty selector is invalid for {kind}");
         errors.push(FieldError::invalid_value(path, value, message));

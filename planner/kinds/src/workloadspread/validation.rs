@@ -12,8 +12,10 @@ use super::custom::{BUILT_IN, CustomWorkloads, is_built_in};
 use super::spread::Spread;
 use crate::workload::submitted;
 use crate::workload::target::Workload;
+use crate::workload::validation::keep_new;
+use pod::template::metadata::validate_selector;
 use values::field::{FieldError, FieldPath};
-use values::selector::Selector;
+use values::read::from_str;
 use values::verdict::{Denial, Verdict, refused};
 
 mod subsets;
@@ -43,7 +45,11 @@ pub struct Context<'a> {
 /// # Errors
 /// A denial with code 400 for whatever can't be read.
 pub fn target(object: &str) -> Result<Spread, Denial> {
-    Spread::read(&in_hub_version(object, "")?).map_err(refused)
+    let object = in_hub_version(object, "")?;
+    Spread::read(&object).map_err(|error| match from_str::<WorkloadSpread>(&object) {
+        Err(named) => refused(named),
+        Ok(_) => refused(error),
+    })
 }
 
 /// Answers a CREATE or, with `old`, an UPDATE request.
@@ -58,12 +64,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
     };
     let mut errors = validate(&new, context);
     if let Some(old) = &old {
-        if !errors.is_empty() {
-            // What an older release let in can still be labelled and deleted: an update is refused for what it
-            // makes wrong.
-            let known = validate(old, context);
-            errors.retain(|error| !known.contains(error));
-        }
+        keep_new(&mut errors, || validate(old, context));
         let [new, old] = [&new, old].map(|spread| Workload::from(&spread.spec.target_ref));
         if new != old {
             let message = "change TargetReference is not permitted for WorkloadSpread";
@@ -75,7 +76,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
 
 /// Reads an object in either version; `which` is a word for messages.
 fn read(object: &str, which: &str) -> Result<WorkloadSpread, Denial> {
-    serde_json::from_str(&in_hub_version(object, which)?).map_err(refused)
+    from_str(&in_hub_version(object, which)?).map_err(refused)
 }
 
 fn in_hub_version<'o>(object: &'o str, which: &str) -> Result<Cow<'o, str>, Denial> {
@@ -91,14 +92,8 @@ fn validate(spread: &WorkloadSpread, context: &Context<'_>) -> Vec<FieldError> {
     subsets::validate(spread, context, &mut errors);
     validate_strategy(spread, &mut errors);
     let filter = spread.spec.target_filter.as_ref().and_then(|filter| filter.selector.as_ref());
-    if let Some(selector) = filter
-        && let Err(error) = Selector::compile(selector)
-    {
-        errors.push(FieldError::invalid_value(
-            FieldPath::new("spec.targetFilter"),
-            json!(selector),
-            error.to_string(),
-        ));
+    if let Some(selector) = filter {
+        validate_selector(selector, &FieldPath::new("spec.targetFilter.selector"), &mut errors);
     }
     validate_others(spread, context, &mut errors);
     errors

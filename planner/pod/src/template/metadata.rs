@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::meta::LabelSelector;
 use serde_json::Value;
 
 use super::names;
@@ -97,6 +98,12 @@ pub fn validate_label_selector(selector: &Node<'_>, strict: bool, errors: &mut V
             }
         }
     }
+}
+
+/// Checks the selector that an object has at `path`, the values of its expressions too.
+pub fn validate_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let value = serde_json::to_value(selector).unwrap_or_default();
+    validate_label_selector(&Node::new(&value, path.clone()), true, errors);
 }
 
 /// Texts as Go prints a map of them: `map[string]string{"a":"b"}`, sorted.

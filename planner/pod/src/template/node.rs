@@ -6,6 +6,7 @@ use serde_json::Value;
 use values::canonical::Kind;
 use values::field::{FieldError, FieldPath};
 use values::quantity::Quantity;
+use values::short::abridged;
 
 /// A value and where it is.
 #[derive(Clone, Debug)]
@@ -213,23 +214,7 @@ fn check(value: &Value, kind: &Kind, trail: &Trail<'_>, errors: &mut Vec<FieldEr
         (Kind::Int32 | Kind::IntOrString, value) if is_int32(value) => return,
         (Kind::Int64, value) if value.is_i64() => return,
         (Kind::Quantity, value) if quantity(value).is_some() => return,
-        (Kind::Struct(_) | Kind::Map(_), _) => "must be an object",
-        (Kind::List(_), _) => "must be a list",
-        (Kind::Text | Kind::Time, _) => "must be a string",
-        (Kind::Bool, _) => "must be true or false",
-        (Kind::Int32 | Kind::Int64, _) => "must be an integer",
-        (Kind::IntOrString, _) => "must be an integer or a string",
-        (Kind::Quantity, _) => "must be a quantity, such as 500m, 1.5 or 2Gi",
+        (kind, value) => kind.wanted(value.is_i64() || value.is_u64()),
     };
-    errors.push(FieldError::invalid_value(trail.path(), abridged(value), wanted));
-}
-
-/// A value for an error message, cut where it is long.
-fn abridged(value: &Value) -> String {
-    const LIMIT: usize = 80;
-    let text = value.to_string();
-    match text.char_indices().nth(LIMIT) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    errors.push(FieldError::invalid_value(trail.path(), abridged(&value.to_string()), wanted));
 }

@@ -188,8 +188,11 @@ fn validate_gates(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
 
 /// Names of other objects, and the Pod's own host name.
 fn validate_names(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
-    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
-        let name = spec.text(field);
+    // The older name counts where the newer one says nothing.
+    let account = [spec.text("serviceAccountName"), spec.text("serviceAccount")];
+    let account = account.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    let others = ["nodeName", "priorityClassName"].map(|field| (field, spec.text(field)));
+    for (field, name) in [("serviceAccountName", account)].into_iter().chain(others) {
         if !name.is_empty() {
             invalid(&spec.at(field), name, names::dns_subdomain(name), errors);
         }

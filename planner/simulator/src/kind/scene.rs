@@ -1,6 +1,6 @@
 //! What a rule looks at: what a plan was made from, and the Pods as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ pub(crate) struct View<W> {
     pub(crate) selector: Option<Selector>,
     pub(crate) pods: Vec<Arc<ObservedPod>>,
     pub(crate) nodes: Arc<Nodes>,
+    /// Pods whose update was refused and is held up, by their identity.
+    pub(crate) held: BTreeSet<Box<str>>,
     /// The revision of the template that was seen; empty while there is none.
     pub(crate) update_revision: String,
     pub(crate) gates: FeatureGates,
@@ -140,6 +142,11 @@ impl<'a, W: Simulated> Scene<'a, W> {
     /// The Nodes as the plan saw them.
     pub fn nodes(&self) -> &'a Nodes {
         &self.view.nodes
+    }
+
+    /// The update of the Pod was refused, and is held up.
+    pub fn is_held(&self, pod: &ObservedPod) -> bool {
+        self.view.held.contains(&pod.metadata.uid)
     }
 
     /// The Pod was taken away by others than the controller since the plan saw it.

@@ -109,7 +109,7 @@ impl Script<BroadcastJob> for Author {
             }
             _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
         }
-        Step::Apply(Box::new(self.spec.clone()))
+        Step::Amend(Box::new(self.spec.clone()))
     }
 
     fn conclude(&mut self) -> Vec<Step<BroadcastJob>> {
@@ -120,7 +120,7 @@ impl Script<BroadcastJob> for Author {
         let free = (0..12).flat_map(|index| {
             [NodeEdit::Taint(None), NodeEdit::Cordon(false)].map(|edit| Step::EditNode(index, edit))
         });
-        free.chain([Step::Apply(Box::new(self.spec.clone()))]).collect()
+        free.chain([Step::Amend(Box::new(self.spec.clone()))]).collect()
     }
 }
 

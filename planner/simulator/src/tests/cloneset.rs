@@ -202,7 +202,7 @@ impl Script<CloneSet> for Author {
             }
             _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
         }
-        Step::Apply(Box::new(self.spec.clone()))
+        Step::Amend(Box::new(self.spec.clone()))
     }
 
     fn conclude(&mut self) -> Vec<Step<CloneSet>> {
@@ -218,7 +218,7 @@ impl Script<CloneSet> for Author {
         if has_failed || self.dice.percent(60) {
             rolling.paused = false;
         }
-        let edit = (self.spec != before).then(|| Step::Apply(Box::new(self.spec.clone())));
+        let edit = (self.spec != before).then(|| Step::Amend(Box::new(self.spec.clone())));
         edit.into_iter().collect()
     }
 }

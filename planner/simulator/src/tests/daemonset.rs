@@ -1,11 +1,14 @@
 //! Histories of DaemonSets, each from one seed, as those of CloneSets.
 
-use api::kinds::daemonset::{DaemonSet, RollingUpdateType, Spec};
-use api::kinds::shared::UpdateStrategyType;
+use api::kinds::daemonset::{DaemonSet, RollingUpdateType, Spec, Status};
+use api::kinds::shared::{IntOrString, UpdateStrategyType};
 
 use super::history::{Dice, Script, Template, int, lifecycle, percent, settings};
 use super::*;
 use crate::NodeEdit;
+use crate::kind::is_at;
+use kinds::daemonset::plan;
+use pod::observed::PodCondition;
 
 /// What makes a DaemonSet, kept apart so that an edit changes one thing.
 struct Author {
@@ -120,7 +123,7 @@ impl Script<DaemonSet> for Author {
             }
             _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
         }
-        Step::Apply(Box::new(self.spec.clone()))
+        Step::Amend(Box::new(self.spec.clone()))
     }
 
     fn conclude(&mut self) -> Vec<Step<DaemonSet>> {
@@ -130,7 +133,7 @@ impl Script<DaemonSet> for Author {
         rolling.partition = None;
         rolling.paused = false;
         let free = (0..12).map(|index| Step::EditNode(index, NodeEdit::Taint(None)));
-        free.chain([Step::Apply(Box::new(self.spec.clone()))]).collect()
+        free.chain([Step::Amend(Box::new(self.spec.clone()))]).collect()
     }
 }
 
@@ -174,6 +177,44 @@ fn a_planner_that_ignores_partition_is_noticed() {
             spec.update_strategy.rolling_update.partition = None;
             spec.scale_strategy.partitioned_scaling = false;
         })
+    });
+}
+
+/// The plan of a planner that takes old Pods for available ones where a partition may keep them.
+fn plan_blind_to(
+    snapshot: &Snapshot<'_, DaemonSet>,
+    moment: Moment,
+    unseen: impl Fn(&ObservedPod) -> bool,
+) -> Plan<Status> {
+    let rolling = &snapshot.workload.spec.update_strategy.rolling_update;
+    let is_partitioned = matches!(rolling.partition, Some(IntOrString::Int(1..)));
+    if !is_partitioned || rolling.max_surge.is_some() {
+        return plan(snapshot, moment);
+    }
+    let newest = &snapshot.workload.status.update_revision;
+    let ready = |pod: &Arc<ObservedPod>| {
+        let mut pod = (**pod).clone();
+        if pod.is_active() && !pod.is_ready() && !is_at(&pod, newest) && unseen(&pod) {
+            pod.status.phase = "Running".into();
+            let others = pod.status.conditions.iter().filter(|condition| &*condition.kind != "Ready");
+            let ready = PodCondition { kind: "Ready".into(), status: "True".into(), ..Default::default() };
+            pod.status.conditions = others.cloned().chain([ready]).collect();
+        }
+        Arc::new(pod)
+    };
+    let pods: Vec<_> = snapshot.pods.iter().map(ready).collect();
+    plan(&Snapshot { pods: &pods, ..*snapshot }, moment)
+}
+
+#[test]
+fn a_planner_that_keeps_what_is_not_available_is_noticed() {
+    noticed("First", &|snapshot, moment| plan_blind_to(snapshot, moment, |_| true));
+}
+
+#[test]
+fn a_planner_that_does_not_count_what_it_keeps_is_noticed() {
+    noticed("Nodes", &|snapshot, moment| {
+        plan_blind_to(snapshot, moment, |pod| snapshot.held.contains_key(&pod.metadata.uid))
     });
 }
 

@@ -33,7 +33,7 @@ fn cluster(set: CloneSet) -> Cluster<'static, CloneSet> {
 fn a_rollout_in_place_keeps_all_pods_and_its_budget() {
     let mut cluster = cluster(set(3, "app:v1"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
-    cluster.add(0, Step::Apply(Box::new(set(3, "app:v2").spec)));
+    cluster.add(0, Step::Amend(Box::new(set(3, "app:v2").spec)));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     let timeline = cluster.timeline();
     assert_eq!(timeline.tracks.len(), 3, "no Pod was recreated");
@@ -50,11 +50,11 @@ fn a_rollout_in_place_keeps_all_pods_and_its_budget() {
 fn an_image_that_cannot_be_pulled_stops_the_rollout_and_is_told() {
     let mut cluster = cluster(set(3, "app:v1"));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
-    cluster.add(0, Step::Apply(Box::new(set(3, "bad:v2").spec)));
+    cluster.add(0, Step::Amend(Box::new(set(3, "bad:v2").spec)));
     let Rest::Unfinished(reasons) = cluster.settle_down(LIMIT) else { panic!("it ends") };
     assert!(reasons.contains(&"2 of 3 Pods are available".to_owned()), "{reasons:?}");
     assert!(cluster.blockers().iter().any(|line| line.contains("ImagePullBackOff")));
-    cluster.add(0, Step::Apply(Box::new(set(3, "app:v3").spec)));
+    cluster.add(0, Step::Amend(Box::new(set(3, "app:v3").spec)));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
 }
 
@@ -64,7 +64,7 @@ fn a_pod_whose_update_is_refused_holds_up_no_other_and_is_updated_when_it_may() 
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     let samples = cluster.timeline().samples.len();
     cluster.add(0, Step::Refuse(0, None));
-    cluster.add(10, Step::Apply(Box::new(set(4, "app:v2").spec)));
+    cluster.add(10, Step::Amend(Box::new(set(4, "app:v2").spec)));
     cluster.run_until(cluster.elapsed() + 1_800_000);
     let counts = cluster.counts();
     assert_eq!((counts.old, counts.new, counts.available), (1, 3, 4));
@@ -81,7 +81,7 @@ fn what_open_kruise_leaves_is_taken_over_untouched_and_can_be_updated() {
     for is_old in [false, true] {
         let mut cluster = cluster(set(3, "app:v1"));
         for image in ["app:v1", "app:v2"] {
-            cluster.add(0, Step::Apply(Box::new(set(3, image).spec)));
+            cluster.add(0, Step::Amend(Box::new(set(3, image).spec)));
             assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
         }
         let entries = cluster.timeline().entries.len();
@@ -91,7 +91,7 @@ fn what_open_kruise_leaves_is_taken_over_untouched_and_can_be_updated() {
         let touched: Vec<_> = touched.filter(|entry| entry.actor == Actor::Kutter).collect();
         assert!(touched.is_empty(), "{touched:?}");
         assert_eq!(cluster.server.revisions.len(), 2);
-        cluster.add(0, Step::Apply(Box::new(set(3, "app:v3").spec)));
+        cluster.add(0, Step::Amend(Box::new(set(3, "app:v3").spec)));
         assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
         assert_eq!(cluster.timeline().tracks.len(), 3, "no Pod was recreated");
     }
@@ -104,7 +104,7 @@ fn what_faults_take_is_not_held_against_the_controller() {
     for node in 0..3 {
         cluster.add(node * 100, Step::FailNode(node as usize, Some(60_000)));
     }
-    cluster.add(300, Step::Apply(Box::new(set(4, "app:v2").spec)));
+    cluster.add(300, Step::Amend(Box::new(set(4, "app:v2").spec)));
     cluster.run_until(cluster.elapsed() + 120_000);
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     assert!(cluster.violations().is_empty());
@@ -145,8 +145,8 @@ fn blue_green(
     start.spec = spec("app:v1", 0);
     let mut cluster = Cluster::new(start, Settings { record: true, ..Settings::default() }, planner);
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
-    cluster.add(0, Step::Apply(Box::new(spec("app:v1", i32::MAX - 1))));
-    cluster.add(60_000, Step::Apply(Box::new(spec("app:v2", i32::MAX - 1))));
+    cluster.add(0, Step::Amend(Box::new(spec("app:v1", i32::MAX - 1))));
+    cluster.add(60_000, Step::Amend(Box::new(spec("app:v2", i32::MAX - 1))));
     cluster.run_until(cluster.elapsed() + 3_600_000);
     judge(&mut cluster, &spec("app:v2", 0));
 }
@@ -157,7 +157,7 @@ fn serving_pods_stay_beside_new_ones_that_are_not_available_until_the_settings_a
         blue_green(surge, &plan, |cluster, after| {
             let counts = cluster.counts();
             assert_eq!((counts.old, counts.new), (5, new), "maxSurge {surge}");
-            cluster.add(0, Step::Apply(Box::new(after.clone())));
+            cluster.add(0, Step::Amend(Box::new(after.clone())));
             cluster.run_until(cluster.elapsed() + 3_600_000);
             let counts = cluster.counts();
             assert_eq!((counts.old, counts.new, counts.available), (0, 5, 5), "maxSurge {surge}");
@@ -198,12 +198,12 @@ fn taken_back(
     let settings = Settings { record: true, gates, ..Settings::default() };
     let mut cluster = Cluster::new(start, settings, planner);
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
-    cluster.add(0, Step::Apply(Box::new(spec("app:v2", 1, 0))));
+    cluster.add(0, Step::Amend(Box::new(spec("app:v2", 1, 0))));
     assert_eq!(cluster.settle_down(LIMIT), Rest::Converged);
     let counts = cluster.counts();
     assert_eq!((counts.old, counts.new, counts.available), (1, 4, 5));
-    cluster.add(0, Step::Apply(Box::new(spec("app:v2", 1, i32::MAX - 1))));
-    cluster.add(60_000, Step::Apply(Box::new(spec("app:v2", 4, i32::MAX - 1))));
+    cluster.add(0, Step::Amend(Box::new(spec("app:v2", 1, i32::MAX - 1))));
+    cluster.add(60_000, Step::Amend(Box::new(spec("app:v2", 4, i32::MAX - 1))));
     cluster.run_until(cluster.elapsed() + 3_600_000);
     judge(&mut cluster, &spec("app:v2", 4, 0));
 }
@@ -218,7 +218,7 @@ fn serving_pods_at_the_newest_revision_stay_beside_those_that_went_back_and_are_
             let case = format!("maxSurge and maxUnavailable are {settings:?}");
             let counts = cluster.counts();
             assert_eq!((counts.old, counts.new), expected, "{case}");
-            cluster.add(0, Step::Apply(Box::new(after.clone())));
+            cluster.add(0, Step::Amend(Box::new(after.clone())));
             cluster.run_until(cluster.elapsed() + 3_600_000);
             let counts = cluster.counts();
             assert_eq!((counts.old, counts.new, counts.available), (4, 1, 5), "{case}");

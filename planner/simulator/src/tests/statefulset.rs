@@ -139,7 +139,7 @@ impl Script<StatefulSet> for Author {
             }
             _ => return Step::LoseWatch(self.dice.number(4), 500 + self.dice.below(20_000)),
         }
-        Step::Apply(Box::new(self.spec.clone()))
+        Step::Amend(Box::new(self.spec.clone()))
     }
 
     fn conclude(&mut self) -> Vec<Step<StatefulSet>> {
@@ -148,7 +148,7 @@ impl Script<StatefulSet> for Author {
         let rolling = &mut self.spec.update_strategy.rolling_update;
         rolling.partition = None;
         rolling.paused = false;
-        vec![Step::Apply(Box::new(self.spec.clone()))]
+        vec![Step::Amend(Box::new(self.spec.clone()))]
     }
 }
 

@@ -119,7 +119,7 @@ impl<W: Simulated> Fleet<'_, W> {
             if child.spec != spec {
                 child.spec = spec.clone();
                 child.cluster.agenda.pass_until(self.now - child.born);
-                child.cluster.add(0, Step::Apply(Box::new(serde_json::from_value(spec).unwrap())));
+                child.cluster.add(0, Step::Amend(Box::new(serde_json::from_value(spec).unwrap())));
             }
         }
     }

@@ -56,6 +56,25 @@ pub enum Kind {
     Map(&'static Kind),
 }
 
+impl Kind {
+    /// What a value must be that is not of this kind. `is_integer` says that it is an integer all the same.
+    pub fn wanted(&self, is_integer: bool) -> &'static str {
+        match self {
+            Self::Struct(_) | Self::Map(_) => "must be an object",
+            Self::List(_) => "must be a list",
+            Self::Text | Self::Time => "must be a string",
+            Self::Bool => "must be true or false",
+            Self::Int32 if is_integer => "must be an integer of 32 bits",
+            Self::Int64 if is_integer => "must be an integer of 64 bits",
+            Self::Int32 | Self::Int64 => "must be an integer",
+            Self::IntOrString if is_integer => "must be an integer of 32 bits or a string",
+            Self::IntOrString => "must be an integer or a string",
+            Self::Quantity => "must be a quantity, such as 500m, 1.5 or 2Gi",
+            Self::Raw => "must be JSON",
+        }
+    }
+}
+
 /// When the encoder writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {

@@ -313,6 +313,28 @@ pub static ISCSI_VOLUME_SOURCE: Shape = Shape(&[
 /// `v1.ImageVolumeSource`
 pub static IMAGE_VOLUME_SOURCE: Shape =
     Shape(&[field("reference", Text, NonEmpty), field("pullPolicy", Text, NonEmpty)]);
+/// `v1.JobSpec`
+pub static JOB_SPEC: Shape = Shape(&[
+    field("parallelism", Int32, Optional),
+    field("completions", Int32, Optional),
+    field("activeDeadlineSeconds", Int64, Optional),
+    field("podFailurePolicy", Struct(&POD_FAILURE_POLICY), Optional),
+    field("successPolicy", Struct(&SUCCESS_POLICY), Optional),
+    field("backoffLimit", Int32, Optional),
+    field("backoffLimitPerIndex", Int32, Optional),
+    field("maxFailedIndexes", Int32, Optional),
+    field("selector", Struct(&LABEL_SELECTOR), Optional),
+    field("manualSelector", Bool, Optional),
+    field("template", Struct(&POD_TEMPLATE_SPEC), Required),
+    field("ttlSecondsAfterFinished", Int32, Optional),
+    field("completionMode", Text, Optional),
+    field("suspend", Bool, Optional),
+    field("podReplacementPolicy", Text, Optional),
+    field("managedBy", Text, Optional),
+]);
+/// `v1.JobTemplateSpec`
+pub static JOB_TEMPLATE_SPEC: Shape =
+    Shape(&[field("metadata", Struct(&OBJECT_META), Required), field("spec", Struct(&JOB_SPEC), Required)]);
 /// `v1.KeyToPath`
 pub static KEY_TO_PATH: Shape =
     Shape(&[field("key", Text, Required), field("path", Text, Required), field("mode", Int32, Optional)]);
@@ -523,6 +545,24 @@ pub static POD_DNS_CONFIG: Shape = Shape(&[
 /// `v1.PodDNSConfigOption`
 pub static POD_DNS_CONFIG_OPTION: Shape =
     Shape(&[field("name", Text, NonEmpty), field("value", Text, Optional)]);
+/// `v1.PodFailurePolicy`
+pub static POD_FAILURE_POLICY: Shape =
+    Shape(&[field("rules", List(&Struct(&POD_FAILURE_POLICY_RULE)), Required)]);
+/// `v1.PodFailurePolicyOnExitCodesRequirement`
+pub static POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT: Shape = Shape(&[
+    field("containerName", Text, Optional),
+    field("operator", Text, Required),
+    field("values", List(&Int32), Required),
+]);
+/// `v1.PodFailurePolicyOnPodConditionsPattern`
+pub static POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN: Shape =
+    Shape(&[field("type", Text, Required), field("status", Text, Required)]);
+/// `v1.PodFailurePolicyRule`
+pub static POD_FAILURE_POLICY_RULE: Shape = Shape(&[
+    field("action", Text, Required),
+    field("onExitCodes", Struct(&POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT), Optional),
+    field("onPodConditions", List(&Struct(&POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN)), NonEmpty),
+]);
 /// `v1.PodIP`
 pub static POD_IP: Shape = Shape(&[field("ip", Text, Required)]);
 /// `v1.PodOS`
@@ -821,6 +861,11 @@ pub static STORAGE_OS_VOLUME_SOURCE: Shape = Shape(&[
     field("readOnly", Bool, NonEmpty),
     field("secretRef", Struct(&LOCAL_OBJECT_REFERENCE), Optional),
 ]);
+/// `v1.SuccessPolicy`
+pub static SUCCESS_POLICY: Shape = Shape(&[field("rules", List(&Struct(&SUCCESS_POLICY_RULE)), Required)]);
+/// `v1.SuccessPolicyRule`
+pub static SUCCESS_POLICY_RULE: Shape =
+    Shape(&[field("succeededIndexes", Text, Optional), field("succeededCount", Int32, Optional)]);
 /// `v1.Sysctl`
 pub static SYSCTL: Shape = Shape(&[field("name", Text, Required), field("value", Text, Required)]);
 /// `v1.TCPSocketAction`

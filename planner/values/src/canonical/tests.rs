@@ -77,19 +77,22 @@ fn values_of_the_wrong_type_are_named_by_their_path() {
     for (json, message) in [
         (
             r#"{"spec":{"containers":[{"name":5}]}}"#,
-            "spec.containers[0].name: invalid type: integer `5`, expected a string",
+            "spec.containers[0].name: Invalid value: 5: must be a string",
         ),
         (
             r#"{"spec":{"containers":[{"livenessProbe":{"periodSeconds":1.0}}]}}"#,
-            "spec.containers[0].livenessProbe.periodSeconds: invalid type: floating point `1.0`, expected i32",
+            "spec.containers[0].livenessProbe.periodSeconds: Invalid value: 1.0: must be an integer",
         ),
         (
             r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1x"}}}]}}"#,
-            "spec.containers[0].resources.limits.cpu: quantities must be a number and an optional suffix, \
-             such as 500m, 1.5 or 2Gi",
+            "spec.containers[0].resources.limits.cpu: Invalid value: \"1x\": must be a quantity, such as 500m, 1.5 or 2Gi",
         ),
-        (r#"{"spec":{"containers":{}}}"#, "spec.containers: invalid type: map, expected a sequence"),
-        ("[]", "invalid type: sequence, expected a map"),
+        (r#"{"spec":{"containers":{}}}"#, "spec.containers: Invalid value: {}: must be a list"),
+        ("[]", "Invalid value: []: must be an object"),
+        (
+            r#"{"spec":{"containers":[{"livenessProbe":{"periodSeconds":2147483648}}]}}"#,
+            "spec.containers[0].livenessProbe.periodSeconds: Invalid value: 2147483648: must be an integer of 32 bits",
+        ),
     ] {
         let error = canonical_json(json, &TEMPLATE, Unknown::Drop).unwrap_err();
         assert_eq!(error.to_string(), message);

@@ -81,7 +81,7 @@ fn absent_and_empty_containers_differ_under_the_hash() {
 #[test]
 fn wrong_type_is_named_by_its_path() {
     let error = sidecarset_hashes(r#"{"containers":[{"env":[{"name":5}]}]}"#).unwrap_err();
-    assert_eq!(error.to_string(), "containers[0].env[0].name: invalid type: integer `5`, expected a string");
+    assert_eq!(error.to_string(), "containers[0].env[0].name: Invalid value: 5: must be a string");
 }
 
 #[test]

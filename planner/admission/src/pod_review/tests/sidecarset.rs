@@ -432,6 +432,97 @@ fn a_container_of_the_pod_with_the_name_of_a_sidecar_is_replaced_and_told() {
     assert_eq!(cluster.review(&admitted), (admitted, Vec::new()));
 }
 
+/// A sidecar that takes over what container `log` has.
+fn heir(name: &str, mut source: Value) -> Value {
+    let mut sidecar = agent(name);
+    sidecar["shareVolumePolicy"] = json!({"type": "enabled"});
+    sidecar["shareVolumeDevicePolicy"] = json!({"type": "enabled"});
+    source["envNames"] = json!(["P", "Q"]);
+    sidecar["transferEnv"] = json!([source]);
+    sidecar
+}
+
+/// Members of a container that sidecars take over.
+fn taken(pod: &Value, list: &str, name: &str) -> [Value; 3] {
+    let containers = pod["spec"][list].as_array().unwrap();
+    let container = containers.iter().find(|container| container["name"] == name).unwrap();
+    ["env", "volumeMounts", "volumeDevices"].map(|member| container[member].clone())
+}
+
+#[test]
+fn what_a_replaced_container_had_is_taken_over() {
+    let from_label = json!({"sourceContainerNameFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels['source']"}}});
+    let from_name = json!({"sourceContainerName": "log"});
+    let heir = |name: &str, source: &Value| heir(name, source.clone());
+    let cluster = Cluster::new()
+        .set("a", json!({"containers": [heir("log", &from_name)]}))
+        .set("b", json!({"containers": [heir("proxy", &from_name)], "initContainers": [heir("setup", &from_label)]}))
+        .set("c", json!({"containers": [heir("last", &from_label)]}));
+    let env = json!([{"name": "P", "value": "1"}, {"name": "Q", "valueFrom": {"x": 1}}, {"name": "R", "value": "3"}]);
+    let mounts = json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(R)"}]);
+    let devices = json!([{"name": "d", "devicePath": "/dev/d"}]);
+    let log = json!({"name": "log", "env": env, "volumeMounts": mounts, "volumeDevices": devices});
+    let mut pod = pod(json!([{"name": "m", "volumeMounts": [{"name": "w", "mountPath": "/w"}]}, log]));
+    pod["metadata"]["labels"]["source"] = json!("log");
+    let (admitted, _) = cluster.review(&pod);
+    assert_eq!(containers(&admitted), ["m", "log", "proxy", "last"]);
+    let shared = json!([{"name": "w", "mountPath": "/w"}, mounts[0]]);
+    let injected = json!([{"name": "IS_INJECTED", "value": "true"}, env[0], env[1], env[2]]);
+    let expected = [injected, shared, devices];
+    for (list, name) in
+        [("containers", "log"), ("containers", "proxy"), ("containers", "last"), ("initContainers", "setup")]
+    {
+        assert_eq!(taken(&admitted, list, name), expected, "{name}");
+    }
+    assert_eq!(cluster.review(&admitted), (admitted.clone(), Vec::new()), "a second review");
+    // Without what the first review recorded nothing is known of it any more.
+    let key = "kutter.io/sidecarset-replaced-sources";
+    let without = json!([{"name": "IS_INJECTED", "value": "true"}]);
+    for text in ["", "null", "nonsense", r#"{"log":{}}"#, r#"{"log":1}"#] {
+        let mut forgetful = admitted.clone();
+        forgetful["metadata"]["annotations"][key] = json!(text);
+        assert_eq!(taken(&cluster.admit(&forgetful), "containers", "proxy")[0], without, "{text}");
+    }
+}
+
+#[test]
+fn only_what_is_taken_over_is_recorded() {
+    let own = json!({"name": "log", "env": [{"name": "P", "value": "1"}]});
+    let recorded = |sets: &[Value], pod: &Value| {
+        let add = |cluster: Cluster, (number, set): (usize, &Value)| {
+            cluster.set(&format!("s{number}"), set.clone())
+        };
+        let cluster = sets.iter().enumerate().fold(Cluster::new(), add);
+        cluster.admit(pod)["metadata"]["annotations"]["kutter.io/sidecarset-replaced-sources"].clone()
+    };
+    let replacing = json!({"containers": [agent("log")]});
+    let heir = json!({"containers": [heir("proxy", json!({"sourceContainerName": "log"}))]});
+    let both = [replacing.clone(), heir.clone()];
+    assert_eq!(recorded(&both, &pod(json!([own]))), r#"{"log":{"env":[{"name":"P","value":"1"}]}}"#);
+    assert_eq!(recorded(&both, &main_only()), Value::Null, "nothing is replaced");
+    assert_eq!(recorded(&[heir], &pod(json!([own]))), Value::Null, "nor here");
+    assert_eq!(recorded(&[replacing], &pod(json!([own]))), Value::Null, "nobody takes it over");
+}
+
+/// Init containers are no source, whoever takes their place.
+#[test]
+fn a_replaced_init_container_is_no_source() {
+    let from_setup = json!({"sourceContainerName": "setup"});
+    let cluster = Cluster::new().set("a", json!({"initContainers": [agent("setup")]})).set(
+        "b",
+        json!({"containers": [heir("proxy", from_setup.clone())], "initContainers": [heir("later", from_setup)]}),
+    );
+    let mut pod = main_only();
+    pod["spec"]["initContainers"] = json!([{"name": "setup", "env": [{"name": "P", "value": "1"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]);
+    let admitted = cluster.admit(&pod);
+    for (list, name) in [("containers", "proxy"), ("initContainers", "later")] {
+        let expected = [json!([{"name": "IS_INJECTED", "value": "true"}]), Value::Null, Value::Null];
+        assert_eq!(taken(&admitted, list, name), expected, "{name}");
+    }
+    assert_eq!(cluster.admit(&admitted), admitted);
+}
+
 #[test]
 fn two_sets_with_one_container_name_give_one_container_and_are_told() {
     let mut other = agent("a");

@@ -129,6 +129,33 @@ fn what_is_no_cron_job_has_code_400() {
 }
 
 #[test]
+fn templates_are_read_with_the_types_of_their_kinds() {
+    let beyond = json!(2_147_483_648_u64);
+    let broadcast = |spec: Value| json!({"broadcastJobTemplate": {"metadata": {}, "spec": spec}});
+    for (template, expected) in [
+        (json!({"jobTemplate": "x"}), "jobTemplate: Invalid value: \"x\": must be an object"),
+        (
+            json!({"jobTemplate": {"spec": {"backoffLimit": beyond, "template": pod()}}}),
+            "jobTemplate.spec.backoffLimit: Invalid value: 2147483648: must be an integer of 32 bits",
+        ),
+        (
+            broadcast(json!({"template": pod(), "failurePolicy": {"restartLimit": beyond}})),
+            "broadcastJobTemplate.spec.failurePolicy.restartLimit: Invalid value: 2147483648: must be an integer of 32 bits",
+        ),
+        (
+            json!({"broadcastJobTemplate": {"metadata": {"labels": []}, "spec": {"template": pod()}}}),
+            "broadcastJobTemplate.metadata.labels: Invalid value: []: must be an object",
+        ),
+        (
+            json!({"imageListPullJobTemplate": {"spec": {"images": [7]}}}),
+            "imageListPullJobTemplate.spec.images[0]: Invalid value: 7: must be a string",
+        ),
+    ] {
+        assert_eq!(message(&with_template(&template), None), format!("400: spec.template.{expected}"));
+    }
+}
+
+#[test]
 fn lists_of_images_have_the_rules_of_their_kind_and_more() {
     const SPEC: &str = "/spec/template/imageListPullJobTemplate/spec";
     let expect = |name: &str, value: Value, field: &str, expected: &str| {

@@ -226,6 +226,42 @@ fn scenario_31_only_new_names_need_a_pod_of_ours() {
 }
 
 #[test]
+fn selectors_with_values_that_no_label_has_are_refused_unless_they_are_stored() {
+    let odd = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x y"]}]});
+    for (version, path) in VERSIONS {
+        let selector = json!({"selector": odd});
+        let order = json!({"priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": odd}]}});
+        let order = rolling(version, "ReCreate", &order);
+        for (spec, place) in [
+            (selector, "spec.selector".to_owned()),
+            (order, format!("{path}.priorityStrategy.weightPriority[0].matchSelector")),
+        ] {
+            let new = object(version, &spec);
+            let message = refusal(&new, None);
+            let expected =
+                format!("{place}.matchExpressions[0].values[0]: Invalid value: \"x y\": a valid label");
+            assert!(message.contains(&expected), "{message}");
+            let mut scaled = spec.clone();
+            scaled["replicas"] = json!(5);
+            assert_eq!(refusal(&object(version, &scaled), Some(&new)), "", "what is stored goes on");
+        }
+    }
+}
+
+#[test]
+fn two_claim_templates_of_one_name_are_refused_unless_they_are_stored() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let with = |claims: &[&Value]| object("v1beta1", &json!({"volumeClaimTemplates": claims}));
+    let twice = with(&[&claim, &claim]);
+    assert_eq!(
+        refusal(&twice, None),
+        "spec.volumeClaimTemplates[1].metadata.name: Duplicate value: \"data\""
+    );
+    assert_eq!(refusal(&twice.replace("\"replicas\":3", "\"replicas\":4"), Some(&twice)), "");
+    assert_eq!(refusal(&with(&[&claim]), Some(&twice)), "");
+}
+
+#[test]
 fn scenario_32_the_selector_stays() {
     for (version, _) in VERSIONS {
         let old = object(version, &json!({}));

@@ -63,6 +63,82 @@ fn a_partition_keeps_the_nodes_with_the_lowest_names() {
     assert_eq!(fleet.status().updated_number_scheduled, 0);
 }
 
+/// Wherever a Pod is that is not available: it goes first, and counts where it is kept.
+#[test]
+fn pods_that_are_not_available_go_first_and_count_also_where_they_are_kept() {
+    let nodes = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let none: &[&str] = &[];
+    // The last column: Nodes whose Pods the first step takes away.
+    for (partition, max_unavailable, selected, broken, gone) in [
+        (2, 1, none, none, &["n4"][..]),
+        (2, 1, none, &["n1"], &["n1"]),
+        (2, 2, none, &["n1"], &["n1", "n4"]),
+        (3, 4, none, &["n1"], &["n1"]),
+        (3, 1, none, &["n1", "n2"], &["n2"]),
+        (1, 1, none, &["n1", "n2"], &["n1", "n2"]),
+        (4, 4, none, &["n1"], none),
+        (0, 1, &["n3", "n4"], &["n1"], none),
+        (0, 2, &["n3", "n4"], &["n1"], &["n4"]),
+        (0, 1, &["n3", "n4"], &["n1", "n3"], &["n3"]),
+    ] {
+        let mut settings = json!({"partition": partition, "maxUnavailable": max_unavailable});
+        if !selected.is_empty() {
+            let terms = json!([{"key": "kubernetes.io/hostname", "operator": "In", "values": selected}]);
+            settings["selector"] = json!({"matchExpressions": terms});
+        }
+        let mut fleet = Fleet::on_nodes(4, rolling(settings.clone()));
+        for node in broken {
+            fleet.break_pod(fleet.on(node));
+        }
+        fleet.image("nginx:2");
+        fleet.step();
+        let left = fleet.nodes_with("nginx:1");
+        let mut taken = nodes(&["n1", "n2", "n3", "n4"]);
+        taken.retain(|node| !left.contains(node));
+        assert_eq!(taken, nodes(gone), "{settings} with broken {broken:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_was_not_ready_for_long_enough_goes_before_those_that_were() {
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"partition": 2})));
+    fleet.later(60);
+    let name = fleet.name_on("n1");
+    fleet.remove(&name);
+    fleet.settle();
+    let mut spec = rolling(json!({"partition": 2}));
+    spec["minReadySeconds"] = json!(30);
+    fleet.edit(json!({"spec": spec}));
+    fleet.image("nginx:2");
+    fleet.step();
+    assert_eq!(fleet.nodes_with("nginx:1"), ["n2", "n3"]);
+}
+
+/// Its Node does not use the quota up for which others could be updated.
+#[test]
+fn a_pod_whose_update_is_refused_keeps_its_place_and_counts() {
+    for (max_unavailable, left) in [(1, vec!["n1", "n2", "n3"]), (2, vec!["n1", "n2"])] {
+        let settings = json!({"partition": 2, "maxUnavailable": max_unavailable});
+        let mut fleet = Fleet::on_nodes(3, rolling(settings));
+        let broken = fleet.on("n1");
+        let (uid, since) = (fleet.pods[broken].metadata.uid.clone(), fleet.now);
+        fleet.break_pod(broken);
+        fleet.held.insert(uid, crate::workload::snapshot::Refusal { message: "no".into(), since });
+        fleet.image("nginx:2");
+        fleet.step();
+        assert_eq!(fleet.nodes_with("nginx:1"), left, "maxUnavailable {max_unavailable}");
+    }
+}
+
+#[test]
+fn a_surge_begins_where_nothing_is_available() {
+    let mut fleet = Fleet::on_nodes(3, rolling(json!({"partition": 2, "maxSurge": 1, "maxUnavailable": 0})));
+    fleet.break_pod(fleet.on("n1"));
+    fleet.image("nginx:2");
+    fleet.step();
+    assert_eq!(fleet.nodes_with("nginx:2"), ["n1"]);
+}
+
 #[test]
 fn a_selector_takes_the_nodes_that_it_matches() {
     let selector = json!({"selector": {"matchLabels": {"canary": "yes"}}});
@@ -125,6 +201,19 @@ fn a_surge_starts_the_new_pod_first() {
         fleet.kubelet();
     }
     assert_eq!((fleet.nodes_with("nginx:2").len(), fleet.pods.len()), (5, 5));
+}
+
+#[test]
+fn an_edit_during_a_surge_takes_no_pod_that_serves() {
+    let mut fleet = Fleet::on_nodes(5, rolling(json!({"maxSurge": "100%", "maxUnavailable": 0})));
+    // All Pods are of one age: those of the first edit are not ready, and some have the smaller names.
+    for image in ["nginx:2", "nginx:3"] {
+        fleet.image(image);
+        fleet.step();
+        assert_eq!(fleet.without_available(), 0);
+    }
+    fleet.settle();
+    assert_eq!((fleet.nodes_with("nginx:3").len(), fleet.pods.len()), (5, 5));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use api::kinds::shared::{IntOrString, UpdateStrategyType};
 
 use super::Submitted;
 use crate::workload::validation::invalid_share;
+use pod::template::metadata::validate_selector;
 use values::field::{FieldError, FieldPath};
 use values::percent::{Rounding, scaled};
-use values::selector::Selector;
 
 pub(super) fn validate(new: &Submitted, errors: &mut Vec<FieldError>) {
     let spec = &new.stored.spec;
@@ -73,12 +73,8 @@ fn validate_rolling(new: &Submitted, path: &FieldPath, errors: &mut Vec<FieldErr
     if let Some(partition) = &rolling.partition {
         validate_share(partition, &doubled.child("partition"), errors);
     }
-    if let Some(selector) = &rolling.selector
-        && let Err(error) = Selector::compile(selector)
-    {
-        let sent = new.given("/spec/updateStrategy/rollingUpdate/selector");
-        let shown = sent.map(ToString::to_string).unwrap_or_default();
-        errors.push(FieldError::invalid_value(path.child("selector"), shown, error.to_string()));
+    if let Some(selector) = &rolling.selector {
+        validate_selector(selector, &path.child("selector"), errors);
     }
 }
 

@@ -91,7 +91,7 @@ fn what_is_wrong_is_refused_with_its_path() {
         ),
         (
             rolling(&json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})),
-            "spec.updateStrategy.rollingUpdate.selector: Invalid value",
+            "spec.updateStrategy.rollingUpdate.selector.matchExpressions[0].operator: Invalid value: \"Near\"",
         ),
         (
             json!({"lifecycle": {"inPlaceUpdate": {"labelsHandler": {"a": "b"}}}}),

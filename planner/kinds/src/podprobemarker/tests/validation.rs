@@ -118,6 +118,13 @@ fn a_selector_is_needed() {
     let near = json!([{"key": "a", "operator": "Near"}]);
     let broken = message(&object(&json!({"spec": {"selector": {"matchExpressions": near}}})), None);
     assert!(broken.contains("not a valid selector operator"), "{broken}");
+    let odd = json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x y"]}]});
+    let odd = object(&json!({"spec": {"selector": odd}}));
+    let text = message(&odd, None);
+    assert!(text.contains("spec.selector.matchExpressions[0].values[0]: Invalid value: \"x y\""), "{text}");
+    let mut next: Value = serde_json::from_str(&odd).unwrap();
+    next["spec"]["probes"][0]["containerName"] = json!("other");
+    assert!(review(&next.to_string(), Some(&odd)).is_allowed(), "what is stored goes on");
 }
 
 #[test]

@@ -10,8 +10,6 @@ use super::set::RolloutSet;
 use super::standing::View;
 use pod::observed::ObservedPod;
 
-/// How long a container may take to settle before the Pod is looked at.
-const SETTLING: SignedDuration = SignedDuration::from_secs(5);
 /// Changes that concern the status alone are gathered for as long.
 const GATHERING: SignedDuration = SignedDuration::from_secs(1);
 
@@ -37,20 +35,6 @@ pub fn trigger(set: &RolloutSet, old: Option<&ObservedPod>, new: Option<&Observe
     if old == new {
         return Trigger::Nothing;
     }
-    if set.strategy.never {
-        return Trigger::After(GATHERING);
-    }
-    match (old, new) {
-        (Some((old, old_ready)), Some((new, new_ready))) => {
-            let settling = View {
-                consistent: new.consistent,
-                updating: new.updating.clone(),
-                condition: new.condition,
-                updated_in_place: new.updated_in_place,
-                ..old
-            };
-            if old_ready == new_ready && settling == new { Trigger::After(SETTLING) } else { Trigger::Now }
-        }
-        _ => Trigger::Now,
-    }
+    // A rollout waits for containers, not for a clock: the one that has started is what lets the next Pod go.
+    if set.strategy.never { Trigger::After(GATHERING) } else { Trigger::Now }
 }

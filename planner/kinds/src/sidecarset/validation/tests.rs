@@ -186,7 +186,10 @@ fn update_strategies() {
     );
     check(
         json!({"priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]}}),
-        &[&format!("{path} invalid selector for 'in', 'notin' operators, values set can't be empty")],
+        &[
+            "spec.updateStrategy.priorityStrategy.weightPriority[0].matchSelector.matchExpressions[0].values: Required \
+             value: must be specified when `operator` is 'In' or 'NotIn'",
+        ],
     );
     check(
         json!({"scatterStrategy": [{"key": "", "value": "a"}, {"key": "k", "value": "v"}, {"key": "k", "value": "v"}]}),
@@ -203,6 +206,53 @@ fn update_strategies() {
     );
     check(json!({"selector": {"matchLabels": {"a": "b"}}}), &[]);
     check(json!({"type": "NotUpdate", "selector": {"matchLabels": {"a": "b"}}, "partition": "100%"}), &[]);
+}
+
+#[test]
+fn selectors_with_values_that_no_label_has_are_refused_unless_they_are_stored() {
+    let world = World::default();
+    let odd = |image: &str| {
+        let term = json!({"weight": 1, "matchSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x y"]}]}});
+        let strategy = json!({"priorityStrategy": {"weightPriority": [term]}});
+        set(&[("/spec/updateStrategy", strategy), ("/spec/containers/0/image", json!(image))])
+    };
+    let path =
+        "spec.updateStrategy.priorityStrategy.weightPriority[0].matchSelector.matchExpressions[0].values[0]";
+    let errors = world.errors(&odd("log:1"), None);
+    assert!(
+        matches!(&*errors, [error] if error.starts_with(&format!("{path}: Invalid value: \"x y\": a valid label"))),
+        "{errors:?}"
+    );
+    assert_eq!(world.errors(&odd("log:2"), Some(&odd("log:1"))), [""; 0]);
+    assert_eq!(world.errors(&odd("log:2"), Some(&set(&[]))), errors);
+}
+
+#[test]
+fn null_in_a_list_is_an_empty_element_as_in_go() {
+    let errors = World::default().errors(&set(&[("/spec/volumes", json!([null]))]), None);
+    let type_of_volume = "spec.volumes[0]: Required value: must specify a volume type";
+    assert_eq!(errors, [type_of_volume, "spec.volumes[0].name: Required value"]);
+    let errors = World::default().errors(&set(&[("/spec/containers", json!([null]))]), None);
+    assert!(errors.contains(&"spec.containers[0].name: Required value".to_owned()), "{errors:?}");
+}
+
+#[test]
+fn what_can_not_be_read_is_named_by_its_path() {
+    for (pointer, value, expected) in [
+        (
+            "/spec/containers/0/transferEnv",
+            json!({}),
+            "spec.containers[0].transferEnv: Invalid value: {}: must be a list",
+        ),
+        ("/spec/volumes/0/name", json!(7), "spec.volumes[0].name: Invalid value: 7: must be a string"),
+        ("/spec/selector", json!([7]), "spec.selector: Invalid value: [7]: must be an object"),
+    ] {
+        let mut object: Value = serde_json::from_str(&object(&[])).unwrap();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[name] = value;
+        let denial = Submitted::read(&object.to_string()).unwrap_err();
+        assert_eq!((denial.code, denial.message.as_str()), (400, expected));
+    }
 }
 
 #[test]

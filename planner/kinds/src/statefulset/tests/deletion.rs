@@ -30,6 +30,21 @@ fn sharp_edge_9_a_labelled_pod_that_ends_is_not_deleted_again() {
 }
 
 #[test]
+fn a_labelled_pod_waits_while_the_set_is_paused_and_the_explanation_says_so() {
+    let strategies = [json!({"rollingUpdate": {"paused": true}}), json!({"type": "OnDelete"})];
+    for strategy in strategies {
+        let mut fleet = Fleet::running(2, parallel(json!({})));
+        fleet.edit(json!({"spec": {"updateStrategy": strategy}}));
+        fleet.labelled("web-1", SPECIFIED, Some("true"));
+        let plan = fleet.settled_plan();
+        assert!(plan.is_idle());
+        let reasons: Vec<_> =
+            plan.explanation.blockers.iter().map(|blocker| (&*blocker.pod, blocker.reason)).collect();
+        assert_eq!(reasons, [("web-1", "Held")]);
+    }
+}
+
+#[test]
 fn scenario_22_and_sharp_edge_4_hook_pre_delete_holds_pods() {
     for policy in ["OrderedReady", "Parallel"] {
         let hook = json!({"podManagementPolicy": policy, "lifecycle": {"preDelete": {"labelsHandler": {"serving": "yes"}, "markPodNotReady": true}}});

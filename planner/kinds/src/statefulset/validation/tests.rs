@@ -324,3 +324,11 @@ fn a_mounted_volume_that_pods_would_not_have_is_warned_of() {
     }
     assert_eq!(warned(&lacking, Some(&lacking)), [""; 0]);
 }
+
+#[test]
+fn two_claim_templates_of_one_name_are_refused() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let message = created(json!({"volumeClaimTemplates": [claim, claim]}));
+    assert_eq!(message.unwrap(), "spec.volumeClaimTemplates[1].metadata.name: Duplicate value: \"data\"");
+    assert_eq!(created(json!({"volumeClaimTemplates": [claim]})), None);
+}

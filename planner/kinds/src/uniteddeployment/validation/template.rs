@@ -1,14 +1,18 @@
 //! The template of the workloads of subsets.
 
+use api::kinds::uniteddeployment::Template;
+use api::kinds::{cloneset, statefulset};
 use serde_json::{Map, Value};
 
 use super::{Context, Submitted};
 use crate::uniteddeployment::children::ChildKind;
-use crate::uniteddeployment::normal::{normal_claims, prune, without_zeros};
+use crate::uniteddeployment::normal::{DEPLOYMENT, STATEFUL_SET, normal_claims, prune, without_zeros};
+use crate::workload::submitted::{read_spec, read_template};
 use crate::workload::validation::negative;
 use pod::template::complete::with_defaults;
+use pod::template::node::{Node, check_types};
 use pod::template::{Depth, RestartPolicy, TemplateRules, validate_template};
-use values::canonical::Unknown;
+use values::canonical::{CanonicalError, Kind, Unknown, canonical_json, table};
 use values::field::{FieldError, FieldPath};
 use values::selector::Selector;
 
@@ -16,6 +20,22 @@ const ONE: &str = "statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTem
 
 fn path(kind: ChildKind) -> FieldPath {
     FieldPath::new("spec.template").child(kind.member())
+}
+
+/// Reads each template with the types of its kind: of one that can't be read nothing could be made.
+pub(super) fn read(templates: &Template) -> Result<(), CanonicalError> {
+    let shape = |spec: &str, shape| canonical_json(spec, &Kind::Struct(shape), Unknown::Drop).map(drop);
+    for kind in ChildKind::ALL {
+        let Some(template) = kind.template(templates) else { continue };
+        let read = read_template(template, |spec| match kind {
+            ChildKind::AdvancedStatefulSet => read_spec::<statefulset::Spec>(spec),
+            ChildKind::CloneSet => read_spec::<cloneset::Spec>(spec),
+            ChildKind::Deployment => shape(spec, &DEPLOYMENT),
+            ChildKind::StatefulSet => shape(spec, &STATEFUL_SET),
+        });
+        read.map_err(|error| error.within(kind.member()))?;
+    }
+    Ok(())
 }
 
 pub(super) fn validate(new: &Submitted, context: &Context<'_>, errors: &mut Vec<FieldError>) {
@@ -48,11 +68,14 @@ fn validate_one(
     context: &Context<'_>,
     errors: &mut Vec<FieldError>,
 ) {
-    // The webhook of CloneSets checks all of it when the workload of a subset is created.
+    let path = path(kind);
+    // The webhook of CloneSets checks the rest when the workload of a subset is created.
     if kind == ChildKind::CloneSet {
+        let pods = template.pointer("/spec/template").unwrap_or(&Value::Null);
+        let pods = Node::new(pods, path.child("spec").child("template"));
+        check_types(&pods, &Kind::Struct(&table::POD_TEMPLATE_SPEC), errors);
         return;
     }
-    let path = path(kind);
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
     let matches = |selector: &Selector| {
         let pairs = labels.as_object().cloned().unwrap_or_default();

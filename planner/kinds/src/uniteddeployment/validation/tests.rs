@@ -203,3 +203,104 @@ fn some_changes_are_forbidden() {
     );
     assert_eq!(change(|spec| spec["template"] = of_kind(ChildKind::CloneSet)), None);
 }
+
+/// The template of a kind with one member set.
+fn with(kind: ChildKind, pointer: &str, value: &Value) -> Value {
+    let mut template = of_kind(kind);
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    template[kind.member()].pointer_mut(parent).unwrap()[name] = value.clone();
+    united(&json!({"template": template}))
+}
+
+fn answered(new: &Value, old: Option<&Value>) -> Verdict {
+    let context = Context { gates: &FeatureGates::default(), allow_privileged: true };
+    review(&new.to_string(), old.map(Value::to_string).as_deref(), &context)
+}
+
+#[test]
+fn templates_are_read_with_the_types_of_their_kinds() {
+    for (kind, pointer, value, expected) in [
+        (ChildKind::CloneSet, "/metadata", json!("x"), "metadata: Invalid value: \"x\": must be an object"),
+        (
+            ChildKind::CloneSet,
+            "/metadata/labels",
+            json!([]),
+            "metadata.labels: Invalid value: []: must be an object",
+        ),
+        (
+            ChildKind::Deployment,
+            "/metadata/labels",
+            json!({"a": 1}),
+            "metadata.labels.a: Invalid value: 1: must be a string",
+        ),
+        (
+            ChildKind::CloneSet,
+            "/spec/volumeClaimTemplates",
+            json!({}),
+            "spec.volumeClaimTemplates: Invalid value: {}: must be a list",
+        ),
+        (
+            ChildKind::CloneSet,
+            "/spec/minReadySeconds",
+            json!(2_147_483_648_u64),
+            "spec.minReadySeconds: Invalid value: 2147483648: must be an integer of 32 bits",
+        ),
+        (
+            ChildKind::CloneSet,
+            "/spec/replicas",
+            json!("x"),
+            "spec.replicas: Invalid value: \"x\": must be an integer",
+        ),
+        (
+            ChildKind::AdvancedStatefulSet,
+            "/spec/scaleStrategy",
+            json!({"maxUnavailable": 2_147_483_648_u64}),
+            "spec.scaleStrategy.maxUnavailable: Invalid value: 2147483648: must be an integer of 32 bits or a string",
+        ),
+        (
+            ChildKind::StatefulSet,
+            "/spec/minReadySeconds",
+            json!(2_147_483_648_u64),
+            "spec.minReadySeconds: Invalid value: 2147483648: must be an integer of 32 bits",
+        ),
+        (
+            ChildKind::Deployment,
+            "/spec/paused",
+            json!("yes"),
+            "spec.paused: Invalid value: \"yes\": must be true or false",
+        ),
+    ] {
+        let new = with(kind, pointer, &value);
+        let verdict = answered(&new, None);
+        let denial = verdict.denial().unwrap_or_else(|| panic!("{new}"));
+        let expected = format!("spec.template.{}.{expected}", kind.member());
+        assert_eq!((denial.code, denial.message.as_str()), (400, expected.as_str()));
+        let mut freed = new.clone();
+        freed["metadata"]["finalizers"] = json!([]);
+        assert!(answered(&freed, Some(&new)).is_allowed(), "what is stored can go");
+    }
+    refused(
+        &with(ChildKind::CloneSet, "/spec/template", &json!("x")),
+        "spec.template.cloneSetTemplate.spec.template: Invalid value: \"x\": must be an object",
+    );
+}
+
+#[test]
+fn two_claim_templates_of_one_name_are_refused() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    for kind in [ChildKind::AdvancedStatefulSet, ChildKind::CloneSet, ChildKind::StatefulSet] {
+        let place = format!("spec.template.{}.spec.volumeClaimTemplates", kind.member());
+        let twice = with(kind, "/spec/volumeClaimTemplates", &json!([claim, claim]));
+        refused(&twice, &format!("{place}[1].metadata.name: Duplicate value: \"data\""));
+        assert_eq!(reviewed(&with(kind, "/spec/volumeClaimTemplates", &json!([claim])), None), None);
+    }
+}
+
+#[test]
+fn selectors_have_values_that_labels_can_have() {
+    let odd = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x y"]}]});
+    refused(
+        &united(&json!({"selector": odd})),
+        "spec.selector.matchExpressions[0].values[0]: Invalid value: \"x y\"",
+    );
+}

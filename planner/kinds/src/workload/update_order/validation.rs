@@ -5,28 +5,29 @@ use std::collections::HashSet;
 
 use api::sidecarset::{PriorityStrategy, ScatterTerm};
 
+use pod::template::metadata::validate_selector;
 use values::field::{FieldError, FieldPath};
-use values::selector::{Selector, is_empty};
+use values::selector::is_empty;
 
 /// Checks `priorityStrategy`, which is at `path`.
 pub(crate) fn validate_priority(priority: &PriorityStrategy, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let mut require = |message: String| errors.push(FieldError::required(path.clone(), message));
+    let required = |message: &str| FieldError::required(path.clone(), message);
     if !priority.weight_priority.is_empty() && !priority.order_priority.is_empty() {
-        require("only one of weightPriority and orderPriority can be used".to_owned());
+        errors.push(required("only one of weightPriority and orderPriority can be used"));
     }
-    for term in &priority.weight_priority {
+    for (index, term) in priority.weight_priority.iter().enumerate() {
         if !(0..=100).contains(&term.weight) {
-            require("weight must be valid number in the range 1-100".to_owned());
+            errors.push(required("weight must be valid number in the range 1-100"));
         }
         if is_empty(&term.match_selector) {
-            require("selector can not be empty".to_owned());
-        } else if let Err(error) = Selector::compile(&term.match_selector) {
-            require(format!("invalid selector {error}"));
+            errors.push(required("selector can not be empty"));
         }
+        let path = path.child("weightPriority").index(index).child("matchSelector");
+        validate_selector(&term.match_selector, &path, errors);
     }
     for term in &priority.order_priority {
         if term.ordered_key.is_empty() {
-            require("order key can not be empty".to_owned());
+            errors.push(required("order key can not be empty"));
         }
     }
 }

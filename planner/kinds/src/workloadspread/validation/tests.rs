@@ -222,9 +222,19 @@ fn a_patch_has_to_make_sound_pods_of_the_template() {
 #[test]
 fn a_filter_has_a_sound_selector() {
     let mut spread = spread(web(), json!([{"name": "a"}]));
-    spread["spec"]["targetFilter"] =
-        json!({"selector": {"matchExpressions": [{"key": "app", "operator": "In"}]}});
-    assert_says(&said(&spread), "spec.targetFilter: Invalid value");
+    let path = "spec.targetFilter.selector.matchExpressions[0]";
+    for (term, words) in [
+        (json!({"key": "app", "operator": "In"}), "values: Required value"),
+        (json!({"key": "a/b/c", "operator": "Exists"}), "key: Invalid value: \"a/b/c\""),
+        (json!({"key": "app", "operator": "NotIn", "values": ["x y"]}), "values[0]: Invalid value: \"x y\""),
+    ] {
+        let stored = spread.clone();
+        spread["spec"]["targetFilter"] = json!({"selector": {"matchExpressions": [term]}});
+        assert_says(&answer(&spread, Some(&stored), &[], None), &format!("{path}.{words}"));
+        let mut next = spread.clone();
+        next["spec"]["subsets"][0]["maxReplicas"] = json!(3);
+        assert_eq!(answer(&next, Some(&spread), &[], None), "", "what is stored goes on");
+    }
 }
 
 #[test]

@@ -34,6 +34,13 @@ fn policies_and_names() {
             &["spec.hostname: Invalid value: \"a.b\": must not contain dots"],
         ),
         (
+            &[("/spec/serviceAccountName", json!(null)), ("/spec/serviceAccount", json!("x y"))],
+            &[
+                "spec.serviceAccountName: Invalid value: \"x y\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            ],
+        ),
+        (&[("/spec/serviceAccountName", json!("a")), ("/spec/serviceAccount", json!("x y"))], &[]),
+        (
             &[("/spec/serviceAccountName", json!("A"))],
             &[
                 "spec.serviceAccountName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",

@@ -3,10 +3,9 @@ use proptest::prelude::*;
 
 use super::fixture::*;
 use crate::sidecarset::rollout::{RolloutSet, Trigger, injected, trigger};
-use pod::observed::{ObservedPod, PodCondition};
+use pod::observed::{ContainerStatus, ObservedPod, PodCondition};
 use std::sync::Arc;
 
-const FIVE: Trigger = Trigger::After(SignedDuration::from_secs(5));
 const ONE: Trigger = Trigger::After(SignedDuration::from_secs(1));
 
 fn changed(pod: &ObservedPod, change: impl FnOnce(&mut ObservedPod)) -> ObservedPod {
@@ -37,7 +36,7 @@ fn triggers_of_the_spec() {
         Trigger::Nothing
     );
     assert_eq!(asked(&set, &not_ready), Trigger::Now, "not ready any more");
-    assert_eq!(asked(&set, &settling), FIVE, "consistent no more");
+    assert_eq!(asked(&set, &settling), Trigger::Now, "consistent no more");
     assert_eq!(asked(&set, &labelled), Trigger::Nothing, "labels matter to a selector only");
     assert_eq!(asked(&set, &pod), Trigger::Nothing);
     let restarted = changed(&pod, |pod| pod.status.container_statuses[0].restart_count = 7);
@@ -51,6 +50,31 @@ fn triggers_of_the_spec() {
     assert_eq!(trigger(&never, Some(&pod), None), ONE);
     let stranger = changed(&pod, |pod| pod.metadata.labels = Default::default());
     assert_eq!(trigger(&set, None, Some(&stranger)), Trigger::Nothing);
+}
+
+/// The Pod is ready throughout, so nothing else tells that its sidecar has started.
+#[test]
+fn a_container_that_has_started_with_its_image_asks_for_a_plan_at_once() {
+    let set = Wanted::cold("log:2").set();
+    let old = Arc::new(injected_pod(&Wanted::cold("log:1").set(), "a"));
+    let plan = plan_for(&set, std::slice::from_ref(&old));
+    let mut written = (*old).clone();
+    plan.pods[0].writes.iter().for_each(|write| write.apply(&mut written));
+    assert_eq!(trigger(&set, Some(&old), Some(&written)), Trigger::Now, "given its image");
+    let reported = |change: fn(&mut ContainerStatus)| {
+        changed(&written, |pod| {
+            let mut statuses = pod.status.container_statuses.to_vec();
+            statuses.iter_mut().filter(|status| &*status.name == "log").for_each(change);
+            pod.status.container_statuses = statuses.into();
+        })
+    };
+    let image = reported(|status| status.image = "log:2".into());
+    let image_id = reported(|status| status.image_id = "registry/log-2@sha256:log-2".into());
+    let another = reported(|status| status.container_id = "containerd://another".into());
+    for new in [image, image_id, another] {
+        assert!(new.is_ready() && written.is_ready());
+        assert_eq!(trigger(&set, Some(&written), Some(&new)), Trigger::Now, "{:?}", new.status);
+    }
 }
 
 #[test]

@@ -1,0 +1,252 @@
+//! Random histories of workloads against the running program. `make histories` plays many.
+//!
+//! A history is a workload and what people do to it, some changes at a time. It is played twice: by the program, on an API
+//! server with fake nodes, and by the simulation, which uses the same planner. After each step both have to come to the
+//! same Pods and claims, and Pods have to have the same fate: who stays, whose containers restart, how many are new. From
+//! outside a watch tells whether too few Pods were ready or too many there, and the audit log how much was written.
+//!
+//! A history comes from one seed. Where one goes wrong, it is played again without those changes that it goes wrong
+//! without, and printed.
+//!
+//! | environment | means |
+//! |---|---|
+//! | `KUTTER_HISTORY_SEED` | the seed of the first history; the next ones have the next numbers |
+//! | `KUTTER_HISTORY_LAST_SEED` | that of the last one |
+//! | `KUTTER_HISTORY_SECONDS` | how long histories are played, 60 s where nothing is said |
+//! | `KUTTER_HISTORY_CHANGES` | how many changes are played, however long it takes and whatever goes wrong |
+
+mod author;
+mod change;
+mod state;
+mod trial;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::Mutex as Lock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use api::features::FeatureGates;
+use api::kinds::broadcastjob::BroadcastJob;
+use api::kinds::cloneset::CloneSet;
+use api::kinds::daemonset::DaemonSet;
+use api::kinds::statefulset::StatefulSet;
+use futures::future::{self, join_all};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use kit::fake_nodes::{self, FakeNodes};
+use kit::{ApiServer, api_server};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use crate::product::{self, NAMESPACE, Product};
+use crate::support::in_use;
+use author::Dice;
+use change::History;
+use trial::{Failure, Figures};
+
+/// Nodes of the cluster.
+const NODES: usize = 4;
+/// Histories that are played at the same time.
+const BESIDE: usize = 6;
+/// The kinds of workload, as often as they are chosen.
+const KINDS: [&str; 10] = [
+    "CloneSet",
+    "CloneSet",
+    "CloneSet",
+    "StatefulSet",
+    "StatefulSet",
+    "StatefulSet",
+    "DaemonSet",
+    "DaemonSet",
+    "DaemonSet",
+    "BroadcastJob",
+];
+/// Steps of a history.
+const STEPS: usize = 12;
+
+/// An API server with the program on it, which may be killed and start again.
+pub struct Site {
+    server: ApiServer,
+    gates: FeatureGates,
+    options: product::Options,
+    product: Mutex<Option<Product>>,
+    /// What was written, by whom.
+    audit: PathBuf,
+    _nodes: FakeNodes,
+    _directory: TempDir,
+}
+
+/// Every write that the API server has answered.
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": ""}]}]}"#;
+
+impl Site {
+    async fn open() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (policy, audit) = (directory.path().join("policy.json"), directory.path().join("audit.log"));
+        std::fs::write(&policy, AUDIT_POLICY).unwrap();
+        let options = kit::Options::default()
+            .with_controller_manager()
+            .argument(&format!("--audit-policy-file={}", policy.display()))
+            .argument(&format!("--audit-log-path={}", audit.display()));
+        let server = ApiServer::start(options).await;
+        product::install(&server).await;
+        let port = api_server::free_port();
+        let gates = format!("{},PodUnavailableBudgetUpdateGate=true", product::GATES);
+        let options = product::Options::default()
+            .gates(&gates)
+            .environment("WEBHOOK_PORT", &port.to_string())
+            .argument("--leader-election-lease-duration=4s")
+            .argument("--leader-election-renew-deadline=3s")
+            .argument("--leader-election-retry-period=1s");
+        server.route_service(NAMESPACE, "kruise-webhook-service", port).await;
+        let mut product = Product::start(&server, options.clone()).await;
+        product.wait_ready().await;
+        in_use(&server).await;
+        let nodes = fake_nodes::Options::nodes(NODES).binding_pods();
+        let nodes = FakeNodes::start(server.client(), nodes).await;
+        let gates = FeatureGates::parse(&gates, "").unwrap();
+        Self {
+            server,
+            gates,
+            options,
+            product: Mutex::new(Some(product)),
+            audit,
+            _nodes: nodes,
+            _directory: directory,
+        }
+    }
+
+    /// Writes of the program to Pods of this namespace that were carried out and arrived since this moment; they are beyond
+    /// this place in the audit log.
+    fn writes(&self, namespace: &str, (place, moment): (u64, Timestamp)) -> Vec<String> {
+        let mut file = File::open(&self.audit).unwrap();
+        file.seek(SeekFrom::Start(place)).unwrap();
+        let lines = BufReader::new(file).lines().map_while(Result::ok);
+        let arrived = |entry: &Value| entry["requestReceivedTimestamp"].as_str()?.parse::<Timestamp>().ok();
+        // The last line may not be whole yet.
+        let entries = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let is_ours = |entry: &Value| {
+            entry["objectRef"]["namespace"] == namespace
+                && entry["objectRef"]["resource"] == "pods"
+                && entry["userAgent"].as_str().is_some_and(|agent| agent.starts_with("kruise-manager"))
+                && entry["responseStatus"]["code"].as_u64().is_some_and(|code| code < 400)
+                // Entries are written when requests have been answered: some come late.
+                && arrived(entry) >= Some(moment)
+        };
+        let line = |entry: Value| {
+            let object = &entry["objectRef"];
+            let of_creation = entry["verb"] == "create";
+            let body = if of_creation { Value::Null } else { entry["requestObject"].clone() };
+            format!("{} {} {} {body}", entry["verb"], object["name"], object["subresource"])
+        };
+        entries.filter(is_ours).map(line).collect()
+    }
+
+    /// The end of the audit log, and the present moment.
+    fn audited(&self) -> (u64, Timestamp) {
+        (std::fs::metadata(&self.audit).map_or(0, |file| file.len()), Timestamp::now())
+    }
+
+    /// Kills the program, and starts it again.
+    async fn restart(&self) {
+        let mut product = self.product.lock().await;
+        if let Some(running) = product.take() {
+            running.kill().await;
+        }
+        *product = Some(Product::start(&self.server, self.options.clone()).await);
+    }
+}
+
+async fn play(site: &Site, history: &History, deadline: Instant) -> Result<Figures, (usize, Failure)> {
+    match history.kind {
+        "CloneSet" => trial::play::<CloneSet>(site, history, deadline).await,
+        "StatefulSet" => trial::play::<StatefulSet>(site, history, deadline).await,
+        "BroadcastJob" => trial::play::<BroadcastJob>(site, history, deadline).await,
+        _ => trial::play::<DaemonSet>(site, history, deadline).await,
+    }
+}
+
+/// The history without the changes without which it goes wrong all the same.
+async fn shortened(site: &Site, mut history: History, deadline: Instant) -> History {
+    while Instant::now() < deadline {
+        let fails = async |candidate: &History| play(site, candidate, deadline).await.is_err();
+        let candidates = history.places().into_iter().map(|place| {
+            let shorter = history.without(&[place]);
+            async move { fails(&shorter).await.then_some(place) }
+        });
+        let needless: Vec<_> =
+            stream::iter(candidates).buffered(BESIDE).filter_map(future::ready).collect().await;
+        let Some(first) = needless.first() else { break };
+        let shortest = history.without(&needless);
+        history = if fails(&shortest).await { shortest } else { history.without(&[*first]) };
+    }
+    history
+}
+
+/// A number that the environment may replace.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Says something also where the test's output is kept back.
+fn say(text: &str) {
+    _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_changes_lead_to_where_the_simulation_leads() {
+    let now = u64::try_from(Timestamp::now().as_microsecond()).unwrap();
+    let seed = setting("KUTTER_HISTORY_SEED", now % 1_000_000_000);
+    let wanted = setting("KUTTER_HISTORY_CHANGES", 0) as usize;
+    let time = Duration::from_secs(setting("KUTTER_HISTORY_SECONDS", if wanted > 0 { 36_000 } else { 60 }));
+    say(&format!("histories from KUTTER_HISTORY_SEED={seed}"));
+    let site = Site::open().await;
+    let deadline = Instant::now() + time;
+    let last = setting("KUTTER_HISTORY_LAST_SEED", u64::MAX);
+    let next = AtomicU64::new(seed);
+    let done = Lock::new((0, Figures::default()));
+    let failed = Lock::new(Vec::new());
+    let line = async || {
+        while Instant::now() < deadline {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > last {
+                break;
+            }
+            let kind = Dice::new(seed).of(&KINDS);
+            let history = author::history(kind, seed, STEPS);
+            match play(&site, &history, deadline).await {
+                Ok(figures) => {
+                    let mut done = done.lock().unwrap();
+                    done.0 += 1;
+                    done.1.add(&figures);
+                    if wanted > 0 && done.1.changes >= wanted {
+                        break;
+                    }
+                }
+                Err((steps, failure)) => {
+                    say(&format!("{kind} {seed}: {failure}"));
+                    failed.lock().unwrap().push((history.until(steps), failure));
+                    if wanted == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    join_all((0..BESIDE).map(|_| line())).await;
+    let (histories, figures) = done.into_inner().unwrap();
+    let failed = failed.into_inner().unwrap();
+    say(&format!("{histories} histories without a fault: {figures:?}; {} with one", failed.len()));
+    if let Some((history, failure)) = failed.into_iter().next() {
+        let limit = Instant::now() + time.min(Duration::from_secs(600));
+        let shortest = shortened(&site, history.clone(), limit).await;
+        panic!(
+            "KUTTER_HISTORY_SEED={} {}: {failure}\nthe shortest history that goes wrong:\n{shortest}",
+            history.seed, history.kind
+        );
+    }
+}

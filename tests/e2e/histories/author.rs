@@ -1,0 +1,384 @@
+//! Workloads and changes at random, all from one seed.
+
+use jiff::Timestamp;
+use kit::builders::slot;
+use kit::fake_nodes;
+use serde_json::{Value, json};
+use values::moment::{Moment, Random};
+
+use super::change::{Beside, Change, Deed, History};
+
+/// An image that neither the simulation nor the fake nodes can pull.
+const BAD: &str = "bad/app:missing";
+/// How many changes come before it has to settle, at most.
+const AT_ONCE: u64 = 3;
+
+/// Chance.
+pub struct Dice(Random);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(Moment { now: Timestamp::UNIX_EPOCH, seed }.random())
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0.next_u64() % limit.max(1)
+    }
+
+    /// True in so many of a hundred cases.
+    fn percent(&mut self, cases: u64) -> bool {
+        self.below(100) < cases
+    }
+
+    pub fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize].clone()
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for index in (1..items.len()).rev() {
+            items.swap(index, self.below(index as u64 + 1) as usize);
+        }
+    }
+}
+
+/// What makes a history.
+struct Author {
+    dice: Dice,
+    kind: &'static str,
+    spec: Value,
+    /// Templates that there were.
+    former: Vec<Value>,
+    beside: Beside,
+    /// Makes every tag another.
+    tag: u64,
+}
+
+/// The history of this seed, with so many steps.
+pub fn history(kind: &'static str, seed: u64, steps: usize) -> History {
+    let mut author = Author {
+        dice: Dice::new(seed),
+        kind,
+        spec: json!({}),
+        former: Vec::new(),
+        beside: Beside::default(),
+        tag: 1,
+    };
+    author.begin();
+    let spec = author.spec.clone();
+    let dice = &mut author.dice;
+    let has_replicas = matches!(kind, "CloneSet" | "StatefulSet");
+    author.beside = Beside {
+        sidecar: kind != "BroadcastJob" && dice.percent(30),
+        budget: has_replicas && dice.percent(30),
+        spread: has_replicas && dice.percent(20),
+    };
+    let steps = (0..steps).map(|_| author.step()).collect();
+    History { seed, kind, spec, beside: author.beside, steps }
+}
+
+impl Author {
+    fn set(&mut self, pointer: &str, value: impl Into<Value>) {
+        *slot(&mut self.spec, pointer) = value.into();
+    }
+
+    fn get(&self, pointer: &str) -> &Value {
+        self.spec.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    fn begin(&mut self) {
+        self.set("/selector/matchLabels/app", "web");
+        self.template();
+        match self.kind {
+            "CloneSet" => self.begin_clone_set(),
+            "StatefulSet" => self.begin_stateful_set(),
+            "BroadcastJob" => return self.begin_broadcast_job(),
+            _ => self.begin_daemon_set(),
+        }
+        if self.dice.percent(25) {
+            self.hooks();
+        }
+    }
+
+    fn template(&mut self) {
+        let dice = &mut self.dice;
+        let mut containers =
+            vec![json!({"name": "main", "image": "app:v1", "env": [{"name": "V", "value": "0"}]})];
+        for name in ["aside", "extra"] {
+            if dice.percent(30) {
+                containers.push(json!({"name": name, "image": format!("{name}:v1"), "env": [{"name": "Z", "value": "1"}]}));
+            }
+        }
+        dice.shuffle(&mut containers);
+        if containers.len() > 1 && dice.percent(25) {
+            let entry = json!({"name": "KRUISE_CONTAINER_PRIORITY", "value": "5"});
+            containers[0]["env"].as_array_mut().unwrap().push(entry);
+        }
+        let mut template = json!({
+            "metadata": {"labels": {"app": "web", "v": "0"}}, "spec": {"containers": containers},
+        });
+        if dice.percent(30) {
+            let load = json!({"name": "load", "image": "load:v1"});
+            let proxy = json!({"name": "proxy", "image": "proxy:v1", "restartPolicy": "Always"});
+            template["spec"]["initContainers"] =
+                dice.of(&[json!([load]), json!([proxy, load]), json!([proxy])]);
+        }
+        if dice.percent(50) {
+            let after = dice.of(&["100", "500"]);
+            template["metadata"]["annotations"][fake_nodes::READY_AFTER] = after.into();
+        }
+        self.set("/template", template);
+    }
+
+    fn hooks(&mut self) {
+        let dice = &mut self.dice;
+        let mut delete = json!({"labelsHandler": {"hold-delete": "yes"}});
+        if dice.percent(40) {
+            delete["finalizersHandler"] = json!(["example.com/hold"]);
+        }
+        let mut lifecycle = json!({});
+        if dice.percent(60) {
+            lifecycle["preDelete"] = delete;
+        }
+        if self.kind != "DaemonSet" && self.dice.percent(60) {
+            lifecycle["inPlaceUpdate"] = json!({"labelsHandler": {"hold-update": "yes"}});
+        }
+        for (hook, label) in [("preDelete", "hold-delete"), ("inPlaceUpdate", "hold-update")] {
+            if lifecycle.get(hook).is_some() {
+                self.set(&format!("/template/metadata/labels/{label}"), "yes");
+            }
+        }
+        if let Some(finalizers) = lifecycle.pointer("/preDelete/finalizersHandler") {
+            let finalizers = finalizers.clone();
+            self.set("/template/metadata/finalizers", finalizers);
+        }
+        if lifecycle != json!({}) {
+            self.set("/lifecycle", lifecycle);
+        }
+    }
+
+    fn claims(&mut self) {
+        let claim = |name: &str| {
+            json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}}})
+        };
+        let claims = self.dice.of(&[json!([claim("data")]), json!([claim("data"), claim("logs")])]);
+        self.set("/volumeClaimTemplates", claims);
+    }
+
+    fn begin_clone_set(&mut self) {
+        let replicas = self.dice.below(5) + 1;
+        self.set("/replicas", replicas);
+        let policy = self.dice.of(&["ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"]);
+        self.set("/updateStrategy/rollingUpdate/podUpdatePolicy", policy);
+        if self.dice.percent(30) {
+            self.claims();
+            if self.dice.percent(50) {
+                self.set("/scaleStrategy/disablePVCReuse", false);
+            }
+        }
+        self.minutiae();
+    }
+
+    fn begin_stateful_set(&mut self) {
+        let replicas = self.dice.below(4) + 1;
+        self.set("/replicas", replicas);
+        self.set("/serviceName", "web");
+        self.set("/template/spec/readinessGates", json!([{"conditionType": "InPlaceUpdateReady"}]));
+        let policy = self.dice.of(&["ReCreate", "InPlaceIfPossible", "InPlaceIfPossible"]);
+        self.set("/updateStrategy/rollingUpdate/podUpdatePolicy", policy);
+        let management = self.dice.of(&["OrderedReady", "Parallel"]);
+        self.set("/podManagementPolicy", management);
+        if self.dice.percent(40) {
+            self.claims();
+            let policies = ["Retain", "Delete"];
+            let retention =
+                json!({"whenDeleted": self.dice.of(&policies), "whenScaled": self.dice.of(&policies)});
+            self.set("/persistentVolumeClaimRetentionPolicy", retention);
+        }
+        self.minutiae();
+    }
+
+    fn begin_daemon_set(&mut self) {
+        let kind = self.dice.of(&["Standard", "InPlaceIfPossible"]);
+        self.set("/updateStrategy/rollingUpdate/rollingUpdateType", kind);
+        self.minutiae();
+    }
+
+    fn begin_broadcast_job(&mut self) {
+        self.set("/selector", Value::Null);
+        self.set("/template/spec/initContainers", Value::Null);
+        let policy = self.dice.of(&["Never", "OnFailure"]);
+        self.set("/template/spec/restartPolicy", policy);
+        let containers = self.get("/template/spec/containers").as_array().unwrap().iter();
+        let ends: Vec<String> =
+            containers.map(|container| format!("{}=0", container["name"].as_str().unwrap())).collect();
+        *slot(&mut self.spec, "/template/metadata/annotations") = json!({fake_nodes::EXIT: ends.join(",")});
+        let parallelism = self.dice.of(&[json!(1), json!(2), json!("50%"), json!("100%")]);
+        self.set("/parallelism", parallelism);
+        let is_paused = self.dice.percent(50);
+        self.set("/paused", is_paused);
+    }
+
+    /// Settings of the pace.
+    fn minutiae(&mut self) {
+        let seconds = self.dice.of(&[0, 0, 0, 1]);
+        self.set(self.min_ready(), seconds);
+        if let Change::Spec(fields) = self.budget() {
+            for (pointer, value) in fields {
+                self.set(&pointer, value);
+            }
+        }
+    }
+
+    fn min_ready(&self) -> &'static str {
+        match self.kind {
+            "StatefulSet" => "/updateStrategy/rollingUpdate/minReadySeconds",
+            _ => "/minReadySeconds",
+        }
+    }
+
+    /// maxUnavailable and maxSurge, as validation lets them be.
+    fn budget(&mut self) -> Change {
+        let in_place = self.get("/updateStrategy/rollingUpdate/podUpdatePolicy") == "InPlaceOnly"
+            || self.get("/updateStrategy/rollingUpdate/rollingUpdateType") == "InPlaceIfPossible";
+        let ordered = self.get("/podManagementPolicy") == "OrderedReady";
+        let dice = &mut self.dice;
+        let surges = self.kind != "StatefulSet" && !in_place && dice.percent(40);
+        let surge = if surges { dice.of(&[json!(1), json!(2), json!("50%")]) } else { json!(0) };
+        let unavailable = match (surges, ordered) {
+            (_, true) => json!(1),
+            (true, _) if self.kind == "DaemonSet" => json!(0),
+            (true, _) => dice.of(&[json!(0), json!(1)]),
+            _ => dice.of(&[json!(1), json!(1), json!(2), json!("50%"), json!("100%")]),
+        };
+        let field = |name: &str| format!("/updateStrategy/rollingUpdate/{name}");
+        let mut fields = vec![(field("maxUnavailable"), unavailable)];
+        if self.kind != "StatefulSet" {
+            fields.push((field("maxSurge"), surge));
+        }
+        Change::Spec(fields)
+    }
+
+    /// Changes until it has to settle. Where it comes to must not depend on who is quicker: what is done to Pods is
+    /// not mixed with changes of the `spec`, and of these what holds Pods back comes first,
+    /// and their number last.
+    fn step(&mut self) -> Vec<Change> {
+        let count = if self.dice.percent(60) { 1 } else { 1 + self.dice.below(AT_ONCE) };
+        let mut changes: Vec<Change> = vec![self.change()];
+        let is_deed = |change: &Change| matches!(change, Change::Pod(..));
+        for _ in 1..count {
+            let change = self.change();
+            if is_deed(&change) == is_deed(&changes[0]) {
+                changes.push(change);
+            }
+        }
+        let holds = |field: &str| field.ends_with("/partition") || field.ends_with("/paused");
+        changes.sort_by_key(|change| match change {
+            Change::Spec(fields) if fields.iter().any(|(field, _)| holds(field)) => 0,
+            change if change.scales() => 2,
+            _ => 1,
+        });
+        for change in &changes {
+            change.apply(&mut self.spec);
+        }
+        changes
+    }
+
+    fn change(&mut self) -> Change {
+        let partition = "/updateStrategy/rollingUpdate/partition";
+        let paused = "/updateStrategy/rollingUpdate/paused";
+        if self.kind == "BroadcastJob" {
+            return match self.dice.below(4) {
+                0 => Change::set("/paused", self.dice.percent(50)),
+                1 => Change::set("/parallelism", self.dice.of(&[json!(1), json!(2), json!("50%")])),
+                2 => Change::Pod(Deed::Delete, self.number()),
+                _ => Change::Restart,
+            };
+        }
+        match self.dice.below(100) {
+            0..=31 => self.edit_template(),
+            32..=37 => match self.former.last().cloned() {
+                Some(former) => {
+                    self.former.push(self.get("/template").clone());
+                    Change::set("/template", former)
+                }
+                None => self.edit_template(),
+            },
+            38..=47 if self.kind != "DaemonSet" => Change::set("/replicas", self.dice.below(6)),
+            48..=57 => Change::set(partition, self.dice.of(&[0, 0, 0, 1, 2, 3])),
+            58..=63 => self.budget(),
+            64..=68 => {
+                let is_paused = self.get(paused) == true;
+                Change::set(paused, !is_paused)
+            }
+            69..=71 => Change::set(self.min_ready(), self.dice.of(&[0, 1])),
+            72..=75 if self.kind == "StatefulSet" => {
+                let reserved = self.dice.of(&[json!([]), json!([0]), json!([1]), json!([0, 2])]);
+                Change::set("/reserveOrdinals", reserved)
+            }
+            72..=75 if self.kind == "CloneSet" => {
+                let policy = self.dice.of(&["ReCreate", "InPlaceIfPossible"]);
+                Change::Spec(vec![
+                    ("/updateStrategy/rollingUpdate/podUpdatePolicy".to_owned(), policy.into()),
+                    ("/updateStrategy/rollingUpdate/maxSurge".to_owned(), json!(0)),
+                    ("/updateStrategy/rollingUpdate/maxUnavailable".to_owned(), json!(1)),
+                ])
+            }
+            76..=81 => Change::Pod(Deed::Delete, self.number()),
+            82..=85 => Change::Pod(Deed::Evict, self.number()),
+            86..=89 if self.kind != "DaemonSet" => Change::Pod(Deed::MarkForDeletion, self.number()),
+            90..=94 => Change::Pod(Deed::MakeUnready, self.number()),
+            95 => Change::Restart,
+            96..=99 if self.beside.sidecar => Change::Sidecar(self.next()),
+            _ => self.edit_template(),
+        }
+    }
+
+    fn number(&mut self) -> usize {
+        self.dice.below(5) as usize
+    }
+
+    fn edit_template(&mut self) -> Change {
+        let template = self.get("/template").clone();
+        let containers = template["spec"]["containers"].as_array().unwrap().clone();
+        // One that can't be pulled is repaired by the next edit: what comes of several depends on who is quicker.
+        if let Some(index) = containers.iter().position(|container| container["image"] == BAD) {
+            return Change::set(&format!("/template/spec/containers/{index}/image"), self.image("app"));
+        }
+        self.former.push(template);
+        let main = containers.iter().position(|container| container["name"] == "main").unwrap();
+        match self.dice.below(20) {
+            0 => {
+                self.former.pop();
+                Change::set(&format!("/template/spec/containers/{main}/image"), BAD)
+            }
+            1..=3 => Change::set("/template/metadata/labels/v", self.next().to_string()),
+            4..=6 => {
+                let variable = format!("/template/spec/containers/{main}/env/0/value");
+                Change::set(&variable, self.next().to_string())
+            }
+            7..=8 => Change::set("/template/metadata/annotations/note", self.next().to_string()),
+            _ => {
+                let mut changed: Vec<usize> =
+                    (0..containers.len()).filter(|_| self.dice.percent(50)).collect();
+                if changed.is_empty() {
+                    changed.push(main);
+                }
+                let image = |author: &mut Self, index: usize| {
+                    let name = containers[index]["name"].as_str().unwrap().replace("main", "app");
+                    (format!("/template/spec/containers/{index}/image"), author.image(&name).into())
+                };
+                Change::Spec(changed.into_iter().map(|index| image(self, index)).collect())
+            }
+        }
+    }
+
+    fn image(&mut self, name: &str) -> String {
+        format!("{name}:v{}", self.next())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.tag += 1;
+        self.tag
+    }
+}

@@ -1,0 +1,519 @@
+//! A history, played by the running program and by the simulation beside it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use api::annotations::CONTAINER_LAUNCH_PRIORITY_COMPLETED;
+use api::kinds::shared::Lifecycle;
+use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kit::builders::pod;
+use kit::{fake_nodes, wait_for};
+use kube::api::{Api, DynamicObject};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Error, ResourceExt};
+use pod::observed::ObservedPod;
+use serde_json::{Value, json};
+use simulator::{Bounds, Cluster, Rest, Settings, Simulated, Step};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::change::{Beside, Change, Deed, History, SIDECAR, SPREAD, SUBSET};
+use super::state::{Fate, State, choose};
+use super::{NODES, Site};
+use crate::chronicle::{Chronicle, Moment, staying};
+use crate::product;
+use crate::support::{Stored, call, create, names};
+
+/// Between two looks at what changes without a watch.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a hook is answered late.
+const HOOK: Duration = Duration::from_millis(300);
+/// How long the workload may take beyond what the simulation took: for writes, and for a new leader.
+const ROOM: Duration = Duration::from_secs(30);
+/// Longer than any simulated workload takes.
+const SIMULATED: u64 = 4 * 3_600_000;
+
+/// What a history showed.
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub changes: usize,
+    pub refused: usize,
+    pub compared: usize,
+    pub slowest: Duration,
+}
+
+impl Figures {
+    pub fn add(&mut self, other: &Self) {
+        self.changes += other.changes;
+        self.refused += other.refused;
+        self.compared += other.compared;
+        self.slowest = self.slowest.max(other.slowest);
+    }
+}
+
+/// What went wrong, in words.
+pub type Failure = String;
+
+type Pods = Vec<Arc<ObservedPod>>;
+
+/// What a step has to come to, beside the state.
+#[derive(Default)]
+struct Reached<'b> {
+    /// The Pods before it, of both sides, where Pods have to have the same fate on both.
+    before: Option<&'b (Pods, Pods)>,
+    /// Pods that people touched, with the identities of their simulated twins: where these are gone, they have to be.
+    touched: &'b [(Arc<ObservedPod>, Box<str>)],
+}
+
+/// The two sides of one history.
+struct Trial<'s, W: Simulated> {
+    site: &'s Site,
+    client: Client,
+    namespace: String,
+    set: Stored,
+    chronicle: Chronicle,
+    hooks: Arc<Mutex<Lifecycle>>,
+    simulated: Cluster<'static, W>,
+    beside: Beside,
+    /// The tag of the sidecar's image.
+    sidecar: u64,
+    figures: Figures,
+    _operator: JoinSet<()>,
+}
+
+/// Plays a history, and gives what it showed until `deadline`, or after how many steps something went wrong first, and
+/// what.
+pub async fn play<W: Simulated>(
+    site: &Site,
+    history: &History,
+    deadline: Instant,
+) -> Result<Figures, (usize, Failure)> {
+    let client = site.server.client();
+    let namespace = site.server.namespace("history").await;
+    let chronicle = Chronicle::begin(&client, &namespace).await;
+    let mut object = Value::Null;
+    for manifest in history.manifests(&namespace) {
+        let answer = patiently(async || create(&client, manifest.clone(), "").await).await;
+        if answer.0 != 201 {
+            return Err((0, format!("{} is refused: {:#}", manifest["kind"], answer.1)));
+        }
+        object = answer.1;
+        if object["kind"] == "SidecarSet" {
+            injected(&client, &namespace).await;
+        }
+    }
+    let path =
+        format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/{}s/web", history.kind.to_lowercase());
+    let set = Stored::existing(&client, path, object);
+    let workload = read::<W>(&set.object);
+    let hooks = Arc::new(Mutex::new(workload.lifecycle().clone()));
+    let settings = Settings {
+        seed: history.seed,
+        lag: 20,
+        hook: Some(500),
+        nodes: NODES,
+        gates: site.gates.clone(),
+        ..Settings::default()
+    };
+    let mut operator = JoinSet::new();
+    operator.spawn(answer_hooks(client.clone(), namespace.clone(), Arc::clone(&hooks)));
+    let simulated = Cluster::new(workload, settings, &W::plan);
+    let figures = Figures::default();
+    let (beside, sidecar) = (history.beside, 1);
+    let mut trial = Trial {
+        site,
+        client,
+        namespace,
+        set,
+        chronicle,
+        hooks,
+        simulated,
+        beside,
+        sidecar,
+        figures,
+        _operator: operator,
+    };
+    let mut played = trial.settle(&Reached::default()).await;
+    let mut steps = 0;
+    for step in &history.steps {
+        if played.is_err() || Instant::now() > deadline {
+            break;
+        }
+        played = trial.step(step).await;
+        steps += 1;
+    }
+    if let Err(failure) = &mut played {
+        failure.push_str(&trial.explanation().await);
+    }
+    trial.clean_up().await;
+    played.map(|()| trial.figures).map_err(|failure| (steps, failure))
+}
+
+/// Waits until Pods get the sidecar of this namespace's SidecarSet.
+async fn injected(client: &Client, namespace: &str) {
+    let probe = pod("probe").in_namespace(namespace).label("app", "web").container("main", "app:v1").build();
+    wait_for("the program to know the SidecarSet", async || {
+        match create(client, probe.clone(), "?dryRun=All").await {
+            (201, pod) if names(&pod["spec"]["containers"]).contains(&SIDECAR) => Ok(()),
+            answer => Err(answer),
+        }
+    })
+    .await;
+}
+
+fn read<W: Simulated>(object: &Value) -> W {
+    serde_json::from_str(&object.to_string()).unwrap()
+}
+
+/// Asks again while the program is away.
+async fn patiently(mut ask: impl AsyncFnMut() -> (u16, Value)) -> (u16, Value) {
+    let begun = Instant::now();
+    loop {
+        let answer = ask().await;
+        let text = answer.1["message"].as_str().unwrap_or_default();
+        let is_away = answer.0 == 409 || answer.0 >= 500 && text.contains("failed calling webhook");
+        if !is_away || begun.elapsed() > ROOM {
+            return answer;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+impl<W: Simulated> Trial<'_, W> {
+    /// Names of Pods are made from ordinals.
+    const HAS_NAMES: bool = matches!(W::KIND.as_bytes(), b"StatefulSet");
+
+    fn pods(&self) -> Pods {
+        observed(&self.chronicle.latest())
+    }
+
+    async fn step(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        let before = (self.pods(), self.simulated.pods());
+        let begin = self.chronicle.moments().await.len() - 1;
+        let (was_ready, audited) = (self.state_of_simulation().is_ready(), self.site.audited());
+        let mut bounds = vec![self.simulated.bounds()];
+        let mut unready = Vec::new();
+        let mut touched = Vec::new();
+        for change in changes {
+            self.figures.changes += 1;
+            match change {
+                Change::Restart => self.site.restart().await,
+                Change::Spec(_) => self.edit(change).await,
+                Change::Sidecar(tag) => {
+                    let containers = json!([{"name": SIDECAR, "image": format!("mesh:v{tag}")}]);
+                    let patch = json!({"spec": {"containers": containers}});
+                    let path = format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{}", self.namespace);
+                    patiently(async || call(&self.client, "PATCH", &path, &patch).await).await;
+                    self.sidecar = *tag;
+                }
+                Change::Pod(deed, number) => match self.touch(*deed, *number).await {
+                    Some((pod, _)) if *deed == Deed::MakeUnready => unready.push(pod),
+                    pair => touched.extend(pair),
+                },
+            }
+            bounds.push(self.simulated.bounds());
+        }
+        for pod in &unready {
+            self.annotate(&pod.metadata.name, &json!({fake_nodes::READY_AFTER: null})).await;
+        }
+        // What comes of several changes depends on how far each came before the next.
+        let is_alone =
+            matches!(changes, [Change::Spec(_) | Change::Pod(..)]) && was_ready && unready.is_empty();
+        let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
+        self.settle(&reached).await.map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+        // What hooks, spreads and budgets write comes on top.
+        if is_alone && self.beside == Beside::default() && *self.hooks.lock().unwrap() == Lifecycle::default()
+        {
+            self.check_writes(&before.0, audited)
+                .map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+        }
+        let is_edited = changes.iter().all(|change| matches!(change, Change::Spec(_) | Change::Restart));
+        if was_ready && is_edited && !changes.iter().any(Change::scales) {
+            self.check_bounds(begin, &bounds)
+                .await
+                .map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+        }
+        Ok(())
+    }
+
+    /// The program wrote no more than its benches allow: its create and one more for a Pod that is new, three for one that
+    /// is updated in place, two for one that goes.
+    fn check_writes(&self, before: &Pods, audited: (u64, Timestamp)) -> Result<(), Failure> {
+        let after = self.pods();
+        let find = |pods: &Pods, pod: &ObservedPod| {
+            pods.iter().find(|other| other.metadata.uid == pod.metadata.uid).cloned()
+        };
+        let revision = |pod: &ObservedPod| pod.label(CONTROLLER_REVISION_HASH).map(ToOwned::to_owned);
+        // Containers that start in an order take further writes: one tells that they have started, and each is updated
+        // after the one before.
+        let in_order = |pod: &ObservedPod| {
+            let containers = pod.spec.containers.len();
+            pod.annotation(CONTAINER_LAUNCH_PRIORITY_COMPLETED).map_or(0, |_| containers - 1)
+        };
+        let limit: usize = after
+            .iter()
+            .map(|pod| match find(before, pod) {
+                None => 2 + in_order(pod).min(1),
+                Some(earlier) if revision(&earlier) != revision(pod) => 3 + in_order(pod),
+                Some(_) => 0,
+            })
+            .sum::<usize>()
+            + 2 * before.iter().filter(|pod| find(&after, pod).is_none()).count();
+        let writes = self.site.writes(&self.namespace, audited);
+        if writes.len() > limit {
+            return Err(format!(
+                "{} writes to Pods, with {limit} that are needed: {writes:#?}",
+                writes.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// No moment since that of this number shows fewer ready Pods or more Pods than the rollout may lead to.
+    async fn check_bounds(&self, begin: usize, bounds: &[Bounds]) -> Result<(), Failure> {
+        let mut floor = bounds.iter().map(Bounds::floor).min().unwrap_or_default();
+        if self.beside.budget {
+            floor = floor.max(bounds.iter().map(|bounds| bounds.replicas - 1).min().unwrap_or_default());
+        }
+        // Beside Pods of a revision between, which are not ready yet, others are created at once.
+        let ceiling = match bounds {
+            [_, bounds] => bounds.ceiling(),
+            _ => i64::MAX,
+        };
+        let moments = self.chronicle.moments().await;
+        for moment in &moments[begin.min(moments.len())..] {
+            let pods = staying(moment);
+            let ready = pods.iter().filter(|pod| kit::objects::is_ready(pod)).count() as i64;
+            // Those that a hook holds back leave, as those that end.
+            let leaves = |pod: &&&Value| pod["metadata"]["labels"][LIFECYCLE_STATE] == "PreparingDelete";
+            let leaving = pods.iter().filter(leaves).count();
+            if ready < floor || (pods.len() - leaving) as i64 > ceiling {
+                return Err(format!(
+                    "{ready} of {} Pods were ready, with at least {floor} that have to be, and {ceiling} at most: {:#?}",
+                    pods.len(),
+                    State::of(&observed(moment), &[], "", true)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the `spec` on both sides, unless it is refused.
+    async fn edit(&mut self, change: &Change) {
+        let answer = patiently(async || {
+            let mut object = self.set.get().await.1;
+            change.apply(&mut object["spec"]);
+            call(&self.client, "PUT", &self.set.path, &object).await
+        })
+        .await;
+        if answer.0 != 200 {
+            self.figures.refused += 1;
+            return;
+        }
+        let workload = read::<W>(&answer.1);
+        *self.hooks.lock().unwrap() = workload.lifecycle().clone();
+        let spec = workload.object().spec.clone();
+        self.simulate(Step::Apply(Box::new(spec)));
+    }
+
+    /// Does something to a Pod on both sides, unless it is refused. Gives the Pod, and the identity of its
+    /// simulated twin.
+    async fn touch(&mut self, deed: Deed, number: usize) -> Option<(Arc<ObservedPod>, Box<str>)> {
+        let (pods, newest) = (self.pods(), self.newest());
+        let chosen = choose(&pods, number, &newest, Self::HAS_NAMES)?.clone();
+        let name = &chosen.metadata.name;
+        let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
+        let pod = Stored::existing(&self.client, path, Value::Null);
+        let simulated = self.simulated.pods();
+        let twin = choose(&simulated, number, &newest, Self::HAS_NAMES)?.metadata.uid.clone();
+        let (answer, step) = match deed {
+            Deed::Delete => {
+                (patiently(async || pod.delete().await).await, Step::Delete as fn(usize) -> Step<W>)
+            }
+            Deed::Evict => (patiently(async || pod.evict(&json!({})).await).await, Step::Delete as _),
+            Deed::MarkForDeletion => {
+                let label = json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}});
+                (patiently(async || pod.try_patch(&label).await).await, Step::Mark as _)
+            }
+            Deed::MakeUnready => {
+                self.annotate(name, &json!({fake_nodes::READY_AFTER: "never"})).await;
+                return Some((chosen, twin));
+            }
+        };
+        if answer.0 >= 400 {
+            self.figures.refused += 1;
+            return None;
+        }
+        let mut active = simulated.iter().filter(|pod| pod.is_active());
+        if let Some(index) = active.position(|pod| pod.metadata.uid == twin) {
+            self.simulate(step(index));
+        }
+        Some((chosen, twin))
+    }
+
+    async fn annotate(&self, pod: &str, annotations: &Value) {
+        let path = format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace);
+        let patch = json!({"metadata": {"annotations": annotations}});
+        // It may be gone.
+        patiently(async || call(&self.client, "PATCH", &path, &patch).await).await;
+    }
+
+    fn simulate(&mut self, step: Step<W>) {
+        self.simulated.add(1, step);
+        self.simulated.run_until(self.simulated.elapsed() + 1);
+    }
+
+    /// The newest revision; both sides make its name from the template.
+    fn newest(&self) -> String {
+        let status = serde_json::to_value(self.simulated.workload().status()).unwrap();
+        status["updateRevision"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn state_of_simulation(&self) -> State {
+        State::of(&self.simulated.pods(), &self.simulated.claims(), &self.newest(), Self::HAS_NAMES)
+    }
+
+    /// Waits until the Pods are as the simulation leaves them.
+    async fn settle(&mut self, reached: &Reached<'_>) -> Result<(), Failure> {
+        let start = self.simulated.elapsed();
+        let rest = self.simulated.settle_down(SIMULATED);
+        if let Rest::Restless(event) = &rest {
+            let broken = self.simulated.violations();
+            return Err(format!("the simulation does not come to rest: {event}, {broken:?}"));
+        }
+        let expected = self.state_of_simulation();
+        let simulated = self.simulated.pods();
+        let fate = reached.before.map(|(_, before)| Fate::between(before, &simulated));
+        let limit = ROOM + Duration::from_millis(self.simulated.elapsed() - start);
+        let begun = Instant::now();
+        loop {
+            let pods = self.pods();
+            let state = self.state(&pods).await;
+            let now = reached.before.map(|(pods_before, _)| Fate::between(pods_before, &pods));
+            let has = |pods: &Pods, uid: &str| pods.iter().any(|pod| *pod.metadata.uid == *uid);
+            let is_late = |(pod, twin): &&(Arc<ObservedPod>, Box<str>)| {
+                has(&pods, &pod.metadata.uid) && !has(&simulated, twin)
+            };
+            let staying = reached.touched.iter().find(is_late);
+            let others = self.others(&pods);
+            if state.as_ref() == Some(&expected) && now == fate && staying.is_none() && others.is_none() {
+                self.figures.compared += 1;
+                self.figures.slowest = self.figures.slowest.max(begun.elapsed());
+                return Ok(());
+            }
+            if begun.elapsed() > limit {
+                let difference = state.unwrap_or_default().difference(&expected);
+                let fates =
+                    if now == fate { String::new() } else { format!("{now:#?}, should be {fate:#?}") };
+                let staying = staying.map_or("", |(pod, _)| &pod.metadata.name);
+                return Err(format!(
+                    "in {limit:?} the workload did not come to where the simulation is ({rest:?}): \
+                     - is, + should be\n{difference}{fates}\n{staying}{}",
+                    others.unwrap_or_default()
+                ));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// What the objects beside the workload still have to do to its Pods.
+    fn others(&self, pods: &Pods) -> Option<String> {
+        let image = format!("mesh:v{}", self.sidecar);
+        let is_new = |pod: &ObservedPod| {
+            pod.container(SIDECAR).is_some_and(|container| *container.image == *image)
+                && pod.container_status(SIDECAR).is_some_and(|status| *status.image == *image)
+        };
+        let old = pods.iter().find(|pod| self.beside.sidecar && !is_new(pod));
+        let first = pods.iter().filter(|pod| pod.label(SUBSET) == Some("first")).count();
+        match old {
+            Some(pod) => Some(format!("the sidecar of Pod {} is not {image}", pod.metadata.name)),
+            None if self.beside.spread && first > SPREAD => {
+                Some(format!("{first} Pods are in the first subset"))
+            }
+            None => None,
+        }
+    }
+
+    /// The workload's Pods and claims; none where its controller has not looked at its newest spec.
+    async fn state(&self, pods: &[Arc<ObservedPod>]) -> Option<State> {
+        let set = self.set.get().await.1;
+        // A BroadcastJob does not tell.
+        let observed = &set["status"]["observedGeneration"];
+        if !observed.is_null() && *observed != set["metadata"]["generation"] {
+            return None;
+        }
+        let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", self.namespace);
+        let claims = call(&self.client, "GET", &path, &Value::Null).await.1;
+        let claims = claims["items"].as_array().into_iter().flatten();
+        let staying = claims.filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
+        let names: Vec<&str> = staying.filter_map(|claim| claim["metadata"]["name"].as_str()).collect();
+        Some(State::of(pods, &names, &self.newest(), Self::HAS_NAMES))
+    }
+
+    /// What `kutter explain` says, and what the program printed.
+    async fn explanation(&self) -> String {
+        let kubeconfig = format!("--kubeconfig={}", self.site.server.kubeconfig().display());
+        let kind = W::KIND.to_lowercase();
+        let arguments = ["explain", &kind, "web", "--namespace", &self.namespace, &kubeconfig];
+        let explained = product::run(&arguments).await;
+        let set = self.set.get().await.1;
+        format!(
+            "\nkutter explain: {}{}\nits status: {:#}\nthe simulation's: {:?}",
+            explained.stdout,
+            explained.stderr,
+            set["status"],
+            self.simulated.blockers()
+        )
+    }
+
+    async fn clean_up(&self) {
+        let sidecars = format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{}", self.namespace);
+        for path in [sidecars, self.set.path.clone(), format!("/api/v1/namespaces/{}", self.namespace)] {
+            patiently(async || call(&self.client, "DELETE", &path, &Value::Null).await).await;
+        }
+    }
+}
+
+/// The Pods of a moment. Those that are being deleted count: the simulation has them too.
+fn observed(moment: &Moment) -> Pods {
+    moment.values().map(|pod| Arc::new(ObservedPod::read(&pod.to_string()).unwrap())).collect()
+}
+
+/// The operator behind the hooks of the workload's lifecycle, who answers late.
+async fn answer_hooks(client: Client, namespace: String, hooks: Arc<Mutex<Lifecycle>>) {
+    let pods: Api<DynamicObject> =
+        kit::objects::namespaced(&client, &kit::objects::kind("v1", "Pod"), &namespace);
+    let mut events = watcher(pods, watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let mut tasks = JoinSet::new();
+    while let Some(event) = events.next().await {
+        let Ok(pod) = event else { continue };
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name_any());
+        let pod = ObservedPod::read(&serde_json::to_string(&pod).unwrap()).unwrap();
+        let write = simulator::answer(&pod, &hooks.lock().unwrap());
+        // Also those of the cluster itself, which are not his.
+        if write.is_empty()
+            || pod.metadata.finalizers.iter().any(|name| name.starts_with("batch.kubernetes.io"))
+        {
+            continue;
+        }
+        let client = client.clone();
+        tasks.spawn(async move {
+            sleep(HOOK).await;
+            let patch: Value = serde_json::from_str(&write.to_json(&pod)).unwrap();
+            // After a change meanwhile the next event counts; while the program is away it is tried again.
+            while matches!(strategic(&client, &path, &patch).await, Err(Error::Api(status)) if status.code >= 500) {
+                sleep(PAUSE).await;
+            }
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn strategic(client: &Client, path: &str, patch: &Value) -> Result<Value, Error> {
+    let request = axum::http::Request::patch(path)
+        .header("content-type", "application/strategic-merge-patch+json")
+        .body(serde_json::to_vec(patch).unwrap());
+    client.request(request.unwrap()).await
+}
