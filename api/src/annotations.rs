@@ -139,6 +139,10 @@ pub const SIDECARSET_IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace
 /// container that ran before; once another container runs, the update is done. OpenKruise never writes it.
 pub const SIDECARSET_REPLACED_CONTAINERS: &str = "kutter.io/sidecarset-replaced-containers";
 
+/// On a Pod: JSON object from a container to the lists that it had before an injected one took its place, for sidecars
+/// that take them over.
+pub const SIDECARSET_REPLACED_SOURCES: &str = "kutter.io/sidecarset-replaced-sources";
+
 /// On a SidecarSet: JSON of how many Pods it matches, how many have its sidecars, and why the others have
 /// not. OpenKruise never writes it.
 pub const SIDECARSET_PODS: &str = "kutter.io/sidecarset-pods";

@@ -194,6 +194,11 @@ impl Pods {
             self.slim(&mut pod);
             self.kept.written(pod.clone());
         }
+        if self.waiting.get(&pod.key()).is_some()
+            && let Ok(object) = serde_json::from_str(json)
+        {
+            self.waiting.written(object);
+        }
         Ok(pod)
     }
 

@@ -239,7 +239,7 @@ impl<W: Simulated> Trial<'_, W> {
     }
 
     /// The program wrote no more than its benches allow: its create and one more for a Pod that is new, three for one that
-    /// is updated in place, two for one that goes.
+    /// is updated in place and another where its kubelet's report crosses the first of them, two for one that goes.
     fn check_writes(&self, before: &Pods, audited: (u64, Timestamp)) -> Result<(), Failure> {
         let after = self.pods();
         let find = |pods: &Pods, pod: &ObservedPod| {
@@ -256,7 +256,7 @@ impl<W: Simulated> Trial<'_, W> {
             .iter()
             .map(|pod| match find(before, pod) {
                 None => 2 + in_order(pod).min(1),
-                Some(earlier) if revision(&earlier) != revision(pod) => 3 + in_order(pod),
+                Some(earlier) if revision(&earlier) != revision(pod) => 4 + in_order(pod),
                 Some(_) => 0,
             })
             .sum::<usize>()
@@ -321,12 +321,14 @@ impl<W: Simulated> Trial<'_, W> {
     /// Does something to a Pod on both sides, unless it is refused. Gives the Pod, and the identity of its
     /// simulated twin.
     async fn touch(&mut self, deed: Deed, number: usize) -> Option<(Arc<ObservedPod>, Box<str>)> {
-        let (pods, newest) = (self.pods(), self.newest());
+        let (mut pods, newest) = (self.pods(), self.newest());
+        pods.retain(|pod| pod.is_active());
         let chosen = choose(&pods, number, &newest, Self::HAS_NAMES)?.clone();
         let name = &chosen.metadata.name;
         let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
         let pod = Stored::existing(&self.client, path, Value::Null);
-        let simulated = self.simulated.pods();
+        let mut simulated = self.simulated.pods();
+        simulated.retain(|pod| pod.is_active());
         let twin = choose(&simulated, number, &newest, Self::HAS_NAMES)?.metadata.uid.clone();
         let (answer, step) = match deed {
             Deed::Delete => {
@@ -346,8 +348,7 @@ impl<W: Simulated> Trial<'_, W> {
             self.figures.refused += 1;
             return None;
         }
-        let mut active = simulated.iter().filter(|pod| pod.is_active());
-        if let Some(index) = active.position(|pod| pod.metadata.uid == twin) {
+        if let Some(index) = simulated.iter().position(|pod| pod.metadata.uid == twin) {
             self.simulate(step(index));
         }
         Some((chosen, twin))

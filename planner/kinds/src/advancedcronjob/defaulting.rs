@@ -21,7 +21,7 @@ const OF_PODS: [&str; 2] = ["jobTemplate", "broadcastJobTemplate"];
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str, old: Option<&str>, gates: &FeatureGates) -> Result<Patch, Denial> {
-    completed(object, KIND, |job, patch| {
+    completed(object, old, KIND, |job, patch| {
         let Some(spec) = job.child("spec") else { return };
         let template = spec.child("template");
         let images = template.as_ref().and_then(|template| template.child("imageListPullJobTemplate"));

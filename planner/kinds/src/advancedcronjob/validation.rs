@@ -64,12 +64,21 @@ impl Stored for CronJob {
     fn read(object: &str) -> Result<Self, Denial> {
         let cron_job: AdvancedCronJob = from_str(object).map_err(refused)?;
         let template = &cron_job.spec.template;
-        // Its children must be readable too.
-        read_templates(template).map_err(|error| refused(error.within("template").within("spec")))?;
         let list = template.image_list_pull_job_template.as_ref();
         let list = list.map(|list| list.spec.as_ref().map_or("{}", api::Raw::get));
-        let images = list.map(serde_json::from_str).transpose().map_err(refused)?;
+        let path = ["spec", "imageListPullJobTemplate", "template", "spec"];
+        let images = list.map(from_str).transpose().map_err(|error: CanonicalError| {
+            refused(path.iter().fold(error, |error, name| error.within(name)))
+        })?;
         Ok(Self { cron_job, images })
+    }
+
+    fn check_templates(&self, old: Option<&Self>) -> Result<(), Denial> {
+        let template = &self.cron_job.spec.template;
+        if old.is_some_and(|old| old.cron_job.spec.template == *template) {
+            return Ok(());
+        }
+        read_templates(template).map_err(|error| refused(error.within("template").within("spec")))
     }
 }
 

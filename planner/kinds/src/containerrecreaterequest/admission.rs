@@ -99,7 +99,7 @@ impl Request {
     /// # Errors
     /// Code 400 for one that says what it may not, whatever its Pod is.
     pub fn read(object: &str) -> Result<Self, Denial> {
-        let (object, required) = filled(object, KIND)?;
+        let (object, required) = filled(object, None, KIND)?;
         let read: ContainerRecreateRequest = from_str(&object.to_string()).map_err(refused)?;
         let (spec, strategy) = (&read.spec, &read.spec.strategy);
         let is_negative = |number: Option<i64>| number.is_some_and(|number| number < 0);

@@ -4,7 +4,7 @@ use api::kinds::ephemeraljob::EphemeralJob;
 use serde_json::Value;
 
 use crate::workload::submitted::leaves_spec;
-use crate::workload::validation::keep_new;
+use crate::workload::validation::keep_new_selectors;
 use pod::template::defaulting::{ContainerDefaults, default_container};
 use pod::template::metadata::validate_selector;
 use pod::template::place::Place;
@@ -34,7 +34,7 @@ pub fn review(new: &str, old: Option<&str>, allow_privileged: bool) -> Verdict {
     };
     if let Some(old) = old {
         // What can't be read was not right in any way.
-        keep_new(&mut errors, || validate(old, allow_privileged).unwrap_or_default());
+        keep_new_selectors(&mut errors, || validate(old, allow_privileged).unwrap_or_default());
     }
     Verdict::of(&errors, 400, Vec::new())
 }

@@ -12,5 +12,5 @@ use values::verdict::Denial;
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str) -> Result<Patch, Denial> {
-    completed(object, KIND, |job, patch| drop(default_spec(job, patch)))
+    completed(object, None, KIND, |job, patch| drop(default_spec(job, patch)))
 }

@@ -15,7 +15,7 @@ use values::verdict::Denial;
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str, version: &str, is_new: bool) -> Result<Patch, Denial> {
-    completed(object, KIND, |job, patch| {
+    completed(object, None, KIND, |job, patch| {
         if let Some(spec) = default_spec(job, patch) {
             spec.default_text("imagePullPolicy", IMAGE_PULL_POLICY, patch);
         }

@@ -21,6 +21,7 @@ use values::verdict::{Denial, refused};
 /// # Errors
 /// Code 400 for what is no object.
 pub fn default(object: &str, old: Option<&str>, now: Timestamp) -> Result<Patch, Denial> {
+    let (value, mut patch) = filled(object, old, KIND)?;
     let old: Value = old.and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
     let known = |image: &str, tag: &Value| {
         let tags = old.get("spec")?.get("images")?.get(image)?.get("tags")?.as_array()?;
@@ -28,7 +29,6 @@ pub fn default(object: &str, old: Option<&str>, now: Timestamp) -> Result<Patch,
         tags.iter().find(same)?.get("createdAt").map(Value::to_string)
     };
     let now = json_patch::string(&rfc3339(now));
-    let (value, mut patch) = filled(object, KIND)?;
     let root = Place::new(&value, Pointer::root());
     let Some(images) = root.child("spec").and_then(|spec| spec.child("images")) else { return Ok(patch) };
     for name in images.value().as_object().into_iter().flat_map(|images| images.keys()) {

@@ -32,7 +32,7 @@ pub fn default(object: &str, version: &str) -> Result<Patch, Denial> {
     if !matches!(version, "v1alpha1" | "v1beta1") {
         return Err(refused(format!("unsupported version: {APPS_GROUP}/{version}")));
     }
-    let (value, mut patch) = filled(object, KIND)?;
+    let (value, mut patch) = filled(object, None, KIND)?;
     let root = Place::new(&value, Pointer::root());
     if let Some(spec) = root.child_or_new("spec", &mut patch) {
         default_spec(&spec, &mut patch);

@@ -14,6 +14,7 @@
 
 use std::borrow::Cow;
 
+use api::annotations::SIDECARSET_REPLACED_SOURCES;
 use api::features::Feature;
 use foldhash::{HashSet, HashSetExt as _};
 
@@ -23,7 +24,7 @@ use super::explanation::Reason;
 use super::inventory::Inventory;
 use super::matching::{Chosen, choose};
 use super::records::{Record, patch_annotations, record};
-use super::sources::{REPLACED_SOURCES, Sources, is_injected};
+use super::sources::{Sources, is_injected};
 use crate::workload::namespace::Namespace;
 use pod::review::draft::{Addition, ContainerList, Placed};
 use pod::review::lens::named;
@@ -76,7 +77,7 @@ pub fn mutate(
     add_volumes(draft, &built.volumes)?;
     add_pull_secrets(draft, &built.pull_secrets)?;
     if let Some(replaced) = built.replaced_sources {
-        draft.set_annotation(REPLACED_SOURCES, replaced);
+        draft.set_annotation(SIDECARSET_REPLACED_SOURCES, replaced);
     }
     record(draft, &context.moment.rfc3339(), &built.records, &built.hot)
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use api::annotations::SIDECARSET_REPLACED_SOURCES;
 use api::environment::IS_INJECTED;
 use foldhash::{HashSet, HashSetExt as _};
 use serde::Deserialize;
@@ -20,8 +21,8 @@ use pod::review::draft::Container;
 use pod::review::lens::{Mount, Named, mounts, named};
 use pod::review::{Draft, Halt};
 
-/// Annotation of a Pod: what containers had whose place sidecars took, by their names.
-pub(crate) const REPLACED_SOURCES: &str = "kutter.io/sidecarset-replaced-sources";
+/// Bytes of the record of what was replaced, at most: all annotations of an object together have 256 KiB.
+const LONGEST_RECORD: usize = 64 * 1024;
 
 /// The containers of a Pod as sources. What is read from them is read once, when first needed.
 pub(crate) struct Sources<'d> {
@@ -83,7 +84,8 @@ impl<'d> Sources<'d> {
         Self { draft, containers, mounts: OnceCell::new(), devices: OnceCell::new() }
     }
 
-    /// What annotation [`REPLACED_SOURCES`] has to say for a second review; `None` where nothing is replaced.
+    /// What annotation [`SIDECARSET_REPLACED_SOURCES`] has to say for a second review; `None` where nothing is replaced, or
+    /// where it would be too long: then a second review finds no sources there.
     pub(crate) fn replaced(&self) -> Option<String> {
         let replaced: BTreeMap<&str, String> = self
             .containers
@@ -91,7 +93,9 @@ impl<'d> Sources<'d> {
             .filter(|source| source.is_replaced)
             .map(|source| (source.name, source.lists.record()))
             .collect();
-        (!replaced.is_empty()).then(|| object(replaced.iter().map(|(name, record)| (*name, record))))
+        let record =
+            (!replaced.is_empty()).then(|| object(replaced.iter().map(|(name, record)| (*name, record))));
+        record.filter(|record| record.len() <= LONGEST_RECORD)
     }
 
     /// The mounts of all containers that were not injected, in the Pod's order.
@@ -201,7 +205,7 @@ impl<'d> Lists<'d> {
 
 /// What an earlier review recorded. Whatever else is there counts for nothing.
 fn recorded<'d>(draft: &'d Draft<'d>) -> BTreeMap<String, Recorded<'d>> {
-    let text = draft.annotation(REPLACED_SOURCES);
+    let text = draft.annotation(SIDECARSET_REPLACED_SOURCES);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 

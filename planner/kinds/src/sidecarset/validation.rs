@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::defaulting;
 use crate::workload::submitted::{in_hub_version, read_old};
-use crate::workload::validation::keep_new;
+use crate::workload::validation::keep_new_selectors;
 use pod::template::node::{Node, check_types};
 use values::canonical::{Kind, table};
 use values::field::{FieldError, FieldPath};
@@ -170,7 +170,7 @@ pub fn review(new: &str, old: Option<&str>, context: &Context<'_>) -> Verdict {
 pub fn validate(new: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Validation {
     let mut validation = validate_fields(new, old, context);
     if let Some(old) = old {
-        keep_new(&mut validation.errors, || validate_fields(old, None, context).errors);
+        keep_new_selectors(&mut validation.errors, || validate_fields(old, None, context).errors);
     }
     if validation.errors.is_empty() {
         conflict::validate(new, context, &mut validation);

@@ -49,9 +49,15 @@ impl Stored for United {
 
     fn read(object: &str) -> Result<Self, Denial> {
         let united: UnitedDeployment = from_str(object).map_err(refused)?;
-        template::read(&united.spec.template)
-            .map_err(|error| refused(error.within("template").within("spec")))?;
         Ok(Self { united, value: serde_json::from_str(object).map_err(refused)? })
+    }
+
+    fn check_templates(&self, old: Option<&Self>) -> Result<(), Denial> {
+        let template = &self.united.spec.template;
+        if old.is_some_and(|old| old.united.spec.template == *template) {
+            return Ok(());
+        }
+        template::read(template).map_err(|error| refused(error.within("template").within("spec")))
     }
 }
 

@@ -31,6 +31,15 @@ pub(crate) trait Stored: Sized {
     /// # Errors
     /// Code 400, and the path of what can't be read.
     fn read(object: &str) -> Result<Self, Denial>;
+
+    /// Reads the templates of other objects with the types of their kinds, unless an update leaves them as they are: what
+    /// an older release stored must hinder no other change.
+    ///
+    /// # Errors
+    /// Code 400, and the path of what can't be read.
+    fn check_templates(&self, _old: Option<&Self>) -> Result<(), Denial> {
+        Ok(())
+    }
 }
 
 impl<W: Workload> Stored for W {
@@ -70,30 +79,35 @@ impl<T: Stored> Submitted<T> {
 }
 
 /// The operations by which `rules` complete an object of this kind, after what [its schema requires](required::fill).
+/// `old` is the stored object of an update.
 ///
 /// # Errors
 /// Code 400 for what is no object.
 pub(crate) fn completed(
     object: &str,
+    old: Option<&str>,
     kind: &str,
     rules: impl FnOnce(&Place<'_>, &mut Patch),
 ) -> Result<Patch, Denial> {
-    let (value, mut patch) = filled(object, kind)?;
+    let (value, mut patch) = filled(object, old, kind)?;
     rules(&Place::new(&value, Pointer::root()), &mut patch);
     Ok(patch)
 }
 
-/// An object of this kind with [what its schema requires](required::fill), and the operations that add it.
+/// An object of this kind with [what its schema requires](required::fill), and the operations that add it. An update that
+/// leaves the spec as it is stored adds nothing: an object that can't be repaired must be able to go.
 ///
 /// # Errors
 /// Code 400 for what is no object.
-pub(crate) fn filled(object: &str, kind: &str) -> Result<(Value, Patch), Denial> {
+pub(crate) fn filled(object: &str, old: Option<&str>, kind: &str) -> Result<(Value, Patch), Denial> {
     let mut value: Value = serde_json::from_str(object).map_err(refused)?;
     if !value.is_object() {
         return Err(refused(format!("{kind} must be a JSON object")));
     }
     let mut patch = Patch::default();
-    required::fill(&mut value, kind, &mut patch);
+    if !leaves_spec(object, old) {
+        required::fill(&mut value, kind, &mut patch);
+    }
     Ok((value, patch))
 }
 
@@ -112,7 +126,7 @@ pub(crate) fn completed_spec<T: Stored>(
     if !matches!(version, "v1alpha1" | "v1beta1") {
         return Err(refused(format!("unsupported version: {version}")));
     }
-    completed(object, T::KIND, |root, patch| {
+    completed(object, old, T::KIND, |root, patch| {
         let is_left = || leaves_spec(object, old) && Submitted::<T>::read(object).is_err();
         if let Some(spec) = root.child("spec").filter(|_| !is_left()) {
             rules(&spec, patch);

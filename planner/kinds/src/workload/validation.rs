@@ -58,6 +58,9 @@ pub(crate) fn review<T: Stored, R: Rules<T>>(rules: &R, new: &str, old: Option<&
     };
     let mut warnings = Vec::new();
     let old = read_old(old, kind, Submitted::read, &mut warnings);
+    if let Err(denial) = new.stored.check_templates(old.as_ref().map(|old| &old.stored)) {
+        return denial.into();
+    }
     let stored = old.as_ref().map(|old| &old.sent);
     if let Err(denial) = T::CLAIMS.iter().try_for_each(|pointer| read_claims(&new.sent, stored, pointer)) {
         return denial.into();
@@ -89,6 +92,19 @@ pub(crate) fn keep_new(errors: &mut Vec<FieldError>, known: impl FnOnce() -> Vec
         let known = known();
         errors.retain(|error| !known.contains(error));
     }
+}
+
+/// [`keep_new`] of selectors alone. Of what else is wrong an update is refused for all: the texts of other errors don't
+/// tell whether what they are about has changed.
+pub(crate) fn keep_new_selectors(errors: &mut Vec<FieldError>, known: impl FnOnce() -> Vec<FieldError>) {
+    let is_of_selector = |error: &FieldError| {
+        let path = error.path.to_string();
+        path.contains(".selector") || path.contains(".namespaceSelector") || path.contains(".matchSelector")
+    };
+    let (mut selectors, others): (Vec<_>, Vec<_>) = errors.drain(..).partition(is_of_selector);
+    keep_new(&mut selectors, known);
+    errors.extend(others);
+    errors.append(&mut selectors);
 }
 
 /// Claim templates are decoded like the rest of the object, though the schema says nothing of them: no claim could

@@ -153,6 +153,11 @@ fn templates_are_read_with_the_types_of_their_kinds() {
     ] {
         assert_eq!(message(&with_template(&template), None), format!("400: spec.template.{expected}"));
     }
+    let stored =
+        with_template(&json!({"jobTemplate": {"spec": {"backoffLimit": beyond, "template": pod()}}}));
+    let mut paused = stored.clone();
+    paused["spec"]["paused"] = json!(true);
+    assert_eq!(message(&paused, Some(&stored)), "allowed", "a stored template hinders no other change");
 }
 
 #[test]

@@ -36,5 +36,6 @@ pub fn trigger(set: &RolloutSet, old: Option<&ObservedPod>, new: Option<&Observe
         return Trigger::Nothing;
     }
     // A rollout waits for containers, not for a clock: the one that has started is what lets the next Pod go.
-    if set.strategy.never { Trigger::After(GATHERING) } else { Trigger::Now }
+    let is_held = set.strategy.never || set.strategy.paused;
+    if is_held { Trigger::After(GATHERING) } else { Trigger::Now }
 }

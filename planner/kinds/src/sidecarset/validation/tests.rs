@@ -559,6 +559,13 @@ fn patching_pods_needs_an_allow_list_or_the_gate() {
     assert_eq!(errors(Some(other_key), closed()), refused);
     assert_eq!(errors(Some(other_key), gated()), refused);
     assert_eq!(errors(Some("{"), closed()).len(), 1);
+    let more = set(&[("/spec/patchPodMetadata", json!([{"annotations": {"log-agent": "1", "logs": "2"}}]))]);
+    let world = World { allow_list: Some(other_key), ..World::default() };
+    assert_eq!(
+        world.errors(&more, Some(&new)),
+        refused,
+        "one stored key that is refused lets no other one in"
+    );
 }
 
 #[test]

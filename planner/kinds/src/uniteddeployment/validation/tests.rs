@@ -278,6 +278,12 @@ fn templates_are_read_with_the_types_of_their_kinds() {
         let mut freed = new.clone();
         freed["metadata"]["finalizers"] = json!([]);
         assert!(answered(&freed, Some(&new)).is_allowed(), "what is stored can go");
+        let mut scaled = new.clone();
+        scaled["spec"]["replicas"] = json!(1);
+        assert_ne!(scaled["spec"]["replicas"], new["spec"]["replicas"]);
+        let verdict = answered(&scaled, Some(&new));
+        let message = verdict.denial().map_or("", |denial| &*denial.message);
+        assert!(!message.contains(&expected), "a stored template hinders no other change: {message}");
     }
     refused(
         &with(ChildKind::CloneSet, "/spec/template", &json!("x")),

@@ -43,11 +43,13 @@ fn triggers_of_the_spec() {
     assert_eq!(asked(&set, &restarted), Trigger::Nothing);
     let selecting = Wanted::cold("log:1").strategy(r#"{"selector":{"matchLabels":{"canary":"true"}}}"#).set();
     assert_eq!(asked(&selecting, &labelled), Trigger::Now, "selected");
-    let never = Wanted::cold("log:1").strategy(r#"{"type":"NotUpdate"}"#).set();
-    for new in [&deleted, &not_ready] {
-        assert_eq!(asked(&never, new), ONE, "the status changes with NotUpdate too");
+    for strategy in [r#"{"type":"NotUpdate"}"#, r#"{"paused":true}"#] {
+        let held = Wanted::cold("log:1").strategy(strategy).set();
+        for new in [&deleted, &not_ready] {
+            assert_eq!(asked(&held, new), ONE, "the status changes all the same");
+        }
+        assert_eq!(trigger(&held, Some(&pod), None), ONE);
     }
-    assert_eq!(trigger(&never, Some(&pod), None), ONE);
     let stranger = changed(&pod, |pod| pod.metadata.labels = Default::default());
     assert_eq!(trigger(&set, None, Some(&stranger)), Trigger::Nothing);
 }
