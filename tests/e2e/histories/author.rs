@@ -348,7 +348,8 @@ impl Author {
         self.former.push(template);
         let main = containers.iter().position(|container| container["name"] == "main").unwrap();
         match self.dice.below(20) {
-            0 => {
+            // What else there is for the Pods would hold back those that could be tried beside it.
+            0 if self.beside == Beside::default() => {
                 self.former.pop();
                 Change::set(&format!("/template/spec/containers/{main}/image"), BAD)
             }

@@ -76,8 +76,8 @@ impl State {
 impl PodState {
     fn of(pod: &ObservedPod, newest: &str, has_names: bool) -> Self {
         let revision = short_hash(pod.label(CONTROLLER_REVISION_HASH).unwrap_or_default());
-        // Which Pods stay at which of several older revisions is chance, where they have no order.
-        let is_known = has_names || revision == short_hash(newest);
+        // At which of several older revisions Pods stay is chance: it depends on how far a rollout came.
+        let is_known = revision == short_hash(newest);
         let runs = |name: &str| pod.container_status(name).map_or("", |status| &*status.image).to_owned();
         Self {
             name: has_names.then(|| pod.metadata.name.to_string()),

@@ -193,6 +193,7 @@ impl<W: Simulated> Trial<'_, W> {
         let before = (self.pods(), self.simulated.pods());
         let begin = self.chronicle.moments().await.len() - 1;
         let (was_ready, audited) = (self.state_of_simulation().is_ready(), self.site.audited());
+        let restarts = self.site.restarts();
         let mut bounds = vec![self.simulated.bounds()];
         let mut unready = Vec::new();
         let mut touched = Vec::new();
@@ -223,8 +224,11 @@ impl<W: Simulated> Trial<'_, W> {
             matches!(changes, [Change::Spec(_) | Change::Pod(..)]) && was_ready && unready.is_empty();
         let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
         self.settle(&reached).await.map_err(|failure| format!("after {changes:#?}: {failure}"))?;
-        // What hooks, spreads and budgets write comes on top.
-        if is_alone && self.beside == Beside::default() && *self.hooks.lock().unwrap() == Lifecycle::default()
+        // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
+        if is_alone
+            && restarts == self.site.restarts()
+            && self.beside == Beside::default()
+            && *self.hooks.lock().unwrap() == Lifecycle::default()
         {
             self.check_writes(&before.0, audited)
                 .map_err(|failure| format!("after {changes:#?}: {failure}"))?;
@@ -293,7 +297,7 @@ impl<W: Simulated> Trial<'_, W> {
                 return Err(format!(
                     "{ready} of {} Pods were ready, with at least {floor} that have to be, and {ceiling} at most: {:#?}",
                     pods.len(),
-                    State::of(&observed(moment), &[], "", true)
+                    State::of(&observed(moment), &[], &self.newest(), true)
                 ));
             }
         }
