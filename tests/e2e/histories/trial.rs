@@ -1,5 +1,6 @@
 //! A history, played by the running program and by the simulation beside it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -222,6 +223,9 @@ impl<W: Simulated> Trial<'_, W> {
         // What comes of several changes depends on how far each came before the next.
         let is_alone =
             matches!(changes, [Change::Spec(_) | Change::Pod(..)]) && was_ready && unready.is_empty();
+        // Nor is it told which Pods have which of several older revisions, from which they come in different ways.
+        let revisions: BTreeSet<_> = before.0.iter().map(|pod| pod.label(CONTROLLER_REVISION_HASH)).collect();
+        let is_alone = is_alone && revisions.len() <= 2;
         let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
         self.settle(&reached).await.map_err(|failure| format!("after {changes:#?}: {failure}"))?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
