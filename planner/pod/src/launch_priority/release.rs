@@ -1,6 +1,6 @@
 //! When the launch priority controller lets containers start
 //! (docs/behaviour/launch-priority.md#release-of-the-containers): a lower priority only after all containers
-//! of a higher one are ready.
+//! of a higher one are ready, or have ended for good.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct PodFacts {
     pub completed: bool,
     /// Condition `ContainersReady` is `True`.
     pub containers_ready: bool,
-    /// Priorities of the containers that have a barrier and are not ready.
+    /// Priorities of the containers that have a barrier, are not ready, and have not ended for good.
     pub waiting: BTreeSet<i64>,
 }
 
@@ -114,9 +114,12 @@ impl PodFacts {
         let pod: Pod = serde_json::from_str(pod)?;
         let status = pod.status.unwrap_or_default();
         let statuses = status.container_statuses.unwrap_or_default();
-        let is_ready = |name: &str| statuses.iter().any(|status| status.name == name && status.ready);
-        let containers = pod.spec.unwrap_or_default().containers.unwrap_or_default();
-        let waiting = containers.iter().filter(|container| !is_ready(&container.name));
+        let spec = pod.spec.unwrap_or_default();
+        let policy = spec.restart_policy.unwrap_or_default();
+        let is_past = |status: &ContainerStatus| status.ready || status.has_ended(&policy);
+        let waits = |name: &str| !statuses.iter().any(|status| status.name == name && is_past(status));
+        let containers = spec.containers.unwrap_or_default();
+        let waiting = containers.iter().filter(|container| waits(&container.name));
         let mut conditions = status.conditions.iter().flatten();
         let completed = pod.metadata.annotations.iter().flatten();
         let mut completed = completed.filter(|(key, _)| *key == CONTAINER_LAUNCH_PRIORITY_COMPLETED);
@@ -211,8 +214,10 @@ struct Metadata {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Spec {
     containers: Option<Vec<Container>>,
+    restart_policy: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -263,6 +268,27 @@ struct ContainerStatus {
     name: String,
     #[serde(default)]
     ready: bool,
+    state: Option<State>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    #[serde(default)]
+    exit_code: i32,
+}
+
+impl ContainerStatus {
+    /// It will not run again under this restart policy of its Pod.
+    fn has_ended(&self, policy: &str) -> bool {
+        let terminated = self.state.as_ref().and_then(|state| state.terminated.as_ref());
+        terminated.is_some_and(|end| policy == "Never" || policy == "OnFailure" && end.exit_code == 0)
+    }
 }
 
 impl Container {
@@ -303,6 +329,36 @@ mod tests {
         assert_eq!(decide(&[0], &["p_1"]), open("p_0"));
         assert_eq!(decide(&[0], &["p_1", "p_0"]), Step::Complete);
         assert_eq!(decide(&[0, -1], &["p_0", "p_-1"]), Step::Complete);
+    }
+
+    /// A container of a Job that has done its work would be waited for for ever.
+    #[test]
+    fn a_container_that_has_ended_for_good_is_not_waited_for() {
+        let waiting = |policy: &str, code: i32| {
+            let env = |key: &str| {
+                format!(
+                    r#"[{{"name":"KRUISE_CONTAINER_BARRIER","valueFrom":{{"configMapKeyRef":{{"name":"b","key":"{key}"}}}}}}]"#
+                )
+            };
+            let pod = format!(
+                r#"{{"metadata":{{"namespace":"shop","name":"job","uid":"u"}},"spec":{{"restartPolicy":"{policy}","containers":[
+                    {{"name":"main","env":{}}},{{"name":"aside","env":{}}}]}},"status":{{"containerStatuses":[
+                    {{"name":"main","ready":false,"state":{{"terminated":{{"exitCode":{code}}}}}}},
+                    {{"name":"aside","ready":false,"state":{{"waiting":{{}}}}}}]}}}}"#,
+                env("p_5"),
+                env("p_0")
+            );
+            PodFacts::read(&pod).unwrap().waiting.into_iter().collect::<Vec<_>>()
+        };
+        for (policy, code, expected) in [
+            ("Never", 0, vec![0]),
+            ("Never", 1, vec![0]),
+            ("OnFailure", 0, vec![0]),
+            ("OnFailure", 1, vec![0, 5]),
+            ("Always", 0, vec![0, 5]),
+        ] {
+            assert_eq!(waiting(policy, code), expected, "{policy} {code}");
+        }
     }
 
     #[test]
