@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 /// The Pods of one moment, by name.
 pub type Moment = BTreeMap<String, Arc<Value>>;
 
-/// Below the shortest time for which the program lets a rollout rest, which is a second.
+/// Many times what a step takes on an idle machine, and below a clock of a second.
 const NO_CLOCK: Duration = Duration::from_millis(900);
 
 /// Follows the Pods until it is dropped.

@@ -8,20 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::support::{admission, ask};
+use crate::support::{CLUSTER, admission, ask};
 use webhooks::Admission;
-
-const CLUSTER: &str = r#"
-apiVersion: v1
-kind: Node
-metadata: {name: node-1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web, namespace: shop, uid: u}
-spec: {nodeName: node-1, containers: [{name: main}]}
-status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}
-"#;
 
 /// What comes of a member that is left out, by the end of its path; the first that fits. Empty for what passes.
 const OUTCOMES: &[(&str, &str, &str)] = &[

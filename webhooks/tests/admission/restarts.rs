@@ -2,28 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{admission, ask};
+use crate::support::{CLUSTER, admission, ask};
 
 const REQUESTS: &str = "/mutate-apps-kruise-io-containerrecreaterequest";
 const JOBS: &str = "/validate-apps-kruise-io-v1alpha1-ephemeraljob";
-
-const CLUSTER: &str = r#"
-apiVersion: v1
-kind: Node
-metadata: {name: node-1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web, namespace: shop, uid: u}
-spec: {nodeName: node-1, containers: [{name: main}]}
-status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: lost, namespace: shop, uid: u}
-spec: {nodeName: gone, containers: [{name: main}]}
-status: {phase: Running}
-"#;
 
 fn request(pod: &str) -> Value {
     json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest",

@@ -13,6 +13,25 @@ use serde_json::{Value, json};
 use values::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Deadline, Endpoint, Metrics, ProtectionLog};
 
+/// A Node, a Pod that runs there, and one whose Node is gone.
+pub(crate) const CLUSTER: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: u}
+spec: {nodeName: node-1, containers: [{name: main}]}
+status: {phase: Running, containerStatuses: [{name: main, containerID: "c://1"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lost, namespace: shop, uid: u}
+spec: {nodeName: gone, containers: [{name: main}]}
+status: {phase: Running}
+"#;
+
 pub(crate) const PROTECTED: &str =
     "ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true";
 
