@@ -57,12 +57,12 @@ impl Reconciler for LaunchPriority {
 
 async fn reconcile(client: &Client, pods: &Pods, key: &Key) -> Result<Next, ReconcileError> {
     let Some(pod) = pods.waiting().get(key) else { return Ok(Next::Done) };
-    advance(client, &PodFacts::read(pod.json()).map_err(ReconcileError::of_object("Pod"))?).await
+    advance(client, pods, &PodFacts::read(pod.json()).map_err(ReconcileError::of_object("Pod"))?).await
 }
 
 /// Carries steps out until the Pod has to wait. A write that finds another state than the one it was
 /// decided for fails (404, 409) and is decided anew.
-async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
+async fn advance(client: &Client, pods: &Pods, pod: &PodFacts) -> Result<Next, ReconcileError> {
     if pod.waiting.is_empty() {
         // It waits for its first condition.
         return Ok(Next::Done);
@@ -93,7 +93,7 @@ async fn advance(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError
                 let patch = open_patch(&key, &resource_version);
                 write::patch(client, &path, PatchKind::Merge, patch).await?
             }
-            Step::Complete => return complete(client, pod).await,
+            Step::Complete => return complete(client, pods, pod).await,
         };
         barrier = Some(read(&after)?);
     }
@@ -104,9 +104,13 @@ fn read(barrier: &str) -> Result<Barrier, ReconcileError> {
     Barrier::read(barrier).map_err(ReconcileError::of_object("ConfigMap"))
 }
 
-async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileError> {
+async fn complete(client: &Client, pods: &Pods, pod: &PodFacts) -> Result<Next, ReconcileError> {
     let path = PODS.namespaced(&pod.namespace).name(&pod.name);
-    unless_outdated(write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await)?;
+    let answer = write::patch(client, &path, PatchKind::Merge, pod.completed_patch()).await;
+    if let Some(completed) = unless_outdated(answer)? {
+        // News of an earlier state would have it completed once more.
+        pods.written(&completed)?;
+    }
     Ok(Next::Done)
 }
 
@@ -114,6 +118,8 @@ async fn complete(client: &Client, pod: &PodFacts) -> Result<Next, ReconcileErro
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::workload::store::follow::Sink;
+    use serde_json::{Value, json};
 
     const OLD: &str = r#"{"metadata":{"resourceVersion":"7","ownerReferences":[{"uid":"old"}]},"data":{"p_1":"true","p_0":"true"}}"#;
     const TAKEN: &str = r#"{"metadata":{"resourceVersion":"8","ownerReferences":[{"uid":"new"}]}}"#;
@@ -142,7 +148,10 @@ mod tests {
             }
             _ => (500, "{}".to_owned()),
         });
-        assert_eq!(advance(&client, &pod(&[1, 0])).await.unwrap(), Next::After(SAFETY_NET));
+        assert_eq!(
+            advance(&client, &Pods::new(false), &pod(&[1, 0])).await.unwrap(),
+            Next::After(SAFETY_NET)
+        );
         let path = "PATCH /api/v1/namespaces/n/configmaps/web-0-barrier";
         assert_eq!(
             requests.lock().unwrap().split_off(1),
@@ -156,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_without_priorities_costs_no_call() {
         let (client, requests) = fake::api_server(|_| (404, fake::status(404)));
-        assert_eq!(advance(&client, &pod(&[])).await.unwrap(), Next::Done);
+        assert_eq!(advance(&client, &Pods::new(false), &pod(&[])).await.unwrap(), Next::Done);
         assert!(requests.lock().unwrap().is_empty());
     }
 
@@ -167,7 +176,7 @@ mod tests {
                 "GET" => (200, barrier.to_owned()),
                 _ => (409, fake::status(409)),
             });
-            let error = advance(&client, &pod(&[1, 0])).await.unwrap_err();
+            let error = advance(&client, &Pods::new(false), &pod(&[1, 0])).await.unwrap_err();
             assert!(matches!(error, ReconcileError::Api(error) if error.reason() == ErrorReason::Conflict));
             assert_eq!(requests.lock().unwrap().len(), 2);
         }
@@ -179,8 +188,33 @@ mod tests {
             "GET" => (200, OPENED.to_owned()),
             _ => (409, fake::status(409)),
         });
-        assert_eq!(advance(&client, &pod(&[1])).await.unwrap(), Next::Done);
+        assert_eq!(advance(&client, &Pods::new(false), &pod(&[1])).await.unwrap(), Next::Done);
         let path = "PATCH /api/v1/namespaces/n/pods/web-0";
         assert_eq!(requests.lock().unwrap().last(), Some(&format!("{path} {}", pod(&[]).completed_patch())));
+    }
+
+    #[tokio::test]
+    async fn a_pod_is_completed_once_though_the_watch_stays_behind() {
+        let barrier = json!({"name": "KRUISE_CONTAINER_BARRIER",
+            "valueFrom": {"configMapKeyRef": {"name": "web-0-barrier", "key": "p_1"}}});
+        let pod = |version: &str, annotations: Value| {
+            json!({"metadata": {"namespace": "n", "name": "web-0", "uid": "new", "resourceVersion": version,
+                "annotations": annotations}, "spec": {"containers": [{"name": "main", "env": [barrier]}]}})
+            .to_string()
+        };
+        let completed = pod("2", json!({"apps.kruise.io/container-launch-priority-completed": "true"}));
+        let (client, requests) = fake::api_server(move |request| match request.method {
+            "GET" => (200, OPENED.to_owned()),
+            _ => (200, completed.clone()),
+        });
+        let pods = Pods::new(false);
+        pods.list_begins();
+        pods.see(serde_json::from_str(&pod("1", json!({}))).unwrap());
+        pods.list_ends();
+        for _ in 0..2 {
+            reconcile(&client, &pods, &("n".to_owned(), "web-0".to_owned())).await.unwrap();
+        }
+        let patched = requests.lock().unwrap().iter().filter(|request| request.starts_with("PATCH")).count();
+        assert_eq!(patched, 1);
     }
 }
