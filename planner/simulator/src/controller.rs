@@ -20,7 +20,7 @@ use kinds::workload::revision::{NewRevision, RevisionStep};
 use kinds::workload::seen::Seen;
 use kinds::workload::snapshot::{Costs, Environment, Snapshot};
 use kinds::workload::status::StatusPlan;
-use kinds::workload::storage_class::StorageClasses;
+use kinds::workload::storage_class::{StorageClass, StorageClasses};
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use values::moment::Moment;
@@ -31,6 +31,8 @@ mod holds;
 
 use holds::Holds;
 
+/// The StorageClass that there is.
+pub const STORAGE_CLASS: &str = "fast";
 /// The shortest and the longest pause after failures.
 const PAUSES: (Milliseconds, Milliseconds) = (20, 5_000);
 
@@ -221,7 +223,7 @@ impl<W: Simulated> Cluster<'_, W> {
             pods: &pods,
             orphans: &orphans,
             claims: &controller.cache.claims(),
-            storage_classes: &StorageClasses::default(),
+            storage_classes: &storage_classes(),
             children: &[],
             revisions: &controller.cache.revisions(),
             nodes: &self.facts,
@@ -502,6 +504,14 @@ impl<W: Simulated> Task<W> {
             self.batch_end = self.batch_end * 2 + 1;
         }
     }
+}
+
+/// One class, whose volumes can grow.
+fn storage_classes() -> StorageClasses {
+    let mut classes = StorageClasses::default();
+    let name = STORAGE_CLASS.into();
+    classes.apply(StorageClass { name, allows_expansion: true, is_default: false, created: None });
+    classes
 }
 
 fn outcome(problem: Option<&String>) -> Outcome {

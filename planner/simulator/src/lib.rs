@@ -22,7 +22,7 @@
 //! workload adds a file like [`cloneset`] or [`statefulset`]: an implementation of [`Simulated`], which says how users edit the
 //! object and which rules hold for it alone.
 //!
-//! A cluster has one workload. Tests of a UnitedDeployment (`tests/united.rs`) have one for each of its workloads, in step.
+//! A cluster has one workload. A UnitedDeployment ([`fleet`], for tests) has one for each of its workloads, in step.
 //!
 //! Not simulated: ImagePullJobs, PodUnavailableBudgets, changes of resources, the deletion of a workload by users.
 
@@ -47,6 +47,8 @@ mod checks;
 pub mod cloneset;
 mod controller;
 pub mod daemonset;
+#[cfg(any(test, feature = "test-util"))]
+pub mod fleet;
 mod hooks;
 mod kind;
 mod kubelet;
@@ -59,6 +61,7 @@ pub mod timeline;
 pub mod user;
 
 pub use agenda::Milliseconds;
+pub use controller::STORAGE_CLASS;
 pub use hooks::answer;
 pub use kind::{Bounds, Deed, End, Scene, Simulated, Violation};
 pub use kubelet::NodeEdit;
@@ -266,10 +269,13 @@ impl<'p, W: Simulated> Cluster<'p, W> {
         self.own_pods().cloned().collect()
     }
 
-    /// The names of the claims that are not being deleted.
-    pub fn claims(&self) -> Vec<&str> {
-        let claims = self.server.claims.values().map(|claim| &claim.metadata);
-        claims.filter(|claim| claim.deletion_timestamp.is_none()).map(|claim| &*claim.name).collect()
+    /// The claims that are not being deleted: their names, and how much storage they have.
+    pub fn claims(&self) -> Vec<(&str, &str)> {
+        let claims = self.server.claims.values();
+        let staying = claims.filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        staying
+            .map(|claim| (&*claim.metadata.name, claim.status.capacity.get("storage").unwrap_or_default()))
+            .collect()
     }
 
     /// No fault is to come.

@@ -12,7 +12,7 @@ use super::agenda::whole_seconds;
 use super::kind::Simulated;
 use kinds::workload::children::Claim;
 use kinds::workload::revision::StoredRevision;
-use pod::observed::{ObservedPod, PodMetadata};
+use pod::observed::ObservedPod;
 
 /// Why the server refuses a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl<W: Simulated> Server<W> {
 
     fn next_identity(&mut self) -> String {
         self.identities += 1;
-        format!("uid-{}", self.identities)
+        format!("{}-{}", self.uid(), self.identities)
     }
 
     fn tell(&mut self, kind: Kind, name: &str, object: Option<Object<W>>) {
@@ -323,7 +323,9 @@ impl<W: Simulated> Server<W> {
         Ok(self.put_claim(claim))
     }
 
+    /// Volumes are bound, and grow, as soon as it is asked for.
     fn put_claim(&mut self, mut claim: Claim) -> Arc<Claim> {
+        claim.status.capacity = claim.spec.resources.requests.clone();
         claim.metadata.resource_version = self.next_version().to_string().into();
         let claim = Arc::new(claim);
         self.claims.insert(claim.metadata.name.clone(), claim.clone());
@@ -331,17 +333,17 @@ impl<W: Simulated> Server<W> {
         claim
     }
 
-    /// Gives the claim to the Pod alone.
-    pub(super) fn hand_over_claim(
+    /// Changes a claim.
+    pub(super) fn change_claim(
         &mut self,
         name: &str,
         precondition: Precondition<'_>,
-        change: impl FnOnce(&mut PodMetadata),
+        change: impl FnOnce(&mut Claim),
     ) -> Result<Arc<Claim>, Refusal> {
         let known = self.claims.get(name).ok_or(Refusal::NotFound)?;
         precondition.check(&known.metadata.uid, &known.metadata.resource_version)?;
         let mut claim = (**known).clone();
-        change(&mut claim.metadata);
+        change(&mut claim);
         let claim = self.put_claim(claim);
         self.collect_claim(&claim);
         Ok(claim)

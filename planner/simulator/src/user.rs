@@ -161,7 +161,7 @@ impl<W: Simulated> Cluster<'_, W> {
     }
 
     /// Pods of the workload that have not ended.
-    fn active_pods(&self) -> Vec<Arc<ObservedPod>> {
+    pub(super) fn active_pods(&self) -> Vec<Arc<ObservedPod>> {
         self.own_pods().filter(|pod| pod.is_active()).cloned().collect()
     }
 

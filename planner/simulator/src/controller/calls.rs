@@ -18,9 +18,10 @@ use crate::kind::{Simulated, View};
 use crate::server::{Kind, Precondition, Refusal};
 use crate::timeline::Actor;
 use kinds::workload::action::Action;
+use kinds::workload::children::Claim;
 use kinds::workload::seen::Seen;
 use pod::launch_priority::{barrier_key, barrier_name};
-use pod::observed::{KeyReference, ObservedPod, ReadinessGate, Variable, VariableSource};
+use pod::observed::{KeyReference, ObservedPod, ReadinessGate, Resources, Variable, VariableSource};
 use pod::write::{PodWrite, Target};
 use values::json_patch::{self, Patch, Pointer};
 
@@ -121,7 +122,10 @@ impl<W: Simulated> Cluster<'_, W> {
             Call::HandOver { claim, patch } => {
                 let owners = owners_after(&patch)?;
                 let annotations = annotations_of(&patch)?;
-                let change = |metadata: &mut pod::observed::PodMetadata| {
+                let resources = resources_of(&patch)?;
+                let change = |claim: &mut Claim| {
+                    claim.spec.resources = resources.unwrap_or_else(|| claim.spec.resources.clone());
+                    let metadata = &mut claim.metadata;
                     let kept =
                         metadata.owner_references.iter().filter(|owner| !owners.0.contains(&owner.uid));
                     metadata.owner_references = kept.chain(&owners.1).cloned().collect();
@@ -131,7 +135,7 @@ impl<W: Simulated> Cluster<'_, W> {
                         annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
                     metadata.annotations = others.chain(set).collect();
                 };
-                self.server.hand_over_claim(&claim.name, exactly(&claim), change).map(drop)
+                self.server.change_claim(&claim.name, exactly(&claim), change).map(drop)
             }
             Call::WritePod { pod, write } => self.write(view, errand, &pod, &write),
             Call::Status(patch) => {
@@ -279,6 +283,13 @@ fn owners_after(patch: &str) -> Result<(Vec<String>, Vec<OwnerReference>), Refus
 fn annotations_of(patch: &str) -> Result<Map<String, Value>, Refusal> {
     let patch: Value = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
     Ok(patch.pointer("/metadata/annotations").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// The resources that a patch of a claim sets.
+fn resources_of(patch: &str) -> Result<Option<Resources>, Refusal> {
+    let mut patch: Value = serde_json::from_str(patch).map_err(|_| Refusal::Invalid)?;
+    let resources = patch.pointer_mut("/spec/resources").map(Value::take);
+    resources.map(serde_json::from_value).transpose().map_err(|_| Refusal::Invalid)
 }
 
 /// The spec of an object after a JSON patch.

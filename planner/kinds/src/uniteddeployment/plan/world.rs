@@ -260,7 +260,7 @@ impl World {
             let name = format!("{}-{number}", child["metadata"]["name"].as_str().unwrap());
             self.pods.push(json!({"child": uid, "metadata": {"name": name, "namespace": "shop", "uid": format!("pod-{number}"),
                 "creationTimestamp": self.now.to_string(), "labels": labels, "ownerReferences": [owner]},
-                "spec": {"containers": []}, "status": {"phase": "Pending"}}));
+                "spec": child["spec"]["template"]["spec"], "status": {"phase": "Pending"}}));
         }
         self.schedule(labels["apps.kruise.io/subset-name"].as_str().unwrap());
     }
@@ -280,6 +280,7 @@ impl World {
                 free -= 1;
                 pod["spec"]["nodeName"] = "n1".into();
                 pod["status"]["phase"] = "Running".into();
+                pod["status"]["containerStatuses"] = pod["spec"]["containers"].clone();
                 json!({"type": "Ready", "status": "True", "lastTransitionTime": now})
             } else {
                 json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"})
