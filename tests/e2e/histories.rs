@@ -1,9 +1,11 @@
-//! Random histories of workloads against the running program. `make histories` plays many.
+//! Random histories of workloads against the running program. The suite plays them for a minute, each time others;
+//! `make histories` plays many.
 //!
 //! A history is a workload and what people do to it, some changes at a time. It is played twice: by the program, on an API
 //! server with fake nodes, and by the simulation, which uses the same planner. After each step both have to come to the
-//! same Pods and claims, and Pods have to have the same fate: who stays, whose containers restart, how many are new. From
-//! outside a watch tells whether too few Pods were ready or too many there, and the audit log how much was written.
+//! same Pods, claims and counts, and Pods have to have the same fate: who stays, whose containers restart, how many are new.
+//! From outside a watch tells whether too few Pods were ready or too many there, and the audit log how much was written.
+//! Where Kubernetes runs the Pods of a UnitedDeployment, only subsets, revisions, images and counts are compared.
 //!
 //! A history comes from one seed. Where one goes wrong, it is played again without those changes that it goes wrong
 //! without, and printed.
@@ -17,9 +19,11 @@
 
 mod author;
 mod change;
+mod oracle;
 mod state;
 mod trial;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -35,16 +39,20 @@ use api::kinds::statefulset::StatefulSet;
 use futures::future::{self, join_all};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
+use kinds::uniteddeployment::children::ChildKind;
+use kinds::uniteddeployment::plan::world::World;
 use kit::fake_nodes::{self, FakeNodes};
-use kit::{ApiServer, api_server};
+use kit::{ApiServer, Expansion, Provisioner, api_server};
 use serde_json::Value;
+use simulator::fleet::Fleet;
+use simulator::{Cluster, STORAGE_CLASS};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use crate::product::{self, NAMESPACE, Product};
 use crate::support::in_use;
 use author::Dice;
-use change::History;
+use change::{History, Of};
 use trial::{Failure, Figures};
 
 /// Nodes of the cluster.
@@ -52,17 +60,22 @@ const NODES: usize = 4;
 /// Histories that are played at the same time.
 const BESIDE: usize = 6;
 /// The kinds of workload, as often as they are chosen.
-const KINDS: [&str; 10] = [
-    "CloneSet",
-    "CloneSet",
-    "CloneSet",
-    "StatefulSet",
-    "StatefulSet",
-    "StatefulSet",
-    "DaemonSet",
-    "DaemonSet",
-    "DaemonSet",
-    "BroadcastJob",
+const KINDS: [Of; 15] = [
+    Of::Kind("CloneSet"),
+    Of::Kind("CloneSet"),
+    Of::Kind("CloneSet"),
+    Of::Kind("StatefulSet"),
+    Of::Kind("StatefulSet"),
+    Of::Kind("StatefulSet"),
+    Of::Kind("DaemonSet"),
+    Of::Kind("DaemonSet"),
+    Of::Kind("BroadcastJob"),
+    Of::Subsets(ChildKind::CloneSet),
+    Of::Subsets(ChildKind::CloneSet),
+    Of::Subsets(ChildKind::AdvancedStatefulSet),
+    Of::Subsets(ChildKind::AdvancedStatefulSet),
+    Of::Subsets(ChildKind::Deployment),
+    Of::Subsets(ChildKind::StatefulSet),
 ];
 /// Steps of a history.
 const STEPS: usize = 12;
@@ -78,6 +91,7 @@ pub struct Site {
     /// What was written, by whom.
     audit: PathBuf,
     _nodes: FakeNodes,
+    _volumes: Provisioner,
     _directory: TempDir,
 }
 
@@ -97,7 +111,10 @@ impl Site {
         let server = ApiServer::start(options).await;
         product::install(&server).await;
         let port = api_server::free_port();
-        let gates = format!("{},PodUnavailableBudgetUpdateGate=true", product::GATES);
+        let gates = format!(
+            "{},PodUnavailableBudgetUpdateGate=true,StatefulSetAutoResizePVCGate=true",
+            product::GATES
+        );
         let options = product::Options::default()
             .gates(&gates)
             .environment("WEBHOOK_PORT", &port.to_string())
@@ -111,6 +128,8 @@ impl Site {
         let nodes = fake_nodes::Options::nodes(NODES).binding_pods();
         let nodes = FakeNodes::start(server.client(), nodes).await;
         let gates = FeatureGates::parse(&gates, "").unwrap();
+        let expansion = Some(Expansion::AtOnce);
+        let volumes = Provisioner::start(server.client(), STORAGE_CLASS, expansion, directory.path()).await;
         Self {
             server,
             gates,
@@ -119,6 +138,7 @@ impl Site {
             restarts: AtomicUsize::new(0),
             audit,
             _nodes: nodes,
+            _volumes: volumes,
             _directory: directory,
         }
     }
@@ -171,11 +191,22 @@ impl Site {
 }
 
 async fn play(site: &Site, history: &History, deadline: Instant) -> Result<Figures, (usize, Failure)> {
-    match history.kind {
-        "CloneSet" => trial::play::<CloneSet>(site, history, deadline).await,
-        "StatefulSet" => trial::play::<StatefulSet>(site, history, deadline).await,
-        "BroadcastJob" => trial::play::<BroadcastJob>(site, history, deadline).await,
-        _ => trial::play::<DaemonSet>(site, history, deadline).await,
+    match history.of {
+        Of::Kind("CloneSet") => trial::play::<Cluster<'static, CloneSet>>(site, history, deadline).await,
+        Of::Kind("StatefulSet") => {
+            trial::play::<Cluster<'static, StatefulSet>>(site, history, deadline).await
+        }
+        Of::Kind("BroadcastJob") => {
+            trial::play::<Cluster<'static, BroadcastJob>>(site, history, deadline).await
+        }
+        Of::Kind(_) => trial::play::<Cluster<'static, DaemonSet>>(site, history, deadline).await,
+        Of::Subsets(ChildKind::CloneSet) => {
+            trial::play::<Fleet<'static, CloneSet>>(site, history, deadline).await
+        }
+        Of::Subsets(ChildKind::AdvancedStatefulSet) => {
+            trial::play::<Fleet<'static, StatefulSet>>(site, history, deadline).await
+        }
+        Of::Subsets(_) => trial::play::<World>(site, history, deadline).await,
     }
 }
 
@@ -207,7 +238,6 @@ fn say(text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "played by `make histories`"]
 async fn random_changes_lead_to_where_the_simulation_leads() {
     let now = u64::try_from(Timestamp::now().as_microsecond()).unwrap();
     let seed = setting("KUTTER_HISTORY_SEED", now % 1_000_000_000);
@@ -218,7 +248,7 @@ async fn random_changes_lead_to_where_the_simulation_leads() {
     let deadline = Instant::now() + time;
     let last = setting("KUTTER_HISTORY_LAST_SEED", u64::MAX);
     let next = AtomicU64::new(seed);
-    let done = Lock::new((0, Figures::default()));
+    let done = Lock::new(BTreeMap::<Of, Figures>::new());
     let failed = Lock::new(Vec::new());
     let line = async || {
         while Instant::now() < deadline {
@@ -226,37 +256,41 @@ async fn random_changes_lead_to_where_the_simulation_leads() {
             if seed > last {
                 break;
             }
-            let kind = Dice::new(seed).of(&KINDS);
-            let history = author::history(kind, seed, STEPS);
-            match play(&site, &history, deadline).await {
-                Ok(figures) => {
-                    let mut done = done.lock().unwrap();
-                    done.0 += 1;
-                    done.1.add(&figures);
-                    if wanted > 0 && done.1.changes >= wanted {
-                        break;
-                    }
+            let history = author::history(Dice::new(seed).of(&KINDS), seed, STEPS);
+            let played = play(&site, &history, deadline).await;
+            let mut done = done.lock().unwrap();
+            let figures = done.entry(history.of).or_default();
+            let is_enough = match played {
+                Ok(own) => {
+                    figures.add(&own);
+                    wanted > 0 && done.values().map(|own| own.changes).sum::<usize>() >= wanted
                 }
                 Err((steps, failure)) => {
-                    say(&format!("{kind} {seed}: {failure}"));
+                    figures.failures += 1;
+                    say(&format!("{} {seed}: {failure}", history.of));
                     failed.lock().unwrap().push((history.until(steps), failure));
-                    if wanted == 0 {
-                        break;
-                    }
+                    wanted == 0
                 }
+            };
+            if is_enough {
+                break;
             }
         }
     };
     join_all((0..BESIDE).map(|_| line())).await;
-    let (histories, figures) = done.into_inner().unwrap();
+    let mut all = Figures::default();
+    for (of, figures) in done.into_inner().unwrap() {
+        say(&format!("{of}: {figures}"));
+        all.add(&figures);
+    }
+    say(&format!("all: {all}"));
     let failed = failed.into_inner().unwrap();
-    say(&format!("{histories} histories without a fault: {figures:?}; {} with one", failed.len()));
     if let Some((history, failure)) = failed.into_iter().next() {
         let limit = Instant::now() + time.min(Duration::from_secs(600));
         let shortest = shortened(&site, history.clone(), limit).await;
         panic!(
             "KUTTER_HISTORY_SEED={} {}: {failure}\nthe shortest history that goes wrong:\n{shortest}",
-            history.seed, history.kind
+            history.seed, history.of
         );
     }
 }

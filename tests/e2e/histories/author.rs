@@ -1,12 +1,14 @@
 //! Workloads and changes at random, all from one seed.
 
 use jiff::Timestamp;
+use kinds::uniteddeployment::children::ChildKind;
 use kit::builders::slot;
 use kit::fake_nodes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use simulator::STORAGE_CLASS;
 use values::moment::{Moment, Random};
 
-use super::change::{Beside, Change, Deed, History};
+use super::change::{Beside, Change, Deed, History, Of};
 
 /// An image that neither the simulation nor the fake nodes can pull.
 const BAD: &str = "bad/app:missing";
@@ -44,7 +46,11 @@ impl Dice {
 /// What makes a history.
 struct Author {
     dice: Dice,
+    of: Of,
+    /// The kind of ours that runs the Pods; empty where it is one of Kubernetes.
     kind: &'static str,
+    /// Where its `spec` is, which may be that of a template.
+    root: String,
     spec: Value,
     /// Templates that there were.
     former: Vec<Value>,
@@ -53,11 +59,24 @@ struct Author {
     tag: u64,
 }
 
-/// The history of this seed, with so many steps.
-pub fn history(kind: &'static str, seed: u64, steps: usize) -> History {
+/// The history of this seed, with so many steps, of a workload of this kind; of a UnitedDeployment by its template.
+pub fn history(of: Of, seed: u64, steps: usize) -> History {
+    let (kind, root) = match of {
+        Of::Kind(kind) => (kind, String::new()),
+        Of::Subsets(child) => {
+            let kind = match child {
+                ChildKind::CloneSet => "CloneSet",
+                ChildKind::AdvancedStatefulSet => "StatefulSet",
+                ChildKind::Deployment | ChildKind::StatefulSet => "",
+            };
+            (kind, format!("/template/{}/spec", child.member()))
+        }
+    };
     let mut author = Author {
         dice: Dice::new(seed),
+        of,
         kind,
+        root,
         spec: json!({}),
         former: Vec::new(),
         beside: Beside::default(),
@@ -66,29 +85,50 @@ pub fn history(kind: &'static str, seed: u64, steps: usize) -> History {
     author.begin();
     let spec = author.spec.clone();
     let dice = &mut author.dice;
-    let has_replicas = matches!(kind, "CloneSet" | "StatefulSet");
+    let has_replicas = matches!(of, Of::Kind("CloneSet" | "StatefulSet"));
+    let is_alpha = dice.percent(20);
     author.beside = Beside {
         sidecar: kind != "BroadcastJob" && dice.percent(30),
         budget: has_replicas && dice.percent(30),
         spread: has_replicas && dice.percent(20),
     };
     let steps = (0..steps).map(|_| author.step()).collect();
-    History { seed, kind, spec, beside: author.beside, steps }
+    History { seed, of, is_alpha, spec, beside: author.beside, steps }
 }
 
 impl Author {
+    /// A field of the `spec` that the kind has; the number of Pods is that of all subsets.
+    fn at(&self, pointer: &str) -> String {
+        let is_outer = pointer == "/replicas";
+        if is_outer { pointer.to_owned() } else { format!("{}{pointer}", self.root) }
+    }
+
     fn set(&mut self, pointer: &str, value: impl Into<Value>) {
-        *slot(&mut self.spec, pointer) = value.into();
+        let pointer = self.at(pointer);
+        *slot(&mut self.spec, &pointer) = value.into();
     }
 
     fn get(&self, pointer: &str) -> &Value {
-        self.spec.pointer(pointer).unwrap_or(&Value::Null)
+        self.spec.pointer(&self.at(pointer)).unwrap_or(&Value::Null)
+    }
+
+    fn is_united(&self) -> bool {
+        !self.root.is_empty()
     }
 
     fn begin(&mut self) {
-        self.set("/selector/matchLabels/app", "web");
+        *slot(&mut self.spec, "/selector/matchLabels/app") = "web".into();
         self.template();
+        if let Of::Subsets(child) = self.of {
+            let labels = format!("/template/{}/metadata/labels/app", child.member());
+            *slot(&mut self.spec, &labels) = "web".into();
+            self.set("/selector/matchLabels/app", "web");
+            let names = self.subset_names();
+            *slot(&mut self.spec, "/topology/subsets") =
+                names.iter().map(|name| json!({"name": name})).collect();
+        }
         match self.kind {
+            "" => return self.begin_foreign(),
             "CloneSet" => self.begin_clone_set(),
             "StatefulSet" => self.begin_stateful_set(),
             "BroadcastJob" => return self.begin_broadcast_job(),
@@ -158,11 +198,64 @@ impl Author {
 
     fn claims(&mut self) {
         let claim = |name: &str| {
-            json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+            json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": STORAGE_CLASS,
                 "resources": {"requests": {"storage": "1Gi"}}}})
         };
         let claims = self.dice.of(&[json!([claim("data")]), json!([claim("data"), claim("logs")])]);
         self.set("/volumeClaimTemplates", claims);
+    }
+
+    /// Deployments and StatefulSets of Kubernetes.
+    fn begin_foreign(&mut self) {
+        let replicas = self.dice.below(5) + 1;
+        self.set("/replicas", replicas);
+        if matches!(self.of, Of::Subsets(ChildKind::StatefulSet)) {
+            self.set("/serviceName", "web");
+            let management = self.dice.of(&["OrderedReady", "Parallel"]);
+            self.set("/podManagementPolicy", management);
+        }
+    }
+
+    /// One to three of them, in order.
+    fn subset_names(&mut self) -> Vec<&'static str> {
+        let mut names = vec!["a", "b", "c"];
+        while names.len() > 1 && self.dice.percent(40) {
+            let index = self.dice.below(names.len() as u64) as usize;
+            names.remove(index);
+        }
+        names
+    }
+
+    /// Subsets come, go, and get another share; or they keep other numbers of Pods at older revisions.
+    fn change_subsets(&mut self) -> Change {
+        let known = self.spec["topology"]["subsets"].as_array().unwrap();
+        let known: Vec<String> =
+            known.iter().map(|subset| subset["name"].as_str().unwrap().to_owned()).collect();
+        let partitions = "/updateStrategy/manualUpdate/partitions";
+        if self.dice.percent(40) && !self.kind.is_empty() {
+            let some = known.into_iter().map(|name| (name, self.dice.below(3).into()));
+            return Change::set(partitions, some.collect::<Map<_, _>>());
+        }
+        let names = self.subset_names();
+        let mut subsets: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        if subsets.len() > 1 {
+            let number = self.dice.below(4);
+            let share = self.dice.of(&[
+                json!({}),
+                json!({"replicas": number}),
+                json!({"replicas": "50%"}),
+                json!({"maxReplicas": number}),
+                json!({"minReplicas": number.min(1), "maxReplicas": number.max(1)}),
+            ]);
+            subsets[0].as_object_mut().unwrap().extend(share.as_object().unwrap().clone());
+        }
+        // Of subsets that are gone there is no partition.
+        let mut kept = self.spec.pointer(partitions).and_then(Value::as_object).cloned().unwrap_or_default();
+        kept.retain(|name, _| names.contains(&name.as_str()));
+        Change::Spec(vec![
+            (partitions.to_owned(), kept.into()),
+            ("/topology/subsets".to_owned(), subsets.into()),
+        ])
     }
 
     fn begin_clone_set(&mut self) {
@@ -194,6 +287,9 @@ impl Author {
             let retention =
                 json!({"whenDeleted": self.dice.of(&policies), "whenScaled": self.dice.of(&policies)});
             self.set("/persistentVolumeClaimRetentionPolicy", retention);
+            if self.dice.percent(50) {
+                self.set("/volumeClaimUpdateStrategy/type", "OnPodRollingUpdate");
+            }
         }
         self.minutiae();
     }
@@ -260,24 +356,39 @@ impl Author {
     }
 
     /// Changes until it has to settle. Where it comes to must not depend on who is quicker: what is done to Pods is
-    /// not mixed with changes of the `spec`, and of these what holds Pods back comes first,
-    /// and their number last.
+    /// not mixed with changes of the `spec`. Of these what holds Pods back comes first, then what lets them go, and
+    /// their number last; and none takes back what another did.
     fn step(&mut self) -> Vec<Change> {
         let count = if self.dice.percent(60) { 1 } else { 1 + self.dice.below(AT_ONCE) };
         let mut changes: Vec<Change> = vec![self.change()];
         let is_deed = |change: &Change| matches!(change, Change::Pod(..));
         for _ in 1..count {
             let change = self.change();
-            if is_deed(&change) == is_deed(&changes[0]) {
+            let takes_back = changes.iter().any(|other| {
+                other.scales() && change.scales() || other.paces() && other.has_fields_of(&change)
+            });
+            if is_deed(&change) == is_deed(&changes[0]) && !takes_back {
                 changes.push(change);
             }
         }
-        let holds = |field: &str| field.ends_with("/partition") || field.ends_with("/paused");
         changes.sort_by_key(|change| match change {
-            Change::Spec(fields) if fields.iter().any(|(field, _)| holds(field)) => 0,
-            change if change.scales() => 2,
+            change if change.scales() => 4,
+            change if !change.paces() => 3,
+            Change::Spec(fields)
+                if fields.iter().any(|(_, value)| *value == false || value == "RollingUpdate") =>
+            {
+                2
+            }
+            Change::Spec(fields) if fields.iter().any(|(_, value)| *value == true || value == "OnDelete") => {
+                0
+            }
             _ => 1,
         });
+        // How far it comes while its image can't be pulled depends on who is quicker.
+        let is_bad = |change: &Change| format!("{change:?}").contains(BAD);
+        if let Some(bad) = changes.iter().position(is_bad) {
+            changes = vec![changes.remove(bad)];
+        }
         for change in &changes {
             change.apply(&mut self.spec);
         }
@@ -285,6 +396,19 @@ impl Author {
     }
 
     fn change(&mut self) -> Change {
+        if self.is_united() && self.dice.percent(25) {
+            return self.change_subsets();
+        }
+        match self.change_kind() {
+            Change::Spec(fields) => {
+                Change::Spec(fields.into_iter().map(|(field, value)| (self.at(&field), value)).collect())
+            }
+            change => change,
+        }
+    }
+
+    /// A change of what runs the Pods, and of Pods.
+    fn change_kind(&mut self) -> Change {
         let partition = "/updateStrategy/rollingUpdate/partition";
         let paused = "/updateStrategy/rollingUpdate/paused";
         if self.kind == "BroadcastJob" {
@@ -304,33 +428,74 @@ impl Author {
                 }
                 None => self.edit_template(),
             },
+            32..=40 if !self.is_united() && self.get("/volumeClaimTemplates").is_array() => {
+                self.change_claims()
+            }
             38..=47 if self.kind != "DaemonSet" => Change::set("/replicas", self.dice.below(6)),
-            48..=57 => Change::set(partition, self.dice.of(&[0, 0, 0, 1, 2, 3])),
+            76..=81 => Change::Pod(Deed::Delete, self.number()),
+            82..=85 => Change::Pod(Deed::Evict, self.number()),
+            90..=94 => Change::Pod(Deed::MakeUnready, self.number()),
+            95 => Change::Restart,
+            96..=97 if self.beside.sidecar => Change::Sidecar(self.next()),
+            98..=99 if self.beside.spread => Change::Spread(self.number()),
+            _ if self.kind.is_empty() => self.edit_template(),
+            48..=57 if !self.is_united() => Change::set(partition, self.dice.of(&[0, 0, 0, 1, 2, 3])),
             58..=63 => self.budget(),
-            64..=68 => {
+            64..=66 => {
                 let is_paused = self.get(paused) == true;
                 Change::set(paused, !is_paused)
             }
+            67..=68 => Change::set("/updateStrategy/type", self.dice.of(&["RollingUpdate", "OnDelete"])),
             69..=71 => Change::set(self.min_ready(), self.dice.of(&[0, 1])),
-            72..=75 if self.kind == "StatefulSet" => {
+            72..=75 if self.kind == "StatefulSet" && !self.is_united() => {
                 let reserved = self.dice.of(&[json!([]), json!([0]), json!([1]), json!([0, 2])]);
                 Change::set("/reserveOrdinals", reserved)
             }
-            72..=75 if self.kind == "CloneSet" => {
+            72..=75 if self.kind == "CloneSet" => self.change_clone_set(),
+            86..=87 if self.kind == "CloneSet" => Change::Pod(Deed::Name, self.number()),
+            86..=89 if self.kind != "DaemonSet" => Change::Pod(Deed::MarkForDeletion, self.number()),
+            _ => self.edit_template(),
+        }
+    }
+
+    /// Claims are to be larger, or there is another one.
+    fn change_claims(&mut self) -> Change {
+        if self.dice.percent(60) {
+            let size = format!("{}Gi", self.next());
+            return Change::set("/volumeClaimTemplates/0/spec/resources/requests/storage", size);
+        }
+        let mut claims = self.get("/volumeClaimTemplates").clone();
+        let mut another = claims[0].clone();
+        another["metadata"]["name"] = format!("more-{}", self.next()).into();
+        claims.as_array_mut().unwrap().push(another);
+        Change::set("/volumeClaimTemplates", claims)
+    }
+
+    /// Changes of what CloneSets alone have.
+    fn change_clone_set(&mut self) -> Change {
+        let rolling = |field: &str| format!("/updateStrategy/rollingUpdate/{field}");
+        match self.dice.below(3) {
+            0 => {
                 let policy = self.dice.of(&["ReCreate", "InPlaceIfPossible"]);
                 Change::Spec(vec![
-                    ("/updateStrategy/rollingUpdate/podUpdatePolicy".to_owned(), policy.into()),
-                    ("/updateStrategy/rollingUpdate/maxSurge".to_owned(), json!(0)),
-                    ("/updateStrategy/rollingUpdate/maxUnavailable".to_owned(), json!(1)),
+                    (rolling("podUpdatePolicy"), policy.into()),
+                    (rolling("maxSurge"), json!(0)),
+                    (rolling("maxUnavailable"), json!(1)),
                 ])
             }
-            76..=81 => Change::Pod(Deed::Delete, self.number()),
-            82..=85 => Change::Pod(Deed::Evict, self.number()),
-            86..=89 if self.kind != "DaemonSet" => Change::Pod(Deed::MarkForDeletion, self.number()),
-            90..=94 => Change::Pod(Deed::MakeUnready, self.number()),
-            95 => Change::Restart,
-            96..=99 if self.beside.sidecar => Change::Sidecar(self.next()),
-            _ => self.edit_template(),
+            1 => {
+                let weight = json!({"weight": 5, "matchSelector": {"matchLabels": {"v": "0"}}});
+                let priority = self.dice.of(&[
+                    json!({"orderPriority": [{"orderedKey": "v"}]}),
+                    json!({"weightPriority": [weight]}),
+                    Value::Null,
+                ]);
+                Change::set(&rolling("priorityStrategy"), priority)
+            }
+            _ => {
+                let limit = self.dice.of(&[json!(1), json!("50%"), Value::Null]);
+                Change::set("/scaleStrategy/maxUnavailable", limit)
+            }
         }
     }
 
@@ -349,7 +514,7 @@ impl Author {
         let main = containers.iter().position(|container| container["name"] == "main").unwrap();
         match self.dice.below(20) {
             // What else there is for the Pods would hold back those that could be tried beside it.
-            0 if self.beside == Beside::default() => {
+            0 if self.beside == Beside::default() && !self.kind.is_empty() => {
                 self.former.pop();
                 Change::set(&format!("/template/spec/containers/{main}/image"), BAD)
             }

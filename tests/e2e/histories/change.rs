@@ -3,7 +3,10 @@
 
 use std::fmt;
 
+use api::conversion;
+use kinds::uniteddeployment::children::ChildKind;
 use kit::builders::slot;
+use kit::fake_nodes;
 use serde_json::{Value, json};
 
 /// A change.
@@ -15,6 +18,8 @@ pub enum Change {
     Pod(Deed, usize),
     /// The image of the sidecar, by its tag.
     Sidecar(u64),
+    /// How many Pods the first subset of the WorkloadSpread takes.
+    Spread(usize),
     /// The program is killed and starts again.
     Restart,
 }
@@ -26,15 +31,18 @@ pub struct Beside {
     pub sidecar: bool,
     /// A PodUnavailableBudget that lets one Pod be away.
     pub budget: bool,
-    /// A WorkloadSpread, whose first subset takes [`SPREAD`] Pods.
+    /// A WorkloadSpread, whose first subset takes [`SPREAD`] Pods at first.
     pub spread: bool,
 }
 
 /// The name of the injected container.
 pub const SIDECAR: &str = "mesh";
-/// How many Pods the first subset of the WorkloadSpread takes, which has this label with value `first`.
+/// How many Pods the first subset of the WorkloadSpread takes at first; they have this label with value `first`.
 pub const SPREAD: usize = 2;
 pub const SUBSET: &str = "example.com/subset";
+
+/// The ends of fields that hold Pods back, or let them go.
+const PACE: [&str; 4] = ["/partition", "/partitions", "/paused", "Strategy/type"];
 
 /// What people do to a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +50,45 @@ pub enum Deed {
     Delete,
     Evict,
     MarkForDeletion,
+    /// In `podsToDelete`.
+    Name,
     /// It is not ready until the end of the step.
     MakeUnready,
+}
+
+/// What workload a history has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Of {
+    Kind(&'static str),
+    /// A UnitedDeployment of these.
+    Subsets(ChildKind),
+}
+
+impl Of {
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Kind(kind) => kind,
+            Self::Subsets(_) => "UnitedDeployment",
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(kind) => formatter.write_str(kind),
+            Self::Subsets(child) => write!(formatter, "UnitedDeployment of {}", child.told()),
+        }
+    }
 }
 
 /// A history of one workload.
 #[derive(Clone, Debug)]
 pub struct History {
     pub seed: u64,
-    pub kind: &'static str,
+    pub of: Of,
+    /// People write it as `v1alpha1`.
+    pub is_alpha: bool,
     /// The `spec` that it is created with.
     pub spec: Value,
     pub beside: Beside,
@@ -67,7 +105,19 @@ impl Change {
     /// It changes how many Pods there are, or which.
     pub fn scales(&self) -> bool {
         matches!(self, Self::Spec(fields)
-            if fields.iter().any(|(field, _)| field == "/replicas" || field == "/reserveOrdinals"))
+            if fields.iter().any(|(field, _)| matches!(field.as_str(), "/replicas" | "/reserveOrdinals" | "/topology/subsets")))
+    }
+
+    /// It holds Pods back, lets them go, or changes how many there are.
+    pub fn paces(&self) -> bool {
+        let paces = |field: &str| PACE.iter().any(|end| field.ends_with(end));
+        self.scales() || matches!(self, Self::Spec(fields) if fields.iter().any(|(field, _)| paces(field)))
+    }
+
+    /// Both change a field.
+    pub fn has_fields_of(&self, other: &Self) -> bool {
+        let (Self::Spec(own), Self::Spec(others)) = (self, other) else { return false };
+        own.iter().any(|(field, _)| others.iter().any(|(other, _)| other == field))
     }
 
     /// Changes a `spec`; what is no change of it is left out.
@@ -80,17 +130,12 @@ impl Change {
     }
 }
 
-impl fmt::Display for Deed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Delete => "kubectl delete pod",
-            Self::Evict => "kubectl create --raw .../eviction, of pod",
-            Self::MarkForDeletion => "kubectl label pod apps.kruise.io/specified-delete=true",
-            Self::MakeUnready => {
-                "kubectl annotate pod fake-node/ready-after=never, until the step ends, of pod"
-            }
-        })
-    }
+/// The subsets of the WorkloadSpread, the first of which takes at most so many Pods.
+pub fn subsets(most: usize) -> Value {
+    json!([
+        {"name": "first", "maxReplicas": most, "patch": {"metadata": {"labels": {SUBSET: "first"}}}},
+        {"name": "rest", "patch": {"metadata": {"labels": {SUBSET: "rest"}}}},
+    ])
 }
 
 impl History {
@@ -111,11 +156,8 @@ impl History {
             "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": "50%"},
         });
         let spread = json!({
-            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": self.kind, "name": "web"},
-            "subsets": [
-                {"name": "first", "maxReplicas": SPREAD, "patch": {"metadata": {"labels": {SUBSET: "first"}}}},
-                {"name": "rest", "patch": {"metadata": {"labels": {SUBSET: "rest"}}}},
-            ],
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": self.of.kind(), "name": "web"},
+            "subsets": subsets(SPREAD),
         });
         let budget = json!({"selector": selector, "maxUnavailable": 1});
         let Beside { sidecar: has_sidecar, budget: has_budget, spread: has_spread } = self.beside;
@@ -123,9 +165,18 @@ impl History {
             (has_sidecar, object("SidecarSet", namespace, &sidecar)),
             (has_spread, object("WorkloadSpread", "web", &spread)),
             (has_budget, object("PodUnavailableBudget", "web", &budget)),
-            (true, object(self.kind, "web", &self.spec)),
+            (true, self.written(&object(self.of.kind(), "web", &self.spec))),
         ];
         all.into_iter().filter_map(|(is_there, object)| is_there.then_some(object)).collect()
+    }
+
+    /// The object of version `v1beta1` as people write it.
+    pub fn written(&self, object: &Value) -> Value {
+        if !self.is_alpha {
+            return object.clone();
+        }
+        let alpha = conversion::convert(&object.to_string(), "apps.kruise.io/v1alpha1").unwrap();
+        serde_json::from_str(alpha.get()).unwrap()
     }
 
     /// The first so many steps.
@@ -155,33 +206,115 @@ impl History {
     }
 }
 
-/// The manifest and the commands that play it.
+/// Prints the name of a Pod by its number.
+const POD: &str = r#"pod() { kubectl get pods -n history -l app=web -o jsonpath='{range .items[*]}{.metadata.name}{"\n"}{end}' |
+  awk -v n="$1" '{ name[NR - 1] = $1 } END { print name[n % NR] }'; }"#;
+
+/// The manifests and the commands that play it.
 impl fmt::Display for History {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let resource = self.kind.to_lowercase();
+        writeln!(formatter, "{POD}\nkubectl create namespace history")?;
         for manifest in self.manifests("history") {
-            writeln!(formatter, "kubectl create -f - <<EOF\n{manifest:#}\nEOF")?;
+            writeln!(formatter, "kubectl create -f - <<'EOF'\n{manifest:#}\nEOF")?;
         }
+        let mut present = self.clone();
         for step in &self.steps {
             for change in step {
-                match change {
-                    Change::Spec(fields) => {
-                        let mut patch = json!({});
-                        for (pointer, value) in fields {
-                            // Merge patches have no index: lists are named by the pointer.
-                            patch[format!("/spec{pointer}")] = value.clone();
-                        }
-                        writeln!(formatter, "kubectl edit {resource}.apps.kruise.io web: {patch}")?;
-                    }
-                    Change::Pod(deed, number) => writeln!(formatter, "{deed} number {number}")?,
-                    Change::Sidecar(tag) => {
-                        writeln!(formatter, "kubectl edit sidecarset history: image mesh:v{tag}")?;
-                    }
-                    Change::Restart => writeln!(formatter, "kill -9 the program, and start it again")?,
-                }
+                writeln!(formatter, "{}", change.command(&mut present))?;
             }
             writeln!(formatter, "# until it has settled")?;
         }
         Ok(())
+    }
+}
+
+impl Change {
+    /// The command that makes it, where the workload's `spec` is that of `present`, which gets it too.
+    fn command(&self, present: &mut History) -> String {
+        let patched = |object: &str, patch: Value| {
+            format!("kubectl patch {object} -n history --type=json -p '{patch}'")
+        };
+        let replaced = |object: &str, field: &str, value: Value| {
+            patched(object, json!([{"op": "replace", "path": field, "value": value}]))
+        };
+        match self {
+            Self::Spec(fields) => {
+                let patch = patch(&mut present.spec, fields);
+                if present.is_alpha {
+                    let object = present.manifests("history").pop().unwrap();
+                    return format!("kubectl replace -f - <<'EOF'\n{object:#}\nEOF");
+                }
+                let kind = present.of.kind().to_lowercase();
+                patched(&format!("{kind}s.v1beta1.apps.kruise.io web"), patch)
+            }
+            Self::Pod(deed, number) => deed.command(*number),
+            Self::Sidecar(tag) => {
+                replaced("sidecarsets history", "/spec/containers/0/image", format!("mesh:v{tag}").into())
+            }
+            Self::Spread(most) => {
+                replaced("workloadspreads web", "/spec/subsets/0/maxReplicas", (*most).into())
+            }
+            Self::Restart => "# kill -9 the program, and start it again".to_owned(),
+        }
+    }
+}
+
+impl Deed {
+    /// The command that does it to the Pod of this number.
+    fn command(self, number: usize) -> String {
+        let pod = format!("$(pod {number})");
+        match self {
+            Self::Delete => format!("kubectl delete pod -n history --wait=false {pod}"),
+            Self::Evict => format!(
+                "name={pod}; kubectl create --raw /api/v1/namespaces/history/pods/$name/eviction -f - \
+                 <<<'{{\"apiVersion\": \"policy/v1\", \"kind\": \"Eviction\", \"metadata\": {{\"name\": \"'$name'\"}}}}'"
+            ),
+            Self::MarkForDeletion => {
+                format!("kubectl label pod -n history {pod} apps.kruise.io/specified-delete=true")
+            }
+            Self::Name => format!(
+                "kubectl patch clonesets.v1beta1.apps.kruise.io web -n history --type=merge \
+                 -p '{{\"spec\": {{\"scaleStrategy\": {{\"podsToDelete\": [\"'{pod}'\"]}}}}}}'"
+            ),
+            Self::MakeUnready => format!(
+                "kubectl annotate pod -n history {pod} {}=never # until the step ends",
+                fake_nodes::READY_AFTER
+            ),
+        }
+    }
+}
+
+/// The JSON Patch that gives these fields to an object of this `spec`, which gets them too.
+fn patch(spec: &mut Value, fields: &[(String, Value)]) -> Value {
+    let mut operations = Vec::new();
+    for (field, value) in fields {
+        // What holds the field may be missing: then it comes with it.
+        let ends = field.match_indices('/').map(|(end, _)| end).chain([field.len()]).skip(1);
+        let missing =
+            ends.map(|end| &field[..end]).find(|path| spec.pointer(path).is_none_or(Value::is_null));
+        let is_item = field.rsplit('/').next().is_some_and(|name| name.parse::<usize>().is_ok());
+        *slot(spec, field) = value.clone();
+        let path = missing.unwrap_or(field);
+        let op = if is_item { "replace" } else { "add" };
+        operations.push(json!({"op": op, "path": format!("/spec{path}"), "value": spec.pointer(path)}));
+    }
+    operations.into()
+}
+
+#[test]
+fn a_history_is_printed_as_patches_that_do_the_same() {
+    let of = [Of::Kind("CloneSet"), Of::Kind("DaemonSet"), Of::Subsets(ChildKind::AdvancedStatefulSet)];
+    for (seed, of) in (0..60).zip(of.into_iter().cycle()) {
+        let history = super::author::history(of, seed, 10);
+        let (mut known, mut object) = (history.spec.clone(), json!({"spec": history.spec}));
+        for change in history.steps.iter().flatten() {
+            let mut changed = known.clone();
+            change.apply(&mut changed);
+            if let Change::Spec(fields) = change {
+                let patch: json_patch::Patch = serde_json::from_value(patch(&mut known, fields)).unwrap();
+                json_patch::patch(&mut object, &patch).unwrap();
+            }
+            assert_eq!((&known, &object["spec"]), (&changed, &changed), "seed {seed}: {change:?}");
+        }
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
+use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE, SUBSET_NAME, UNITED_REVISION};
 use pod::observed::ObservedPod;
 use pod::revision_labels::short_hash;
+
+use serde_json::Value;
 
 use super::change::SIDECAR;
 
@@ -14,13 +16,20 @@ use super::change::SIDECAR;
 pub struct State {
     pods: Vec<PodState>,
     claims: Vec<String>,
+    /// What the status counts.
+    counts: BTreeMap<String, i64>,
 }
+
+/// Numbers of a status that count no Pods, or those of one of several older revisions.
+const UNCOUNTED: [&str; 3] = ["collisionCount", "currentReplicas", "observedGeneration"];
 
 /// A Pod, without what chance decides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodState {
     /// Of Pods whose names are not made up.
     name: Option<String>,
+    /// That of a UnitedDeployment.
+    subset: Option<String>,
     revision: String,
     lifecycle: String,
     has_ended: bool,
@@ -39,18 +48,24 @@ pub struct Fate {
 }
 
 impl State {
-    /// `newest` is the newest revision; `has_names` where the names of Pods and claims are not made up.
-    pub fn of(pods: &[Arc<ObservedPod>], claims: &[&str], newest: &str, has_names: bool) -> Self {
+    /// Of a workload with this status; `has_names` where the names of Pods and claims are not made up.
+    pub fn of(pods: &[Arc<ObservedPod>], claims: &[(&str, &str)], status: &Value, has_names: bool) -> Self {
+        let newest = newest(status);
         let mut pods: Vec<PodState> = pods.iter().map(|pod| PodState::of(pod, newest, has_names)).collect();
         pods.sort();
         // Claims are named by their templates, the workload and the Pod.
-        let claim = |name: &&str| match name.find("-web-") {
-            Some(end) if !has_names => name[..end].to_owned(),
-            _ => (*name).to_owned(),
+        let claim = |(name, size): &(&str, &str)| match name.find("-web-") {
+            Some(end) if !has_names => format!("{} {size}", &name[..end]),
+            _ => format!("{name} {size}"),
         };
         let mut claims: Vec<String> = claims.iter().map(claim).collect();
         claims.sort();
-        Self { pods, claims }
+        let counts = status.as_object().into_iter().flatten();
+        // What is left out is 0.
+        let counts = counts
+            .filter_map(|(name, count)| Some((name.clone(), count.as_i64().filter(|count| *count != 0)?)));
+        let counts = counts.filter(|(name, _)| !UNCOUNTED.contains(&name.as_str())).collect();
+        Self { pods, claims, counts }
     }
 
     pub fn is_ready(&self) -> bool {
@@ -59,28 +74,32 @@ impl State {
 
     /// What differs, in lines.
     pub fn difference(&self, other: &Self) -> String {
-        let lines = |state: &Self| format!("{state:#?}");
-        let (own, others) = (lines(self), lines(other));
-        let only = |sign: char, these: &str, those: &str| {
-            let those: Vec<&str> = those.lines().collect();
-            these
-                .lines()
-                .filter(|line| !those.contains(line))
-                .map(|line| format!("{sign} {line}\n"))
-                .collect::<String>()
+        let lines = |state: &Self| -> Vec<String> {
+            let pods = state.pods.iter().map(|pod| format!("{pod:?}"));
+            let rest = [format!("claims: {:?}", state.claims), format!("counts: {:?}", state.counts)];
+            pods.chain(rest).collect()
         };
-        only('-', &own, &others) + &only('+', &others, &own)
+        let (own, mut others) = (lines(self), lines(other));
+        let mut difference = String::new();
+        for line in own {
+            match others.iter().position(|other| *other == line) {
+                Some(at) => drop(others.remove(at)),
+                None => difference += &format!("- {line}\n"),
+            }
+        }
+        difference + &others.iter().map(|line| format!("+ {line}\n")).collect::<String>()
     }
 }
 
 impl PodState {
     fn of(pod: &ObservedPod, newest: &str, has_names: bool) -> Self {
-        let revision = short_hash(pod.label(CONTROLLER_REVISION_HASH).unwrap_or_default());
+        let revision = short_hash(revision(pod).unwrap_or_default());
         // At which of several older revisions Pods stay is chance: it depends on how far a rollout came.
         let is_known = revision == short_hash(newest);
         let runs = |name: &str| pod.container_status(name).map_or("", |status| &*status.image).to_owned();
         Self {
             name: has_names.then(|| pod.metadata.name.to_string()),
+            subset: pod.label(SUBSET_NAME).map(ToOwned::to_owned),
             revision: if is_known { revision } else { "older" }.to_owned(),
             lifecycle: pod.label(LIFECYCLE_STATE).unwrap_or_default().to_owned(),
             has_ended: matches!(&*pod.status.phase, "Succeeded" | "Failed"),
@@ -112,6 +131,18 @@ impl Fate {
         fate.stayed.sort();
         fate
     }
+}
+
+/// The newest revision, by this status of a workload; both sides make its name from the template.
+pub fn newest(status: &Value) -> &str {
+    let mut names =
+        ["updateRevision", "updatedRevision"].into_iter().filter_map(|name| status[name].as_str());
+    names.next().unwrap_or_default()
+}
+
+/// The revision of a Pod: that of the UnitedDeployment, where there is one.
+pub fn revision(pod: &ObservedPod) -> Option<&str> {
+    pod.label(UNITED_REVISION).or(pod.label(CONTROLLER_REVISION_HASH))
 }
 
 /// Names and images of the containers, without what is injected.

@@ -1,12 +1,13 @@
 //! A history, played by the running program and by the simulation beside it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use api::annotations::CONTAINER_LAUNCH_PRIORITY_COMPLETED;
 use api::kinds::shared::Lifecycle;
-use api::labels::{CONTROLLER_REVISION_HASH, LIFECYCLE_STATE};
+use api::labels::LIFECYCLE_STATE;
 use futures::StreamExt;
 use jiff::Timestamp;
 use kit::builders::pod;
@@ -16,12 +17,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Error, ResourceExt};
 use pod::observed::ObservedPod;
 use serde_json::{Value, json};
-use simulator::{Bounds, Cluster, Rest, Settings, Simulated, Step};
+use simulator::{Bounds, Settings};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::change::{Beside, Change, Deed, History, SIDECAR, SPREAD, SUBSET};
-use super::state::{Fate, State, choose};
+use super::change::{Beside, Change, Deed, History, SIDECAR, SPREAD, SUBSET, subsets};
+use super::oracle::{Oracle, Pods};
+use super::state::{Fate, State, choose, newest, revision};
 use super::{NODES, Site};
 use crate::chronicle::{Chronicle, Moment, staying};
 use crate::product;
@@ -33,60 +35,92 @@ const PAUSE: Duration = Duration::from_millis(100);
 const HOOK: Duration = Duration::from_millis(300);
 /// How long the workload may take beyond what the simulation took: for writes, and for a new leader.
 const ROOM: Duration = Duration::from_secs(30);
-/// Longer than any simulated workload takes.
-const SIMULATED: u64 = 4 * 3_600_000;
 
-/// What a history showed.
+/// What histories showed.
 #[derive(Debug, Default)]
 pub struct Figures {
+    pub histories: usize,
+    pub failures: usize,
     pub changes: usize,
-    pub refused: usize,
-    pub compared: usize,
-    pub slowest: Duration,
+    refused: usize,
+    compared: usize,
+    /// How long the slowest took to settle, and its seed.
+    slowest: (Duration, u64),
+    /// Pods that steps created, updated in place or recreated while they did nothing else, and the writes for them.
+    writes: [(usize, usize); 3],
 }
 
 impl Figures {
     pub fn add(&mut self, other: &Self) {
+        self.histories += other.histories;
+        self.failures += other.failures;
         self.changes += other.changes;
         self.refused += other.refused;
         self.compared += other.compared;
         self.slowest = self.slowest.max(other.slowest);
+        for (sum, own) in self.writes.iter_mut().zip(other.writes) {
+            *sum = (sum.0 + own.0, sum.1 + own.1);
+        }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { histories, failures, changes, refused, compared, slowest, writes } = self;
+        write!(
+            formatter,
+            "{histories} histories, {failures} with a fault; {changes} changes, {refused} refused; {compared} states compared; \
+             slowest to settle {:.1} s, of seed {}",
+            slowest.0.as_secs_f64(),
+            slowest.1
+        )?;
+        for (deed, (pods, writes)) in ["created", "updated in place", "recreated"].iter().zip(writes) {
+            if *pods > 0 {
+                write!(formatter, "; {:.1} writes per Pod {deed}", *writes as f64 / *pods as f64)?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// What went wrong, in words.
 pub type Failure = String;
 
-type Pods = Vec<Arc<ObservedPod>>;
+/// A Pod, and its simulated twin.
+type Touched = (Arc<ObservedPod>, Arc<ObservedPod>);
 
 /// What a step has to come to, beside the state.
 #[derive(Default)]
 struct Reached<'b> {
     /// The Pods before it, of both sides, where Pods have to have the same fate on both.
     before: Option<&'b (Pods, Pods)>,
-    /// Pods that people touched, with the identities of their simulated twins: where these are gone, they have to be.
-    touched: &'b [(Arc<ObservedPod>, Box<str>)],
+    /// Pods that people touched: where their twins are gone, they have to be.
+    touched: &'b [Touched],
 }
 
 /// The two sides of one history.
-struct Trial<'s, W: Simulated> {
+struct Trial<'s, O> {
     site: &'s Site,
     client: Client,
     namespace: String,
     set: Stored,
     chronicle: Chronicle,
     hooks: Arc<Mutex<Lifecycle>>,
-    simulated: Cluster<'static, W>,
-    beside: Beside,
+    simulated: O,
+    history: &'s History,
     /// The tag of the sidecar's image.
     sidecar: u64,
+    /// As many Pods as may be in the first subset.
+    spread: usize,
+    /// The names of twins of Pods in `podsToDelete`.
+    named: BTreeMap<String, String>,
     figures: Figures,
     _operator: JoinSet<()>,
 }
 
 /// Plays a history, and gives what it showed until `deadline`, or after how many steps something went wrong first, and
 /// what.
-pub async fn play<W: Simulated>(
+pub async fn play<O: Oracle>(
     site: &Site,
     history: &History,
     deadline: Instant,
@@ -94,22 +128,22 @@ pub async fn play<W: Simulated>(
     let client = site.server.client();
     let namespace = site.server.namespace("history").await;
     let chronicle = Chronicle::begin(&client, &namespace).await;
-    let mut object = Value::Null;
     for manifest in history.manifests(&namespace) {
         let answer = patiently(async || create(&client, manifest.clone(), "").await).await;
         if answer.0 != 201 {
             return Err((0, format!("{} is refused: {:#}", manifest["kind"], answer.1)));
         }
-        object = answer.1;
-        if object["kind"] == "SidecarSet" {
+        if manifest["kind"] == "SidecarSet" {
             injected(&client, &namespace).await;
         }
     }
-    let path =
-        format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/{}s/web", history.kind.to_lowercase());
-    let set = Stored::existing(&client, path, object);
-    let workload = read::<W>(&set.object);
-    let hooks = Arc::new(Mutex::new(workload.lifecycle().clone()));
+    let path = format!(
+        "/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/{}s/web",
+        history.of.kind().to_lowercase()
+    );
+    let mut set = Stored::existing(&client, path, Value::Null);
+    set.object = set.get().await.1;
+    let hooks = Arc::new(Mutex::new(O::lifecycle(&set.object)));
     let settings = Settings {
         seed: history.seed,
         lag: 20,
@@ -120,9 +154,8 @@ pub async fn play<W: Simulated>(
     };
     let mut operator = JoinSet::new();
     operator.spawn(answer_hooks(client.clone(), namespace.clone(), Arc::clone(&hooks)));
-    let simulated = Cluster::new(workload, settings, &W::plan);
-    let figures = Figures::default();
-    let (beside, sidecar) = (history.beside, 1);
+    let simulated = O::begin(&set.object, settings);
+    let figures = Figures { histories: 1, ..Figures::default() };
     let mut trial = Trial {
         site,
         client,
@@ -131,8 +164,10 @@ pub async fn play<W: Simulated>(
         chronicle,
         hooks,
         simulated,
-        beside,
-        sidecar,
+        history,
+        sidecar: 1,
+        spread: SPREAD,
+        named: BTreeMap::new(),
         figures,
         _operator: operator,
     };
@@ -142,7 +177,7 @@ pub async fn play<W: Simulated>(
         if played.is_err() || Instant::now() > deadline {
             break;
         }
-        played = trial.step(step).await;
+        played = trial.step(step).await.map_err(|failure| format!("after {step:#?}: {failure}"));
         steps += 1;
     }
     if let Err(failure) = &mut played {
@@ -164,10 +199,6 @@ async fn injected(client: &Client, namespace: &str) {
     .await;
 }
 
-fn read<W: Simulated>(object: &Value) -> W {
-    serde_json::from_str(&object.to_string()).unwrap()
-}
-
 /// Asks again while the program is away.
 async fn patiently(mut ask: impl AsyncFnMut() -> (u16, Value)) -> (u16, Value) {
     let begun = Instant::now();
@@ -182,10 +213,7 @@ async fn patiently(mut ask: impl AsyncFnMut() -> (u16, Value)) -> (u16, Value) {
     }
 }
 
-impl<W: Simulated> Trial<'_, W> {
-    /// Names of Pods are made from ordinals.
-    const HAS_NAMES: bool = matches!(W::KIND.as_bytes(), b"StatefulSet");
-
+impl<O: Oracle> Trial<'_, O> {
     fn pods(&self) -> Pods {
         observed(&self.chronicle.latest())
     }
@@ -195,7 +223,7 @@ impl<W: Simulated> Trial<'_, W> {
         let begin = self.chronicle.moments().await.len() - 1;
         let (was_ready, audited) = (self.state_of_simulation().is_ready(), self.site.audited());
         let restarts = self.site.restarts();
-        let mut bounds = vec![self.simulated.bounds()];
+        let mut bounds: Vec<_> = self.simulated.bounds().into_iter().collect();
         let mut unready = Vec::new();
         let mut touched = Vec::new();
         for change in changes {
@@ -203,72 +231,71 @@ impl<W: Simulated> Trial<'_, W> {
             match change {
                 Change::Restart => self.site.restart().await,
                 Change::Spec(_) => self.edit(change).await,
-                Change::Sidecar(tag) => {
-                    let containers = json!([{"name": SIDECAR, "image": format!("mesh:v{tag}")}]);
-                    let patch = json!({"spec": {"containers": containers}});
-                    let path = format!("/apis/apps.kruise.io/v1beta1/sidecarsets/{}", self.namespace);
-                    patiently(async || call(&self.client, "PATCH", &path, &patch).await).await;
-                    self.sidecar = *tag;
+                Change::Sidecar(_) | Change::Spread(_) => self.change_beside(change, &before.0).await,
+                Change::Pod(deed, number) => {
+                    let others: Vec<&Touched> = touched.iter().chain(&unready).collect();
+                    if let Some(pair) = self.chosen(&before, *number, &others) {
+                        let is_done = self.touch(*deed, &pair).await;
+                        let of = if *deed == Deed::MakeUnready { &mut unready } else { &mut touched };
+                        of.extend(is_done.then_some(pair));
+                    }
                 }
-                Change::Pod(deed, number) => match self.touch(*deed, *number).await {
-                    Some((pod, _)) if *deed == Deed::MakeUnready => unready.push(pod),
-                    pair => touched.extend(pair),
-                },
             }
-            bounds.push(self.simulated.bounds());
+            bounds.extend(self.simulated.bounds());
         }
-        for pod in &unready {
+        for (pod, _) in &unready {
             self.annotate(&pod.metadata.name, &json!({fake_nodes::READY_AFTER: null})).await;
         }
         // What comes of several changes depends on how far each came before the next.
-        let is_alone =
-            matches!(changes, [Change::Spec(_) | Change::Pod(..)]) && was_ready && unready.is_empty();
+        let is_alone = matches!(changes, [Change::Spec(_) | Change::Pod(..)])
+            && was_ready
+            && unready.is_empty()
+            && O::KNOWS_FATES;
         // Nor is it told which Pods have which of several older revisions, from which they come in different ways.
-        let revisions: BTreeSet<_> = before.0.iter().map(|pod| pod.label(CONTROLLER_REVISION_HASH)).collect();
+        let revisions: BTreeSet<_> = before.0.iter().map(|pod| revision(pod)).collect();
         let is_alone = is_alone && revisions.len() <= 2;
         let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
-        self.settle(&reached).await.map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+        self.settle(&reached).await?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
         if is_alone
             && restarts == self.site.restarts()
-            && self.beside == Beside::default()
+            && self.history.beside == Beside::default()
             && *self.hooks.lock().unwrap() == Lifecycle::default()
         {
-            self.check_writes(&before.0, audited)
-                .map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+            self.check_writes(&before.0, audited)?;
         }
         let is_edited = changes.iter().all(|change| matches!(change, Change::Spec(_) | Change::Restart));
-        if was_ready && is_edited && !changes.iter().any(Change::scales) {
-            self.check_bounds(begin, &bounds)
-                .await
-                .map_err(|failure| format!("after {changes:#?}: {failure}"))?;
+        if was_ready && is_edited && !bounds.is_empty() && !changes.iter().any(Change::scales) {
+            self.check_bounds(begin, &bounds).await?;
         }
         Ok(())
     }
 
     /// The program wrote no more than its benches allow: its create and one more for a Pod that is new, three for one that
     /// is updated in place and another where its kubelet's report crosses the first of them, two for one that goes.
-    fn check_writes(&self, before: &Pods, audited: (u64, Timestamp)) -> Result<(), Failure> {
+    fn check_writes(&mut self, before: &Pods, audited: (u64, Timestamp)) -> Result<(), Failure> {
         let after = self.pods();
         let find = |pods: &Pods, pod: &ObservedPod| {
             pods.iter().find(|other| other.metadata.uid == pod.metadata.uid).cloned()
         };
-        let revision = |pod: &ObservedPod| pod.label(CONTROLLER_REVISION_HASH).map(ToOwned::to_owned);
         // Containers that start in an order take further writes: one tells that they have started, and each is updated
         // after the one before.
         let in_order = |pod: &ObservedPod| {
             let containers = pod.spec.containers.len();
             pod.annotation(CONTAINER_LAUNCH_PRIORITY_COMPLETED).map_or(0, |_| containers - 1)
         };
-        let limit: usize = after
-            .iter()
-            .map(|pod| match find(before, pod) {
-                None => 2 + in_order(pod).min(1),
-                Some(earlier) if revision(&earlier) != revision(pod) => 4 + in_order(pod),
-                Some(_) => 0,
-            })
-            .sum::<usize>()
-            + 2 * before.iter().filter(|pod| find(&after, pod).is_none()).count();
+        let (mut created, mut updated, mut limit) = (0, 0, 0);
+        for pod in &after {
+            match find(before, pod) {
+                None => (created, limit) = (created + 1, limit + 2 + in_order(pod).min(1)),
+                Some(earlier) if revision(&earlier) != revision(pod) => {
+                    (updated, limit) = (updated + 1, limit + 4 + in_order(pod));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = before.iter().filter(|pod| find(&after, pod).is_none()).count();
+        limit += 2 * gone;
         let writes = self.site.writes(&self.namespace, audited);
         if writes.len() > limit {
             return Err(format!(
@@ -276,13 +303,21 @@ impl<W: Simulated> Trial<'_, W> {
                 writes.len()
             ));
         }
+        let deed = match (created, updated, gone) {
+            (_, 0, 0) => 0,
+            (0, _, 0) => 1,
+            (_, 0, gone) if created == gone => 2,
+            _ => return Ok(()),
+        };
+        let (pods, sum) = &mut self.figures.writes[deed];
+        (*pods, *sum) = (*pods + created + updated, *sum + writes.len());
         Ok(())
     }
 
     /// No moment since that of this number shows fewer ready Pods or more Pods than the rollout may lead to.
     async fn check_bounds(&self, begin: usize, bounds: &[Bounds]) -> Result<(), Failure> {
         let mut floor = bounds.iter().map(Bounds::floor).min().unwrap_or_default();
-        if self.beside.budget {
+        if self.history.beside.budget {
             floor = floor.max(bounds.iter().map(|bounds| bounds.replicas - 1).min().unwrap_or_default());
         }
         // Beside Pods of a revision between, which are not ready yet, others are created at once.
@@ -301,7 +336,7 @@ impl<W: Simulated> Trial<'_, W> {
                 return Err(format!(
                     "{ready} of {} Pods were ready, with at least {floor} that have to be, and {ceiling} at most: {:#?}",
                     pods.len(),
-                    State::of(&observed(moment), &[], &self.newest(), true)
+                    State::of(&observed(moment), &[], &self.simulated.status(), true)
                 ));
             }
         }
@@ -310,56 +345,100 @@ impl<W: Simulated> Trial<'_, W> {
 
     /// Changes the `spec` on both sides, unless it is refused.
     async fn edit(&mut self, change: &Change) {
+        let path = self.set.path.clone();
+        let path = if self.history.is_alpha { path.replace("v1beta1", "v1alpha1") } else { path };
         let answer = patiently(async || {
             let mut object = self.set.get().await.1;
             change.apply(&mut object["spec"]);
-            call(&self.client, "PUT", &self.set.path, &object).await
+            call(&self.client, "PUT", &path, &self.history.written(&object)).await
         })
         .await;
         if answer.0 != 200 {
             self.figures.refused += 1;
             return;
         }
-        let workload = read::<W>(&answer.1);
-        *self.hooks.lock().unwrap() = workload.lifecycle().clone();
-        let spec = workload.object().spec.clone();
-        self.simulate(Step::Apply(Box::new(spec)));
+        let edited = self.set.get().await.1;
+        *self.hooks.lock().unwrap() = O::lifecycle(&edited);
+        self.simulate_spec(edited);
     }
 
-    /// Does something to a Pod on both sides, unless it is refused. Gives the Pod, and the identity of its
-    /// simulated twin.
-    async fn touch(&mut self, deed: Deed, number: usize) -> Option<(Arc<ObservedPod>, Box<str>)> {
-        let (mut pods, newest) = (self.pods(), self.newest());
-        pods.retain(|pod| pod.is_active());
-        let chosen = choose(&pods, number, &newest, Self::HAS_NAMES)?.clone();
-        let name = &chosen.metadata.name;
+    /// Changes an object beside the workload.
+    async fn change_beside(&mut self, change: &Change, before: &Pods) {
+        let (path, spec) = match change {
+            Change::Sidecar(tag) => {
+                self.sidecar = *tag;
+                let containers = json!([{"name": SIDECAR, "image": format!("mesh:v{tag}")}]);
+                (format!("sidecarsets/{}", self.namespace), json!({"containers": containers}))
+            }
+            Change::Spread(most) => {
+                // Those that are there stay.
+                self.spread = in_first_subset(before).max(*most);
+                let path = format!("namespaces/{}/workloadspreads/web", self.namespace);
+                (path, json!({"subsets": subsets(*most)}))
+            }
+            _ => return,
+        };
+        let (path, patch) = (format!("/apis/apps.kruise.io/v1beta1/{path}"), json!({"spec": spec}));
+        patiently(async || call(&self.client, "PATCH", &path, &patch).await).await;
+    }
+
+    /// The Pod of this number among those that there were before the step and that are not touched, with its twin.
+    fn chosen(&self, before: &(Pods, Pods), number: usize, touched: &[&Touched]) -> Option<Touched> {
+        let status = self.simulated.status();
+        let is_free = |pod: &ObservedPod| {
+            !touched
+                .iter()
+                .any(|(own, twin)| [own, twin].iter().any(|of| of.metadata.uid == pod.metadata.uid))
+        };
+        let choose = |pods: &Pods| {
+            let free: Pods = pods.iter().filter(|pod| pod.is_active() && is_free(pod)).cloned().collect();
+            choose(&free, number, newest(&status), O::HAS_NAMES).cloned()
+        };
+        choose(&before.0).zip(choose(&before.1))
+    }
+
+    /// Does something to a Pod on both sides, unless it is refused; whether it is done.
+    async fn touch(&mut self, deed: Deed, (chosen, twin): &Touched) -> bool {
+        let name = &*chosen.metadata.name;
         let path = format!("/api/v1/namespaces/{}/pods/{name}", self.namespace);
         let pod = Stored::existing(&self.client, path, Value::Null);
-        let mut simulated = self.simulated.pods();
-        simulated.retain(|pod| pod.is_active());
-        let twin = choose(&simulated, number, &newest, Self::HAS_NAMES)?.metadata.uid.clone();
-        let (answer, step) = match deed {
-            Deed::Delete => {
-                (patiently(async || pod.delete().await).await, Step::Delete as fn(usize) -> Step<W>)
-            }
-            Deed::Evict => (patiently(async || pod.evict(&json!({})).await).await, Step::Delete as _),
+        let answer = match deed {
+            Deed::Delete => patiently(async || pod.delete().await).await,
+            Deed::Evict => patiently(async || pod.evict(&json!({})).await).await,
             Deed::MarkForDeletion => {
                 let label = json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}});
-                (patiently(async || pod.try_patch(&label).await).await, Step::Mark as _)
+                patiently(async || pod.try_patch(&label).await).await
+            }
+            Deed::Name => {
+                self.named.insert(name.to_owned(), twin.metadata.name.to_string());
+                let names = json!({"spec": {"scaleStrategy": {"podsToDelete": [name]}}});
+                patiently(async || self.set.try_patch(&names).await).await
             }
             Deed::MakeUnready => {
                 self.annotate(name, &json!({fake_nodes::READY_AFTER: "never"})).await;
-                return Some((chosen, twin));
+                return true;
             }
         };
         if answer.0 >= 400 {
             self.figures.refused += 1;
-            return None;
+            return false;
         }
-        if let Some(index) = simulated.iter().position(|pod| pod.metadata.uid == twin) {
-            self.simulate(step(index));
+        match deed {
+            Deed::Name => self.simulate_spec(answer.1),
+            _ => self.simulated.touch(deed, &twin.metadata.uid),
         }
-        Some((chosen, twin))
+        true
+    }
+
+    /// The simulation gets the spec of this object; it has other names for Pods.
+    fn simulate_spec(&mut self, mut object: Value) {
+        let names = object.pointer_mut("/spec/scaleStrategy/podsToDelete").and_then(Value::as_array_mut);
+        for name in names.into_iter().flatten() {
+            if let Some(twin) = name.as_str().and_then(|name| self.named.get(name)) {
+                *name = twin.as_str().into();
+            }
+        }
+        self.simulated.edit(&object);
     }
 
     async fn annotate(&self, pod: &str, annotations: &Value) {
@@ -369,47 +448,33 @@ impl<W: Simulated> Trial<'_, W> {
         patiently(async || call(&self.client, "PATCH", &path, &patch).await).await;
     }
 
-    fn simulate(&mut self, step: Step<W>) {
-        self.simulated.add(1, step);
-        self.simulated.run_until(self.simulated.elapsed() + 1);
-    }
-
-    /// The newest revision; both sides make its name from the template.
-    fn newest(&self) -> String {
-        let status = serde_json::to_value(self.simulated.workload().status()).unwrap();
-        status["updateRevision"].as_str().unwrap_or_default().to_owned()
-    }
-
     fn state_of_simulation(&self) -> State {
-        State::of(&self.simulated.pods(), &self.simulated.claims(), &self.newest(), Self::HAS_NAMES)
+        let simulated = &self.simulated;
+        State::of(&simulated.pods(), &simulated.claims(), &simulated.status(), O::HAS_NAMES)
     }
 
     /// Waits until the Pods are as the simulation leaves them.
     async fn settle(&mut self, reached: &Reached<'_>) -> Result<(), Failure> {
-        let start = self.simulated.elapsed();
-        let rest = self.simulated.settle_down(SIMULATED);
-        if let Rest::Restless(event) = &rest {
-            let broken = self.simulated.violations();
-            return Err(format!("the simulation does not come to rest: {event}, {broken:?}"));
-        }
+        let duration = self.simulated.settle();
+        let duration = duration.map_err(|event| format!("the simulation does not come to rest: {event}"))?;
         let expected = self.state_of_simulation();
         let simulated = self.simulated.pods();
         let fate = reached.before.map(|(_, before)| Fate::between(before, &simulated));
-        let limit = ROOM + Duration::from_millis(self.simulated.elapsed() - start);
+        let limit = ROOM + Duration::from_millis(duration);
         let begun = Instant::now();
         loop {
             let pods = self.pods();
             let state = self.state(&pods).await;
             let now = reached.before.map(|(pods_before, _)| Fate::between(pods_before, &pods));
             let has = |pods: &Pods, uid: &str| pods.iter().any(|pod| *pod.metadata.uid == *uid);
-            let is_late = |(pod, twin): &&(Arc<ObservedPod>, Box<str>)| {
-                has(&pods, &pod.metadata.uid) && !has(&simulated, twin)
+            let is_late = |(pod, twin): &&Touched| {
+                has(&pods, &pod.metadata.uid) && !has(&simulated, &twin.metadata.uid)
             };
             let staying = reached.touched.iter().find(is_late);
             let others = self.others(&pods);
             if state.as_ref() == Some(&expected) && now == fate && staying.is_none() && others.is_none() {
                 self.figures.compared += 1;
-                self.figures.slowest = self.figures.slowest.max(begun.elapsed());
+                self.figures.slowest = self.figures.slowest.max((begun.elapsed(), self.history.seed));
                 return Ok(());
             }
             if begun.elapsed() > limit {
@@ -418,7 +483,7 @@ impl<W: Simulated> Trial<'_, W> {
                     if now == fate { String::new() } else { format!("{now:#?}, should be {fate:#?}") };
                 let staying = staying.map_or("", |(pod, _)| &pod.metadata.name);
                 return Err(format!(
-                    "in {limit:?} the workload did not come to where the simulation is ({rest:?}): \
+                    "in {limit:?} the workload did not come to where the simulation is: \
                      - is, + should be\n{difference}{fates}\n{staying}{}",
                     others.unwrap_or_default()
                 ));
@@ -434,11 +499,11 @@ impl<W: Simulated> Trial<'_, W> {
             pod.container(SIDECAR).is_some_and(|container| *container.image == *image)
                 && pod.container_status(SIDECAR).is_some_and(|status| *status.image == *image)
         };
-        let old = pods.iter().find(|pod| self.beside.sidecar && !is_new(pod));
-        let first = pods.iter().filter(|pod| pod.label(SUBSET) == Some("first")).count();
+        let old = pods.iter().find(|pod| self.history.beside.sidecar && !is_new(pod));
+        let first = in_first_subset(pods);
         match old {
             Some(pod) => Some(format!("the sidecar of Pod {} is not {image}", pod.metadata.name)),
-            None if self.beside.spread && first > SPREAD => {
+            None if self.history.beside.spread && first > self.spread => {
                 Some(format!("{first} Pods are in the first subset"))
             }
             None => None,
@@ -457,14 +522,18 @@ impl<W: Simulated> Trial<'_, W> {
         let claims = call(&self.client, "GET", &path, &Value::Null).await.1;
         let claims = claims["items"].as_array().into_iter().flatten();
         let staying = claims.filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
-        let names: Vec<&str> = staying.filter_map(|claim| claim["metadata"]["name"].as_str()).collect();
-        Some(State::of(pods, &names, &self.newest(), Self::HAS_NAMES))
+        let facts = staying.filter_map(|claim| {
+            let size = claim["status"]["capacity"]["storage"].as_str();
+            Some((claim["metadata"]["name"].as_str()?, size.unwrap_or_default()))
+        });
+        let claims: Vec<_> = facts.collect();
+        Some(State::of(pods, &claims, &set["status"], O::HAS_NAMES))
     }
 
     /// What `kutter explain` says, and what the program printed.
     async fn explanation(&self) -> String {
         let kubeconfig = format!("--kubeconfig={}", self.site.server.kubeconfig().display());
-        let kind = W::KIND.to_lowercase();
+        let kind = self.history.of.kind().to_lowercase();
         let arguments = ["explain", &kind, "web", "--namespace", &self.namespace, &kubeconfig];
         let explained = product::run(&arguments).await;
         let set = self.set.get().await.1;
@@ -488,6 +557,10 @@ impl<W: Simulated> Trial<'_, W> {
 /// The Pods of a moment. Those that are being deleted count: the simulation has them too.
 fn observed(moment: &Moment) -> Pods {
     moment.values().map(|pod| Arc::new(ObservedPod::read(&pod.to_string()).unwrap())).collect()
+}
+
+fn in_first_subset(pods: &Pods) -> usize {
+    pods.iter().filter(|pod| pod.label(SUBSET) == Some("first")).count()
 }
 
 /// The operator behind the hooks of the workload's lifecycle, who answers late.
