@@ -181,7 +181,7 @@ impl<'p, W: Simulated> Fleet<'p, W> {
     /// A user gives the UnitedDeployment these fields of its spec.
     pub fn edit(&mut self, spec: &Value) {
         self.world.edit(spec);
-        self.seen = None;
+        (self.seen, self.look_at) = (None, self.now);
     }
 
     /// Lets things happen until this time has passed.

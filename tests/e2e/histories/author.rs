@@ -261,7 +261,9 @@ impl Author {
     fn begin_clone_set(&mut self) {
         let replicas = self.dice.below(5) + 1;
         self.set("/replicas", replicas);
-        let policy = self.dice.of(&["ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"]);
+        let policies = ["ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"];
+        // What a workload refuses then, its UnitedDeployment would try for ever.
+        let policy = self.dice.of(&policies[..if self.is_united() { 3 } else { 4 }]);
         self.set("/updateStrategy/rollingUpdate/podUpdatePolicy", policy);
         if self.dice.percent(30) {
             self.claims();
@@ -364,9 +366,7 @@ impl Author {
         let is_deed = |change: &Change| matches!(change, Change::Pod(..));
         for _ in 1..count {
             let change = self.change();
-            let takes_back = changes.iter().any(|other| {
-                other.scales() && change.scales() || other.paces() && other.has_fields_of(&change)
-            });
+            let takes_back = changes.iter().any(|other| change.takes_back(other));
             if is_deed(&change) == is_deed(&changes[0]) && !takes_back {
                 changes.push(change);
             }
@@ -384,10 +384,13 @@ impl Author {
             }
             _ => 1,
         });
-        // How far it comes while its image can't be pulled depends on who is quicker.
-        let is_bad = |change: &Change| format!("{change:?}").contains(BAD);
-        if let Some(bad) = changes.iter().position(is_bad) {
-            changes = vec![changes.remove(bad)];
+        // How far it comes while its image can't be pulled depends on who is quicker. Other subsets have other partitions.
+        let is_alone = |change: &Change| {
+            let text = format!("{change:?}");
+            text.contains(BAD) || text.contains("/topology/subsets")
+        };
+        if let Some(alone) = changes.iter().position(is_alone) {
+            changes = vec![changes.remove(alone)];
         }
         for change in &changes {
             change.apply(&mut self.spec);

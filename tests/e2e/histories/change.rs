@@ -41,8 +41,9 @@ pub const SIDECAR: &str = "mesh";
 pub const SPREAD: usize = 2;
 pub const SUBSET: &str = "example.com/subset";
 
-/// The ends of fields that hold Pods back, or let them go.
-const PACE: [&str; 4] = ["/partition", "/partitions", "/paused", "Strategy/type"];
+/// The ends of fields that hold Pods back, let them go, or say what comes with new ones.
+const PACE: [&str; 6] =
+    ["/partition", "/partitions", "/paused", "Strategy/type", "/volumeClaimTemplates", "/storage"];
 
 /// What people do to a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,16 +109,21 @@ impl Change {
             if fields.iter().any(|(field, _)| matches!(field.as_str(), "/replicas" | "/reserveOrdinals" | "/topology/subsets")))
     }
 
-    /// It holds Pods back, lets them go, or changes how many there are.
+    /// It holds Pods back, lets them go, changes how many there are, or what comes with new ones.
     pub fn paces(&self) -> bool {
         let paces = |field: &str| PACE.iter().any(|end| field.ends_with(end));
         self.scales() || matches!(self, Self::Spec(fields) if fields.iter().any(|(field, _)| paces(field)))
     }
 
-    /// Both change a field.
-    pub fn has_fields_of(&self, other: &Self) -> bool {
+    /// It may take back what the other does.
+    pub fn takes_back(&self, other: &Self) -> bool {
         let (Self::Spec(own), Self::Spec(others)) = (self, other) else { return false };
-        own.iter().any(|(field, _)| others.iter().any(|(other, _)| other == field))
+        let holds =
+            |whole: &str, part: &str| part.strip_prefix(whole).is_some_and(|rest| rest.starts_with('/'));
+        let meet =
+            |own: &str, other: &str| own == other && self.paces() || holds(own, other) || holds(other, own);
+        self.scales() && other.scales()
+            || own.iter().any(|(own, _)| others.iter().any(|(other, _)| meet(own, other)))
     }
 
     /// Changes a `spec`; what is no change of it is left out.

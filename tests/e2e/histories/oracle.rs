@@ -134,7 +134,7 @@ impl<W: Simulated> Oracle for Fleet<'static, W> {
     fn edit(&mut self, object: &Value) {
         self.edit(&object["spec"]);
         // Its workloads have to hear of it.
-        self.pass(1_000).unwrap();
+        self.pass(1).unwrap();
     }
 
     fn touch(&mut self, deed: Deed, uid: &str) {

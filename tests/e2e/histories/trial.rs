@@ -21,7 +21,7 @@ use simulator::{Bounds, Settings};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::change::{Beside, Change, Deed, History, SIDECAR, SPREAD, SUBSET, subsets};
+use super::change::{Beside, Change, Deed, History, Of, SIDECAR, SPREAD, SUBSET, subsets};
 use super::oracle::{Oracle, Pods};
 use super::state::{Fate, State, choose, newest, revision};
 use super::{NODES, Site};
@@ -130,7 +130,8 @@ pub async fn play<O: Oracle>(
     let chronicle = Chronicle::begin(&client, &namespace).await;
     for manifest in history.manifests(&namespace) {
         let answer = patiently(async || create(&client, manifest.clone(), "").await).await;
-        if answer.0 != 201 {
+        // It may have gone away before the answer could be converted.
+        if answer.0 != 201 && answer.1["reason"] != "AlreadyExists" {
             return Err((0, format!("{} is refused: {:#}", manifest["kind"], answer.1)));
         }
         if manifest["kind"] == "SidecarSet" {
@@ -205,7 +206,9 @@ async fn patiently(mut ask: impl AsyncFnMut() -> (u16, Value)) -> (u16, Value) {
     loop {
         let answer = ask().await;
         let text = answer.1["message"].as_str().unwrap_or_default();
-        let is_away = answer.0 == 409 || answer.0 >= 500 && text.contains("failed calling webhook");
+        let is_away = answer.0 >= 500
+            && ["failed calling webhook", "conversion webhook"].iter().any(|start| text.contains(start));
+        let is_away = is_away || answer.1["reason"] == "Conflict";
         if !is_away || begun.elapsed() > ROOM {
             return answer;
         }
@@ -219,6 +222,7 @@ impl<O: Oracle> Trial<'_, O> {
     }
 
     async fn step(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        self.age().await;
         let before = (self.pods(), self.simulated.pods());
         let begin = self.chronicle.moments().await.len() - 1;
         let (was_ready, audited) = (self.state_of_simulation().is_ready(), self.site.audited());
@@ -360,6 +364,18 @@ impl<O: Oracle> Trial<'_, O> {
         let edited = self.set.get().await.1;
         *self.hooks.lock().unwrap() = O::lifecycle(&edited);
         self.simulate_spec(edited);
+    }
+
+    /// Which of two Pods of a Node counts depends on their names where they are of the same second.
+    async fn age(&self) {
+        let of_now = |pod: &ObservedPod| {
+            pod.metadata
+                .creation_timestamp
+                .is_some_and(|time| time.as_second() == Timestamp::now().as_second())
+        };
+        while self.history.of == Of::Kind("DaemonSet") && self.pods().iter().any(|pod| of_now(pod)) {
+            sleep(PAUSE).await;
+        }
     }
 
     /// Changes an object beside the workload.
