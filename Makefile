@@ -75,4 +75,4 @@ fuzz: ## A longer run of the property tests over the whole admission path
 	PROPTEST_CASES=100000 cargo test --release -p kutter-webhooks
 
 histories: ## Random histories of workloads against the running program, 1,000 changes and more; shortens one that goes wrong
-	KUTTER_HISTORY_CHANGES=$${KUTTER_HISTORY_CHANGES:-1000} cargo test --workspace --test e2e histories:: -- --nocapture
+	KUTTER_HISTORY_CHANGES=$${KUTTER_HISTORY_CHANGES:-1000} cargo test --workspace --test e2e histories:: -- --include-ignored --nocapture
