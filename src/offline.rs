@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use admission::world::{Watched, World};
-use cluster::files::{Object, Objects};
+use informers::files::{Object, Objects};
 use kinds::sidecarset::defaulting;
 use tracing::warn;
 use values::json_patch;

@@ -21,7 +21,7 @@ use cluster::client::Connector;
 use cluster::events::Recorder;
 use cluster::requests::Requests;
 use cluster::reservation::Reservations;
-use cluster::{Lookup, feed};
+use informers::{Lookup, feed};
 use kinds::podunavailablebudget::reserve::Rules;
 use kinds::workloadspread::places::Places;
 use kube::Client;

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use api::features::FeatureGates;
 use api::kinds::advancedcronjob;
 use clap::Args;
-use cluster::files::{Object, Objects};
+use informers::files::{Object, Objects};
 use jiff::Timestamp;
 use simulator::{Cluster, Milliseconds, Rest, Settings, Simulated, Step, chart};
 

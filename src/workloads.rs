@@ -6,7 +6,7 @@ use api::kinds::broadcastjob::BroadcastJob;
 use api::kinds::cloneset::CloneSet;
 use api::kinds::daemonset::DaemonSet;
 use api::kinds::statefulset::StatefulSet;
-use cluster::files::Object;
+use informers::files::Object;
 use kinds::cloneset::validation::NamedPod;
 use kinds::workload::kind::Workload;
 use kinds::{broadcastjob, cloneset, daemonset, statefulset};

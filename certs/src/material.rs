@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use admission::callers::Segment;
 use admission::rotation::{Authority, Fingerprint, LIFETIME, Leaf, Step, Stored};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,6 +22,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use values::segment::Segment;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Common name and alternative name of our authorities.

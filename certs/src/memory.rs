@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use admission::callers::{Calls, Segment};
+use admission::callers::Calls;
 use admission::registration::Choices;
 use admission::rotation::Leaf;
 use jiff::Timestamp;
+use values::segment::Segment;
 
 use crate::material::Material;
 

@@ -6,7 +6,7 @@ use admission::registration::{
     CHOICES_KEY, Configuration, ConfigurationKind, Definition, Owner, RegistrationError,
 };
 use cluster::events::about;
-use cluster::resource::{DEFINITIONS, Path, webhook_configurations};
+use cluster::resource::{DEFINITIONS, MUTATING_WEBHOOKS, Path, Resource, VALIDATING_WEBHOOKS};
 use cluster::{ApiError, ErrorReason, Retry};
 use futures::future::try_join_all;
 use http::{Request, header};
@@ -198,12 +198,19 @@ impl Objects {
     }
 }
 
+fn resource(kind: ConfigurationKind) -> Resource<'static> {
+    match kind {
+        ConfigurationKind::Mutating => MUTATING_WEBHOOKS,
+        ConfigurationKind::Validating => VALIDATING_WEBHOOKS,
+    }
+}
+
 fn configurations(kind: ConfigurationKind) -> Path {
-    webhook_configurations(kind).all()
+    resource(kind).all()
 }
 
 pub(crate) fn configuration_reference(kind: ConfigurationKind, uid: &str) -> ObjectReference {
-    about(webhook_configurations(kind).api_version, kind.kind(), kind.name(), uid)
+    about(resource(kind).api_version, kind.kind(), kind.name(), uid)
 }
 
 pub(crate) fn choices_reference(namespace: &str) -> ObjectReference {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::callers::{self, Callers};
+use admission::callers::Callers;
 use admission::registration::Endpoint;
 use api::SELF_CHECK_UID;
 use arc_swap::ArcSwap;
@@ -159,7 +159,7 @@ impl SelfCheck {
 
 fn unexpected(path: &str, detail: String) -> CallError {
     // Nobody is told of the segment.
-    CallError::Unexpected { path: callers::split(path).1.to_owned(), detail }
+    CallError::Unexpected { path: values::segment::split(path).1.to_owned(), detail }
 }
 
 fn empty_review() -> String {

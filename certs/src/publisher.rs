@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use admission::callers::{self, Call, Callers, Segment};
+use admission::callers::{self, Call, Callers};
 use admission::registration::{Configuration, ConfigurationKind, Definition, Owner, Plan, Waiting, Wanted};
 use admission::rotation::{self, Authority, Observation, Step};
 use arc_swap::ArcSwap;
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use values::backoff::doubled;
 use values::moment::Moment;
+use values::segment::Segment;
 
 use crate::material::{self, Material, MaterialError};
 use crate::memory::{Edition, PublisherMemory};

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use admission::callers::without_segments;
 use admission::registration::ConfigurationKind;
 use cluster::watch_failures::WatchFailures;
 use futures::stream::{BoxStream, SelectAll, select_all};
@@ -19,6 +18,7 @@ use kube::runtime::watcher::{Config, Error, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use values::segment::without_segments;
 
 use crate::settings::{CertificateSettings, Mode};
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use admission::callers::without_segments;
 use kube::client::ClientBuilder;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use kube::{Client, Config};
 use thiserror::Error;
+use values::segment::without_segments;
 
 use crate::requests::Requests;
 
@@ -19,9 +19,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// that vanished without a word is noticed after this time.
 const SILENCE: Duration = Duration::from_secs(100);
 
-/// What to accept where only metadata is wanted, of an object and of a list.
+/// What to accept where only the metadata of an object is wanted.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// What to accept where only the metadata of a list is wanted.
+pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Why there is no connection.
 #[derive(Debug, Error)]

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kinds::workload::found::Served;
 use kube::Client;
 use kube::error::DiscoveryError;
 use tokio::time::Instant;
+use values::served::Served;
 use values::short::shortened;
 
 use crate::ApiError;

@@ -1,9 +1,8 @@
 //! Leader election: controllers run on one replica at a time, the holder of a Lease. What to do about the
-//! Lease is decided by [`admission::election`].
+//! Lease is decided by [`values::election`].
 
 use std::time::Duration;
 
-use admission::election::{Lease, Observation, Step};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::json;
@@ -11,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
+use values::election::{Lease, Observation, Step};
 
 use crate::error::{ApiError, ErrorReason, Retry};
 use crate::resource::{LEASES, Path};

@@ -1,4 +1,4 @@
-//! Takes units from the status of an object for many requests at once (see [`kinds::workload::reservation`]).
+//! Takes units from the status of an object for many requests at once (see [`values::reservation`]).
 //!
 //! Each object that is claimed from has a task, so that of one replica one write is under way at a time.
 //! Requests that arrive meanwhile wait, and the next write is for all of them. The task ends some time after
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use api::Raw;
 use jiff::Timestamp;
-use kinds::workload::reservation::{Desk, Reservable, Step};
 use kube::Client;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use values::backoff::doubled;
+use values::reservation::{Desk, Reservable, Step};
 
 use crate::resource::Path;
 use crate::write::{self, PatchKind};

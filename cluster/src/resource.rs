@@ -12,8 +12,6 @@
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
-use admission::registration::ConfigurationKind;
-use kinds::resourcedistribution::resource::ResourceKind;
 use kube::core::{ApiResource, GroupVersionKind};
 
 /// A kind of objects.
@@ -75,21 +73,21 @@ pub const SUBJECT_ACCESS_REVIEWS: Resource<'_> =
 /// Leases.
 pub const LEASES: Resource<'_> = Resource::new("coordination.k8s.io/v1", "leases", "Lease");
 
+/// MutatingWebhookConfigurations.
+pub const MUTATING_WEBHOOKS: Resource<'_> = Resource::new(
+    "admissionregistration.k8s.io/v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+);
+/// ValidatingWebhookConfigurations.
+pub const VALIDATING_WEBHOOKS: Resource<'_> = Resource::new(
+    "admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+);
+
 /// The longest name of an object.
 pub(crate) const LONGEST_NAME: usize = 253;
-
-/// The webhook configurations of this kind.
-pub fn webhook_configurations(kind: ConfigurationKind) -> Resource<'static> {
-    Resource::new("admissionregistration.k8s.io/v1", kind.plural(), kind.kind())
-}
-
-/// What ResourceDistributions distribute.
-pub fn distributed(kind: ResourceKind) -> Resource<'static> {
-    match kind {
-        ResourceKind::Secret => SECRETS,
-        ResourceKind::ConfigMap => CONFIG_MAPS,
-    }
-}
 
 impl<'a> Resource<'a> {
     /// The kind `kind` of this API version, which paths call `plural`.

@@ -1,8 +1,8 @@
 //! Events about objects: written one after another, beside the work that they tell of.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::workload::event::Event;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::events::{Recorder, Severity};
 

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use admission::callers::without_segments;
 use tokio::time::Instant;
 use tracing::{debug, warn};
+use values::segment::without_segments;
 
 /// API servers end watches every few minutes, and connections with them. A failure that follows another one
 /// within this time is no such end: attempts are at most a minute apart.

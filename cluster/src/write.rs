@@ -111,7 +111,7 @@ pub async fn get(client: &Client, path: &str) -> Result<Option<String>, ApiError
 }
 
 /// Reads the object or list at `path` in the form `accept`.
-pub(crate) async fn get_as(client: &Client, path: &str, accept: &'static str) -> Result<String, ApiError> {
+pub async fn get_as(client: &Client, path: &str, accept: &'static str) -> Result<String, ApiError> {
     let request = Request::get(path).header(header::ACCEPT, accept);
     send(client, path, request, String::new()).await
 }

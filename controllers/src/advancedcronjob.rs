@@ -26,11 +26,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::advancedcronjob::children::ChildKind;
 use kinds::advancedcronjob::plan::{Plan, Run, plan_after};
 use kinds::advancedcronjob::trigger;
-use kinds::workload::event::{Event, normal, warning};
 use kinds::workload::seen::Seen;
 use kube::Client;
 use tokio::sync::mpsc;
 use tracing::warn;
+use values::event::{Event, normal, warning};
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Whole, follow_all};

@@ -15,10 +15,10 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::imagelistpulljob::plan::{Plan, plan};
 use kinds::imagepulljob::Job;
-use kinds::workload::event::Event;
 use kinds::workload::seen::Seen;
 use kube::Client;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};
 use crate::workload::batches::growing;

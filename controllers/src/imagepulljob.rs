@@ -30,12 +30,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::imagepulljob::progress::{Due, Look, Stage, due, is_overdue, next_look, patch, stage, status_of};
 use kinds::imagepulljob::task::hand_out;
 use kinds::imagepulljob::{Job, Nodes, order_of_updates, trigger};
-use kinds::workload::event::Event;
 use kinds::workload::update_order::UpdateOrder;
 use kube::Client;
 use pod::node_fit::is_virtual;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
 use crate::workload::course::{Courses, CpuTime};

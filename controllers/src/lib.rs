@@ -44,9 +44,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::features::{Feature, FeatureGates};
-use cluster::Index;
 use cluster::election::Election;
 use cluster::events::about_in;
+use informers::Index;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workloadspread::version::VersionedKinds;

@@ -18,12 +18,12 @@ use kinds::persistentpodstate::generation::{self, Step};
 use kinds::persistentpodstate::plan::{Snapshot, plan};
 use kinds::persistentpodstate::trigger;
 use kinds::persistentpodstate::workloads::{self, BUILT_IN, built_in};
-use kinds::workload::event::Event;
 use kinds::workload::found::{FoundWorkload, Reference};
 use kinds::workload::target::Workload;
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Whole, follow_all};

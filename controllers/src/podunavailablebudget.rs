@@ -16,13 +16,13 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
 use kinds::podunavailablebudget::trigger;
-use kinds::workload::event::Event;
 use kinds::workload::found::{FoundWorkload, Reference};
 use kinds::workload::seen::Seen;
 use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::workload::carry_out::carry_out;
 use crate::workload::finder;

@@ -19,7 +19,7 @@ use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use cluster::ErrorReason;
 use cluster::client::metadata_only;
 use cluster::events::about;
-use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS, distributed};
+use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use futures::future::join_all;
@@ -43,6 +43,7 @@ use cluster::teller;
 
 mod copies;
 mod memory;
+
 #[cfg(test)]
 mod tests;
 
@@ -338,7 +339,7 @@ impl Controller {
             Ok(copy) => copy,
             Err(error) => return Tried::failed(Failure::Create, error),
         };
-        match write::create(&self.client, &distributed(resource.kind).namespaced(namespace), copy).await {
+        match write::create(&self.client, &objects(resource.kind).namespaced(namespace), copy).await {
             Ok(text) => self.take_in(distribution, resource, &text),
             Err(error) => match error.reason() {
                 ErrorReason::AlreadyExists => Tried::Exists,
@@ -352,7 +353,7 @@ impl Controller {
 
     /// Reads a copy and makes it equal.
     async fn update(&self, distribution: &Distribution, resource: &Distributed, key: &Key) -> Tried {
-        let path = distributed(resource.kind).namespaced(&key.0).name(&key.1);
+        let path = objects(resource.kind).namespaced(&key.0).name(&key.1);
         let text = match write::get(&self.client, &path).await {
             Ok(Some(text)) => text,
             Ok(None) => return Tried::Gone,
@@ -418,7 +419,7 @@ impl Controller {
     ) -> Option<Done> {
         let key = (namespace.to_owned(), resource.name.to_string());
         let copy = self.copies(resource.kind).get(&key).filter(|copy| copy.is_owned_by(distribution))?;
-        let path = distributed(resource.kind).namespaced(namespace).name(&copy.name);
+        let path = objects(resource.kind).namespaced(namespace).name(&copy.name);
         // It may have got another owner since the watch told of it.
         let options = write::deletion(&copy.uid, Some(&copy.resource_version));
         // Of what was deleted or changed the watch tells, and brings us back.
@@ -460,4 +461,9 @@ fn note(outcome: &mut Outcome, namespace: &str, done: Done) {
         Ok(()) => outcome.succeeded(),
         Err((failure, text)) => outcome.failed(failure, namespace, text),
     }
+}
+
+/// What ResourceDistributions distribute.
+fn objects(kind: ResourceKind) -> Resource<'static> {
+    Resource::new("v1", kind.plural(), kind.name())
 }

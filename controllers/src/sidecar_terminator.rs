@@ -11,12 +11,12 @@ use cluster::watched::Key;
 use cluster::write;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::sidecar_terminator::{self, Action};
-use kinds::workload::event::Event;
 use kube::Client;
 use pod::node_fit::is_virtual;
 use pod::observed::ObservedPod;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use values::event::Event;
 
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;

@@ -20,21 +20,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::world::Watched;
-use cluster::Index;
 use cluster::events::about;
 use cluster::resource::{PODS, Resource};
 use cluster::write::{self, PatchKind, unless_outdated};
 use futures::{StreamExt, stream};
+use informers::Index;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::sidecarset::history::{self, Registration};
 use kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
-use kinds::workload::event::Event;
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use values::canonical::CanonicalError;
+use values::event::Event;
 use values::json_patch::string;
 
 use crate::workload::budgets::{Budgets, Exhausted, Spent};

@@ -26,12 +26,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::uniteddeployment::children::{Child, ChildKind};
 use kinds::uniteddeployment::plan::{Plan, Snapshot, plan};
 use kinds::uniteddeployment::{Draft, Failure, trigger};
-use kinds::workload::event::{Event, warning};
 use kinds::workload::revision::RevisionStep;
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use values::event::{Event, warning};
 
 use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::paces::Paces;

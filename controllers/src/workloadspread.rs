@@ -16,7 +16,6 @@ use cluster::write::{self, PatchKind, deletion, unless_outdated};
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::workload::event::Event;
 use kinds::workload::found::{FoundWorkload, Reference};
 use kinds::workloadspread::custom::{self, CustomWorkloads};
 use kinds::workloadspread::plan::{Plan, PodPatch, Snapshot, Stuck, plan, unmarked};
@@ -28,6 +27,7 @@ use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use values::event::Event;
 
 use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow_all};

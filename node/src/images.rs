@@ -61,7 +61,7 @@ pub struct Images {
 }
 
 /// An Event that is to be written.
-type Notice = (ObjectReference, kinds::workload::event::Event);
+type Notice = (ObjectReference, values::event::Event);
 
 /// A worker, and where it is told what is asked for.
 struct Running {

@@ -9,11 +9,11 @@ use cluster::teller::Teller;
 use cluster::write;
 use cri::{CriError, Runtime};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::workload::event::Event;
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
+use values::event::Event;
 
 use crate::http::{self, Get};
 use crate::metrics::Metrics;

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use api::kinds::shared::ConditionStatus;
 use cluster::list::list_all;
-use cluster::resource::{NAMESPACES, Resource, distributed, encoded};
+use cluster::resource::{NAMESPACES, Resource, encoded};
 use kinds::resourcedistribution::Distribution;
 use kinds::resourcedistribution::copy::Copy;
 use kinds::resourcedistribution::explanation::{Finding, findings};
@@ -32,7 +32,7 @@ pub(super) async fn of_distribution(client: &Client, target: &Target) -> anyhow:
     })
     .await?;
     if let Ok(resource) = &distribution.resource {
-        let path = distributed(resource.kind).all();
+        let path = Resource::new("v1", resource.kind.plural(), resource.kind.name()).all();
         let path = path.query(format_args!("fieldSelector=metadata.name%3D{}", encoded(&resource.name)));
         list_all(client, &path, |object: Box<RawValue>| {
             if let Ok(copy) = Copy::read(object.get()) {

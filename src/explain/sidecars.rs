@@ -12,7 +12,7 @@ use api::kinds::cloneset;
 use api::labels::SIDECARSET_NAME;
 use api::sidecarset;
 use cluster::list::list_all;
-use cluster::resource::{NAMESPACES, PODS, REVISIONS, Resource};
+use cluster::resource::{MUTATING_WEBHOOKS, NAMESPACES, PODS, REVISIONS, Resource};
 use jiff::Timestamp;
 use kinds::sidecarset::account::{
     Account, Case, Findings, PodRecord, Reason, Relation, Scope, hints, not_updated,
@@ -95,10 +95,7 @@ impl Cluster {
             revisions.extend(StoredRevision::read(revision.get()).ok());
         })
         .await?;
-        let kind = ConfigurationKind::Mutating;
-        let configurations =
-            Resource::new("admissionregistration.k8s.io/v1", kind.plural(), kind.kind()).all();
-        let path = configurations.name(kind.name());
+        let path = MUTATING_WEBHOOKS.all().name(ConfigurationKind::Mutating.name());
         let scope = read(client, &path).await?.and_then(|text| Scope::of_configuration(&text));
         let scope = scope.unwrap_or_else(|| Scope::of_installation(install_namespace));
         Ok(Self { world, sets, revisions, scope, now: Timestamp::now() })

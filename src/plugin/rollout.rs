@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use cluster::files::Object;
 use cluster::resource::{REVISIONS, Resource};
+use informers::files::Object;
 use jiff::Zoned;
 use kinds::workload::revision::StoredRevision;
 use plugin::kinds::WorkloadKind;

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::files::Objects;
 use cluster::list::{ListError, list_all};
 use cluster::resource::{PODS, Path, Resource};
 use cluster::write;
+use informers::files::Objects;
 use kinds::workload::status::selector_text;
 use plugin::kinds::WorkloadKind;
 use plugin::pods;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use admission::pod_review::explanation::Explanation;
 use admission::registration::{self, ConfigurationKind};
 use anyhow::Context;
-use cluster::files::{Object, Objects};
+use informers::files::{Object, Objects};
 use pod::exit_priority;
 use values::json_patch::{self, Patch};
 use values::verdict::{Denial, Verdict};

@@ -1,7 +1,7 @@
 //! The Pods that a workload would make, from its template.
 
 use api::raw_object::{RawNode, RawObject};
-use cluster::files::Object;
+use informers::files::Object;
 use serde_json::value::RawValue;
 
 /// Where a workload keeps its Pod template, who owns its Pods, and how these are named.
@@ -115,7 +115,7 @@ fn pod(workload: &Workload, object: &Object, namespace: &str) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::files::Objects;
+    use informers::files::Objects;
 
     fn pods(manifest: &str) -> Vec<String> {
         let mut objects = Objects::default();

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cluster::Index;
 use cluster::client::{ConnectError, Connector};
 use cluster::election;
 use controllers::Context;
 use controllers::metrics::Metrics as ControllerMetrics;
+use informers::Index;
 use kube::Client;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use cluster::files::Objects;
 use cluster::reservation::Reservations;
-use cluster::{Index, Lookup};
+use informers::files::Objects;
+use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
 use kinds::workloadspread::places::Places;
 use tracing::info;

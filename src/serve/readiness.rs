@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cluster::Index;
+use informers::Index;
 use tokio::sync::watch;
 
 /// A review that every protected kind allows; its path is always served.

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use admission::registration::{Configuration, ConfigurationKind};
 use admission::silence::{Observation, Suspicion};
+use cluster::ApiError;
 use cluster::events::{Recorder, Severity, about};
-use cluster::resource::LEASES;
+use cluster::resource::{LEASES, MUTATING_WEBHOOKS};
 use cluster::write::{self, PatchKind};
-use cluster::{ApiError, Index, Resource};
 use controllers::metrics::Metrics as ControllerMetrics;
+use informers::Index;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use prometheus::IntGauge;
@@ -28,8 +29,6 @@ use super::settings::Settings;
 
 /// Where new Pods are reviewed.
 const PATH: &str = "/mutate-pod";
-/// The API version of the webhook configurations.
-const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
 /// On the Lease: when a replica that does not lead was called last.
 const LAST_REVIEW: &str = "kutter.io/last-pod-review";
 
@@ -141,7 +140,7 @@ impl Listener {
              Look at network policies, firewalls and the port"
         );
         warn!("{note}");
-        let about = about(REGISTRATION, kind.kind(), kind.name(), uid);
+        let about = about(MUTATING_WEBHOOKS.api_version, kind.kind(), kind.name(), uid);
         self.recorder.record(&about, Severity::Warning, "Listen", "WebhookSilent", note).await;
     }
 
@@ -168,8 +167,7 @@ impl Listener {
     }
 
     async fn configuration(&self) -> Result<Option<Configuration>, ApiError> {
-        let kind = ConfigurationKind::Mutating;
-        let path = Resource::new(REGISTRATION, kind.plural(), kind.kind()).all().name(kind.name());
+        let path = MUTATING_WEBHOOKS.all().name(ConfigurationKind::Mutating.name());
         let text = write::get(&self.client, &path).await?;
         Ok(text.and_then(|text| Configuration::parse(&text).ok()))
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use api::features::FeatureGates;
 use api::kinds::advancedcronjob::AdvancedCronJob;
-use cluster::files::Object;
+use informers::files::Object;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kinds::advancedcronjob::schedule_of;

@@ -1,13 +1,13 @@
 //! Start, election and end of the program, and what it answers whom it serves
 //! (docs/behaviour/api-and-registration.md).
 
-use admission::callers::split;
 use axum::http::Request;
 use futures::future::join_all;
 use kit::builders::{Object, pod, workload};
 use kit::{ApiServer, wait_for};
 use kube::client::Body;
 use serde_json::{Value, json};
+use values::segment::split;
 
 use crate::product::{self, Options, Product};
 use crate::registration::{authority, get, paths};

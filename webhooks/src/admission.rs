@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use admission::world::Watched;
 use api::features::FeatureGates;
-use cluster::index::CacheState;
 use cluster::reservation::Reservations;
-use cluster::{Index, Lookup};
+use informers::index::CacheState;
+use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
 use kinds::workloadspread::places::Places;
 use pod::exit_priority;

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use admission::callers::{self, Callers, Segment};
+use admission::callers::Callers;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
@@ -19,6 +19,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tracing::debug;
+use values::segment::{self, Segment};
 
 use crate::admission::Admission;
 use crate::body::{BodyError, BodyMemory, Collected, Held, Room, collect};
@@ -224,7 +225,7 @@ impl Router {
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
     {
         let (head, mut body) = request.into_parts();
-        let (segment, path) = callers::split(head.uri.path());
+        let (segment, path) = segment::split(head.uri.path());
         let deadline = Deadline::from_query(head.uri.query());
         let mut response = match self.route(segment, path, deadline).await {
             Some(route) if self.lacks_certificate(route) => plain(route.without_certificate(), ""),

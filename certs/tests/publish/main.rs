@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use admission::callers::{Segment, split};
 use admission::registration::ConfigurationKind;
 use admission::rotation::{LIFETIME, Step, parse_renew_before};
 use api::features::{Feature, FeatureGates};
@@ -36,6 +35,7 @@ use serde_json::{Value, json};
 use testbed::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use values::segment::{Segment, split};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenarios_1_2_10_and_loss_on_one_server() {
@@ -338,7 +338,7 @@ async fn scenario_11_external_certificates_are_only_compared() {
             names.iter().map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}})).collect();
         let patch = json!({"webhooks": webhooks}).to_string();
         bed.server
-            .kubectl(["patch", kind.plural(), kind.name(), "--type=strategic", "-p", &patch])
+            .kubectl(["patch", kind.kind(), kind.name(), "--type=strategic", "-p", &patch])
             .await
             .success();
     }

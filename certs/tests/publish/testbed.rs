@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use admission::callers::{Call, Callers, Segment, split};
+use admission::callers::{Call, Callers};
 use admission::rotation::Step;
 use api::features::{Feature, FeatureGates};
 use base64::Engine as _;
@@ -28,6 +28,7 @@ use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use values::segment::{Segment, split};
 
 pub(crate) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 pub(crate) const VALIDATING: &str = "kruise-validating-webhook-configuration";

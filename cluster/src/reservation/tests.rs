@@ -1,9 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use kinds::workload::reservation::Reserved;
 use kit::double::{self, Objects, Request, Requests, api_server, conflict, status};
 use serde_json::{Value, json};
+use values::reservation::Reserved;
 
 use super::*;
 use crate::resource::Resource;

@@ -1,9 +1,9 @@
 use std::sync::OnceLock;
 
 use admission::world::World;
-use kinds::workload::event::Event;
 use kit::double::{Objects, conflict};
 use serde_json::{Value, json};
+use values::event::Event;
 
 use super::*;
 use crate::fake::{self, Request};

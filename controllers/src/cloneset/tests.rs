@@ -10,7 +10,6 @@ use api::kinds::cloneset::{API_VERSION, KIND};
 use cluster::watched::Key;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kinds::workload::event::Event;
 use kinds::workload::snapshot::Environment;
 use kit::double::Objects;
 use kit::fake_nodes::reported;
@@ -18,6 +17,7 @@ use kit::merge::strategic_merge;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{advance, timeout};
+use values::event::Event;
 
 use super::*;
 use crate::fake::{self, Request, Requests};

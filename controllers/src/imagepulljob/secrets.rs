@@ -12,8 +12,8 @@ use cluster::write::{self, PatchKind, deletion};
 use cluster::{ErrorReason, Retry};
 use kinds::imagepulljob::Job;
 use kinds::imagepulljob::copies::{self, Copy, Release, source};
-use kinds::workload::event::Event;
 use tokio::sync::mpsc::UnboundedSender;
+use values::event::Event;
 
 use super::Controller;
 use crate::images::{CopyGroup, JobGroup};

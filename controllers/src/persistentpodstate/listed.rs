@@ -8,12 +8,13 @@ use std::time::Duration;
 use cluster::discovery::Discovery;
 use cluster::resource::Resource;
 use kinds::persistentpodstate::workloads::ListedKind;
-use kinds::workload::found::{FoundWorkload, Served};
+use kinds::workload::found::FoundWorkload;
 use kinds::workload::target::Workload;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 use tracing::{info, warn};
+use values::served::Served;
 
 use super::{Controller, Item};
 use crate::workload::store::Store;

@@ -11,9 +11,9 @@ use kinds::uniteddeployment::Failure;
 use kinds::uniteddeployment::children::{Child, ChildKind};
 use kinds::uniteddeployment::plan::{PatchOf, Plan};
 use kinds::uniteddeployment::template::{Target, changed_child};
-use kinds::workload::event::{normal, warning};
 use kinds::workload::seen::Seen;
 use tokio::time::Instant;
+use values::event::{normal, warning};
 
 use super::children::Children;
 use super::{Controller, TOLD, TRIES, UNITED};

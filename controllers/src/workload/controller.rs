@@ -28,7 +28,6 @@ use cluster::{ApiError, Retry};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workload::action::Action;
 use kinds::workload::children::Child;
-use kinds::workload::event::Event;
 use kinds::workload::kind::Workload;
 use kinds::workload::plan::{Outcome, Plan};
 use kinds::workload::seen::Seen;
@@ -40,6 +39,7 @@ use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
+use values::event::Event;
 use values::selector::Selector;
 use values::server_version::ServerVersion;
 

@@ -16,13 +16,14 @@ use cluster::discovery::{Discovery, path};
 use cluster::resource::Resource;
 use cluster::{ApiError, ErrorReason, write};
 use futures::future::join_all;
-use kinds::workload::found::{FoundWorkload, Reference, Served};
+use kinds::workload::found::{FoundWorkload, Reference};
 use kube::Client;
 use pod::observed::ObservedPod;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
+use values::served::Served;
 
 use super::pods::Pods;
 use super::store::follow::{self, Sink};

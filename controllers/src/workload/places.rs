@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Index;
 use cluster::reservation::Reservations;
 use cluster::resource::SPREADS;
+use informers::Index;
 use kinds::workload::kind::Workload;
 use kinds::workload::snapshot::Costs;
 use kinds::workload::target;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::labels::SIDECARSET_NAME;
-use cluster::Index;
 use cluster::resource::{CLAIMS, PODS, REVISIONS};
 use cluster::watched::WatchedObject;
+use informers::Index;
 use kinds::workload::children::Claim;
 use kinds::workload::revision::StoredRevision;
 use kube::Client;

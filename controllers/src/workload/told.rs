@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use cluster::watched::Key;
-use kinds::workload::event::Event;
+use values::event::Event;
 
 /// The Events that were told of each object last.
 #[derive(Default)]

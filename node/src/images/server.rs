@@ -5,7 +5,7 @@ use std::path::Path;
 use admission::registration::ConfigurationKind;
 use agent::server::{Place, Server, address, registered};
 use cluster::client::{self, Peer};
-use cluster::resource::{SERVICES, webhook_configurations};
+use cluster::resource::{SERVICES, VALIDATING_WEBHOOKS};
 use cluster::write::get;
 use kube::Client;
 
@@ -18,8 +18,8 @@ const USER_AGENT: &str = "kruise-daemon/kruise-daemon-imagepuller";
 /// # Errors
 /// It is not known where the server is, or there is no token.
 pub(super) async fn connect(api: &Client, token: &Path) -> Result<Client, String> {
-    let kind = ConfigurationKind::Validating;
-    let configuration = read(api, &webhook_configurations(kind).all().name(kind.name())).await?;
+    let name = ConfigurationKind::Validating.name();
+    let configuration = read(api, &VALIDATING_WEBHOOKS.all().name(name)).await?;
     let Server { place, authority } = registered(&configuration).ok_or("the server is not registered yet")?;
     let (url, name) = match place {
         Place::Url(url) => (url, None),

@@ -16,7 +16,6 @@
 //! users' objects.
 
 pub mod callers;
-pub mod election;
 pub mod metrics_access;
 pub mod pod_review;
 pub mod pod_validation;

@@ -2,7 +2,7 @@
 //! (docs/behaviour/podunavailablebudget.md#the-pod-validating-webhook).
 //!
 //! A step looks at the request and says what it has to take from which object. What is taken is decided on the state
-//! of that object by the rules of its kind ([`kinds::workload::reservation`]). A step whose claim is refused ends the
+//! of that object by the rules of its kind ([`values::reservation`]). A step whose claim is refused ends the
 //! review: the steps behind it take nothing for a Pod that stays.
 
 use api::Raw;

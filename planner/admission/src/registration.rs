@@ -31,13 +31,14 @@ use api::features::{Feature, FeatureGates};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::callers::{Call, Segment};
+use crate::callers::Call;
 pub use choices::{CHOICES_IN_EFFECT, CHOICES_KEY, CHOICES_REFUSED, Choices, ChoicesError};
 pub use conversion::Definition;
 use conversion::guarded;
 use entry::{ClientConfig, Lens, Webhook, json};
 pub use table::{Entry, Purpose, entries};
 use values::json_patch::{Patch, Pointer, string};
+use values::segment::Segment;
 use values::selector::Selector;
 
 /// The entry that new Pods come by.
@@ -80,14 +81,6 @@ impl ConfigurationKind {
         match self {
             Self::Mutating => "MutatingWebhookConfiguration",
             Self::Validating => "ValidatingWebhookConfiguration",
-        }
-    }
-
-    /// The resource in URLs.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Mutating => "mutatingwebhookconfigurations",
-            Self::Validating => "validatingwebhookconfigurations",
         }
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::container::{Condition, RuntimeContainer, newest};
-use kinds::workload::event::{Event, normal, warning};
 use pod::exit_priority::plan::{HOOK, Hooked};
 use pod::observed::ObservedPod;
+use values::event::{Event, normal, warning};
 use values::moment::until;
 
 #[cfg(test)]

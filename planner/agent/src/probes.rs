@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::tasks::{Change, Worker};
-use kinds::workload::event::Event;
+use values::event::Event;
 
 mod record;
 #[cfg(test)]

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::pull::reference;
-use kinds::workload::event::{Event, normal, warning};
 use kinds::workload::image_task::{FAILED, SUCCEEDED, WITH_SECRETS, is_doubtful, refusal, status, word};
+use values::event::{Event, normal, warning};
 
 #[cfg(test)]
 mod tests;

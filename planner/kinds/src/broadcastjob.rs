@@ -24,7 +24,6 @@ use jiff::{SignedDuration, Timestamp};
 use crate::workload::action::{Action, ChildKind, DeleteReason, Part};
 use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::event::{Event, warning};
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::plan::{Plan, Problems};
 use crate::workload::seen::Seen;
@@ -32,6 +31,7 @@ use crate::workload::snapshot::Snapshot;
 use crate::workload::status::StatusPlan;
 use ::pod::node_fit::NodeFacts;
 use ::pod::observed::ObservedPod;
+use values::event::{Event, warning};
 use values::moment::{Moment, just_after};
 
 pub mod defaulting;

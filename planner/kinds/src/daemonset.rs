@@ -27,7 +27,6 @@ use api::meta::LabelSelector;
 use crate::workload::action::{Action, Part};
 use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::event::{Event, warning};
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::membership::Membership;
@@ -36,6 +35,7 @@ use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::snapshot::Snapshot;
 use ::pod::node_fit::NodeFacts;
+use values::event::{Event, warning};
 use values::moment::{Moment, just_after};
 use values::selector::{Selector, is_empty};
 

@@ -17,10 +17,10 @@ use api::environment::{
 };
 use jiff::Timestamp;
 
-use crate::workload::event::Event;
 use crate::workload::recreate::{RecreateRequest, Spec, Strategy, named};
 use pod::observed::{Container, ObservedPod, Terminated};
 use pod::write::{self, PodWrite, Target};
+use values::event::Event;
 
 /// Reason of the Events.
 const REASON: &str = "SidecarTerminator";

@@ -29,7 +29,6 @@ use api::meta::LabelSelector;
 use crate::workload::action::{Action, Part};
 use crate::workload::children::Claim;
 use crate::workload::conditions::Condition;
-use crate::workload::event::Event;
 use crate::workload::explanation::Explanation;
 use crate::workload::kind::{Workload, WorkloadStatus};
 use crate::workload::ordinal;
@@ -38,6 +37,7 @@ use crate::workload::plan::{Plan, Problems};
 use crate::workload::revision::{self, Choice, Limit, StoredRevision, Wanted};
 use crate::workload::snapshot::Snapshot;
 use pod::observed::ObservedPod;
+use values::event::Event;
 use values::moment::{Moment, just_after};
 use values::selector::Selector;
 

@@ -54,7 +54,6 @@ pub mod children;
 pub mod compared_template;
 pub mod conditions;
 pub(crate) mod deletion;
-pub mod event;
 pub mod explanation;
 pub mod failures;
 #[cfg(test)]
@@ -80,7 +79,6 @@ pub mod progress;
 pub(crate) mod recipe;
 pub mod recreate;
 mod required;
-pub mod reservation;
 pub mod revision;
 pub mod seen;
 pub mod snapshot;

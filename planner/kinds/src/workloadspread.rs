@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Quotas hold whatever the number of replicas of the server: places are taken from the status by
-//! compare-and-swap ([`places`], [`crate::workload::reservation`]).
+//! compare-and-swap ([`places`], [`values::reservation`]).
 
 mod adoption;
 mod cost;

@@ -11,7 +11,11 @@
 //!   selector, image_reference  label selectors and image names, parsed
 //!   moment, backoff            time and chance of a decision, delays between attempts
 //!   verdict                    the answer of an admission review
-//!   server_version             what the API server can do
+//!   server_version, served     what the API server can do, and where it serves a kind
+//!   election                   who leads, by a Lease
+//!   reservation                units of a status that many requests want at once
+//!   event                      what is to be told by an Event
+//!   segment                    secret segments of paths
 //!   short                      texts of others, cut
 //! ```
 //!
@@ -21,6 +25,8 @@
 pub mod any_case;
 pub mod backoff;
 pub mod canonical;
+pub mod election;
+pub mod event;
 pub mod field;
 pub mod hash;
 pub mod image_reference;
@@ -32,7 +38,10 @@ pub mod percent;
 pub mod quantity;
 pub mod read;
 pub mod recent;
+pub mod reservation;
+pub mod segment;
 pub mod selector;
+pub mod served;
 pub mod server_version;
 pub mod short;
 pub mod strategic_merge;

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use admission::callers::{Segment, split};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::builders::pod;
 use kit::{ApiServer, objects, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
+use values::segment::{Segment, split};
 
 use super::trusts;
 use crate::conversion::samples;

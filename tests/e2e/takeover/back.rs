@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use admission::callers::split;
 use admission::registration::{ConfigurationKind, Entry, entries as table};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +14,7 @@ use kit::{ApiServer, wait_for};
 use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use values::segment::split;
 
 use super::installation::lease;
 use crate::certificates::without_losing_a_call;

@@ -1,7 +1,7 @@
 //! The ContainerRecreateRequest's own webhook, which completes and validates it at once.
 
 use api::features::Feature;
-use cluster::LookupError;
+use informers::LookupError;
 use kinds::containerrecreaterequest::admission::{Request, update};
 use values::json_patch::Patch;
 use values::verdict::{Denial, Verdict};

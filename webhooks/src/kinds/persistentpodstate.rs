@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use admission::world::Watched;
-use cluster::index::CacheState;
+use informers::index::CacheState;
 use kinds::persistentpodstate::validation::{Context, review};
 use values::verdict::Verdict;
 

@@ -7,7 +7,7 @@ use admission::pod_review::explanation::Explanation;
 use admission::pod_review::{self, Known, Outcome};
 use admission::world::Watched;
 use api::features::Feature;
-use cluster::index::CacheState;
+use informers::index::CacheState;
 use kinds::workload::namespace::Namespace;
 use kinds::workloadspread::step::Findings;
 use pod::review::{Operation, Pod, PodReview};

@@ -3,9 +3,9 @@
 
 use admission::pod_validation::{Assessment, BudgetClaim, Claims, assess};
 use admission::world::Watched;
-use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::BUDGETS;
+use informers::index::CacheState;
 use kinds::podunavailablebudget::reserve::{Answer, Foreseen, Rules};
 use pod::disruption::PodRequest;
 use pod::exit_priority::change_without_effect;

@@ -1,8 +1,7 @@
 //! The ResourceDistribution's own webhook.
 
 use api::features::Feature;
-use cluster::resource::distributed;
-use cluster::{ApiError, ErrorReason};
+use cluster::{ApiError, ErrorReason, Resource};
 use kinds::resourcedistribution::validation::{Rehearsal, Rehearsed, review};
 use values::verdict::Verdict;
 
@@ -40,7 +39,7 @@ async fn validate(write: &Write<'_>) -> Verdict {
 
 /// Asks the API server whether it would take the resource.
 async fn rehearse(write: &Write<'_>, namespace: &str, rehearsal: Rehearsal) -> Rehearsed {
-    let resource = distributed(rehearsal.kind);
+    let resource = Resource::new("v1", rehearsal.kind.plural(), rehearsal.kind.name());
     let creation = write.admission.lookup.try_creation(resource, namespace, rehearsal.object);
     match write.deadline.within("trying out spec.resource", creation).await {
         Ok(Ok(())) => Rehearsed::Accepted,

@@ -2,9 +2,9 @@
 
 use admission::world::Watched;
 use api::features::Feature;
-use cluster::index::CacheState;
 use cluster::reservation::ReservationError;
 use cluster::resource::SPREADS;
+use informers::index::CacheState;
 use kinds::workload::found::FoundWorkload;
 use kinds::workloadspread::custom;
 use kinds::workloadspread::places::{Answer, Claim};

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::callers::{Callers, Calls, Segment};
+use admission::callers::{Callers, Calls};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::join_all;
@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use values::segment::Segment;
 use webhooks::Endpoint;
 use webhooks::router::{CONVERT_PATH, Limits, Router, router};
 use webhooks::server::{ConnectionLimits, Serve};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use admission::world::{Watched, World};
 use cluster::reservation::Reservations;
-use cluster::{Index, Lookup, files};
 use http::{Request, Response};
+use informers::{Index, Lookup, files};
 use kinds::podunavailablebudget::reserve::Rules;
 use kit::double::{Objects, Requests, api_server, status};
 use kube::Client;

@@ -1,7 +1,7 @@
 //! Names in reviews that would lead elsewhere on the API server.
 
 use admission::world::{Watched, World};
-use cluster::{Index, Lookup};
+use informers::{Index, Lookup};
 use kit::double::api_server;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! PersistentPodStates in admission over files (docs/behaviour/persistentpodstate.md).
 
 use admission::world::{Watched, World};
-use cluster::index::CacheState;
-use cluster::{Index, Lookup, files};
+use informers::index::CacheState;
+use informers::{Index, Lookup, files};
 use serde_json::{Value, json};
 use webhooks::Admission;
 

@@ -2,9 +2,9 @@
 //! features that must not be missed.
 
 use admission::world::{Watched, World};
-use cluster::files::Objects;
-use cluster::index::CacheState;
-use cluster::{Index, Lookup};
+use informers::files::Objects;
+use informers::index::CacheState;
+use informers::{Index, Lookup};
 
 use crate::support::{ask, create_pod, with_index};
 

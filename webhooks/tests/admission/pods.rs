@@ -3,9 +3,9 @@
 use admission::world::{Watched, World};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::files::Objects;
-use cluster::index::CacheState;
-use cluster::{Index, Lookup};
+use informers::files::Objects;
+use informers::index::CacheState;
+use informers::{Index, Lookup};
 use serde_json::{Value, json};
 
 use crate::support::{

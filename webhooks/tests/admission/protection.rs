@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use cluster::Lookup;
 use cluster::client::connect;
+use informers::Lookup;
 use serde_json::{Value, json};
 use webhooks::ProtectionLog;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use admission::world::{Watched, World};
 use api::features::FeatureGates;
-use cluster::files::Objects;
 use cluster::reservation::Reservations;
-use cluster::{Index, Lookup};
+use informers::files::Objects;
+use informers::{Index, Lookup};
 use kinds::podunavailablebudget::reserve::Rules;
 use serde_json::{Value, json};
 use values::moment::Moment;

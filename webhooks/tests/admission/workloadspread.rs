@@ -2,7 +2,7 @@
 
 use admission::world::{Watched, World};
 use cluster::reservation::Reservations;
-use cluster::{Index, Lookup, files};
+use informers::{Index, Lookup, files};
 use kinds::workloadspread::places::Places;
 use kit::double::{Objects, Requests, api_server};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Which Pods the API server asks about now: a watch of the one registration, of which only that is kept.
 
 use admission::registration::ConfigurationKind;
-use cluster::Resource;
+use cluster::resource::MUTATING_WEBHOOKS;
 use cluster::watched::{Key, WatchedObject};
 use kinds::sidecarset::account::Scope;
 use kube::runtime::watcher::Config;
@@ -58,7 +58,7 @@ pub(super) fn key() -> Key {
 
 /// Keeps it current. Ends never.
 pub(in crate::sidecarset) async fn keep_current(client: &Client, reviewed: &Store<Reviewed>) {
-    let kind = Resource::new("admissionregistration.k8s.io/v1", KIND.plural(), KIND.kind()).api_resource();
+    let kind = MUTATING_WEBHOOKS.api_resource();
     let by_name = Config::default().fields(&format!("metadata.name={}", KIND.name()));
     follow(Api::<WatchedObject>::all_with(client.clone(), &kind), by_name, reviewed).await;
 }

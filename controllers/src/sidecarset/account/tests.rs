@@ -311,7 +311,7 @@ async fn a_pod_that_is_evicted_for_one_sidecarset_is_away_for_the_other() {
     other["metadata"]["uid"] = json!("mesh");
     let mut world = site.controller.index.world().as_ref().clone();
     world.apply(Watched::SidecarSet, &other.to_string()).unwrap();
-    site.controller.index = Arc::new(cluster::Index::fixed(world));
+    site.controller.index = Arc::new(informers::Index::fixed(world));
     site.controller.sets.apply(RolloutSet::read(&other.to_string()).unwrap());
     register(&site);
     for name in ["log", "mesh"] {
@@ -371,7 +371,7 @@ async fn what_was_selected_before_is_remembered_where_the_annotation_is_lost() {
     drop(before);
     let mut world = site.controller.index.world().as_ref().clone();
     world.apply(Watched::SidecarSet, &watched(None).to_string()).unwrap();
-    site.controller.index = Arc::new(cluster::Index::fixed(world));
+    site.controller.index = Arc::new(informers::Index::fixed(world));
     let mut after = keeper(&site, &metrics);
     after.sets = known;
     advance(WRITES).await;

@@ -5,8 +5,9 @@ use serde::Deserialize;
 
 use super::entry::{ClientConfig, json};
 use super::{Endpoint, RegistrationError};
-use crate::callers::{Call, Segment};
+use crate::callers::Call;
 use values::json_patch::{Patch, Pointer, string};
+use values::segment::Segment;
 
 const PATH: &str = "/convert";
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Entry, OLDER, Purpose};
 use super::{ConfigurationKind, Endpoint, Settings, Wanted};
-use crate::callers::{self, Call, Segment};
+use crate::callers::Call;
 use values::json_patch::{Patch, Pointer};
+use values::segment::{self, Segment};
 use values::selector::Selector;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -139,18 +140,18 @@ impl ClientConfig {
         path: &str,
         bundle: Option<&str>,
     ) -> Self {
-        let present = || self.called().and_then(|called| callers::split(called).0);
+        let present = || self.called().and_then(|called| segment::split(called).0);
         Self::new(endpoint, segment.or_else(present), path, bundle)
     }
 
     /// How it is called.
     pub(super) fn call(&self) -> Option<Call> {
-        self.called().map(callers::split).map(|(segment, path)| (segment, path.to_owned()))
+        self.called().map(segment::split).map(|(segment, path)| (segment, path.to_owned()))
     }
 
     /// The path that is called, apart from the segment in front of it.
     pub(super) fn path(&self) -> Option<&str> {
-        self.called().map(|called| callers::split(called).1)
+        self.called().map(|called| segment::split(called).1)
     }
 
     /// The whole path that is called, of a service or of a URL.

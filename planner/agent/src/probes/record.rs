@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Terms;
 use crate::tasks::shortened;
-use kinds::workload::event::{Event, normal};
+use values::event::{Event, normal};
 
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";

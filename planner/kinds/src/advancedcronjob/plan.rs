@@ -14,9 +14,9 @@ use super::new_child::{name, new_child};
 use super::runs::{Fate, MANY, Runs, State, runs};
 use super::schedule::Schedule;
 use super::{policy, schedule_of};
-use crate::workload::event::{Event, normal, warning};
 use crate::workload::seen::Seen;
 use crate::workload::status::merge_patch;
+use values::event::{Event, normal, warning};
 use values::json_patch::string;
 use values::moment::{just_after, rfc3339};
 

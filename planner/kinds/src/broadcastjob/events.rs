@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::workload::action::{Action, Part};
-use crate::workload::event::{Event, normal, warning};
+use values::event::{Event, normal, warning};
 
 /// The Event to record once this part of an action is done.
 pub(super) fn success(action: &Action, part: Part<'_>) -> Option<Event> {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::working::{Class, Working};
 use super::{after, stays};
-use crate::workload::event::{Event, normal, warning};
+use values::event::{Event, normal, warning};
 
 /// What is decided about a job that is not over.
 pub(super) struct Turn {

@@ -18,12 +18,12 @@ use super::working::Working;
 use crate::workload::action::{Action, DeleteReason, WriteReason};
 use crate::workload::allowance::Allowance;
 use crate::workload::deletion;
-use crate::workload::event::{Event, warning};
 use crate::workload::member::Member;
 use crate::workload::recipe::{Cookbook, Recipe};
 use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use ::pod::lifecycle::{self, State};
+use values::event::{Event, warning};
 use values::moment::Random;
 
 /// As many Pods are created by one plan at most, which holds the JSON of each; their creation leads to the

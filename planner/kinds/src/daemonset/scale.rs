@@ -7,7 +7,7 @@ use super::pod;
 use super::working::{DaemonPod, Place, Working};
 use crate::workload::action::{Action, DeleteReason};
 use crate::workload::deletion::delete;
-use crate::workload::event::{Event, warning};
+use values::event::{Event, warning};
 use values::moment::Random;
 
 /// What the step comes to.

@@ -13,10 +13,10 @@ pub use super::work::Injection;
 use super::state::Template;
 use super::status;
 use super::work::Targets;
-use crate::workload::event::{Event, warning};
 use crate::workload::metadata;
 use crate::workload::status::merge_patch;
 use pod::observed::ObservedPod;
+use values::event::{Event, warning};
 use values::moment::until;
 
 /// How long a finished job stays that does not say how long.

@@ -10,10 +10,10 @@ use api::kinds::{Time, imagepulljob};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::workload::event::{Event, warning};
 use crate::workload::image_task::{self, FAILED, SUCCEEDED, last_status, round, status};
 use crate::workload::seen::Seen;
 use pod::node_fit::is_virtual;
+use values::event::{Event, warning};
 use values::moment::Moment;
 
 #[cfg(test)]

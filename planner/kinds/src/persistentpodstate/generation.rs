@@ -14,9 +14,9 @@ use api::kinds::persistentpodstate::{
 use api::kinds::shared::TargetReference;
 use serde_json::{Map, Value, json};
 
-use crate::workload::event::{Event, warning};
 use crate::workload::found::FoundWorkload;
 use crate::workload::target::Workload;
+use values::event::{Event, warning};
 
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,9 @@ use super::FAILED;
 use super::liveness::{Moved, name};
 use super::probed::Probed;
 use super::results::states;
-use crate::workload::event::{Event, warning};
 use crate::workload::recreate::{RecreateRequest, Spec, Strategy, named};
 use pod::observed::ObservedPod;
+use values::event::{Event, warning};
 
 /// How long a request stays when it is over; a container that still fails then gets another one.
 const REQUEST_TTL_SECONDS: i32 = 300;

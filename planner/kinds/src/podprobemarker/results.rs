@@ -9,9 +9,9 @@ use api::kinds::podprobemarker::{ContainerProbe, MarkerPolicy};
 use super::marker::mark;
 use super::probed::Probed;
 use super::{FAILED, SUCCEEDED, TAKEN_CONDITIONS};
-use crate::workload::event::{Event, warning};
 use pod::observed::{ObservedPod, PodCondition};
 use pod::write::{PodWrite, Target};
+use values::event::{Event, warning};
 
 /// What changes in one Pod, and what is told of it.
 #[derive(Clone, Debug)]

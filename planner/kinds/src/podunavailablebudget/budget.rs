@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use super::reason::Reason;
 use crate::workload::found::FoundWorkload;
 use crate::workload::namespaced::Entry;
-use crate::workload::reservation;
 use crate::workload::target::Workload;
 use pod::observed::ObservedPod;
 use pod::selector::PodSelector;
+use values::reservation;
 use values::selector::{Labels, SelectorError};
 
 /// A budget of the cluster.

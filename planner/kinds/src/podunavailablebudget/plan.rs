@@ -15,10 +15,10 @@ use super::budget::{Scope, mark};
 use super::record::{self, Entry};
 use super::terms::{desired_available, given_total};
 use super::validation::conflict;
-use crate::workload::event::{Event, normal, warning};
 use crate::workload::seen::Seen;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
+use values::event::{Event, normal, warning};
 
 /// Pods that are marked in one pass.
 const MARKS: usize = 200;

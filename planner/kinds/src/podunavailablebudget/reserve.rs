@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use super::available::trace;
 use super::record::{self, Entry};
 use super::terms::{Operation, desired_available, given_total, protected_operations};
-use crate::workload::reservation::{Reservable, Reserved};
 use pod::observed::ObservedPod;
+use values::reservation::{Reservable, Reserved};
 use values::verdict::Denial;
 
 /// The most Pods that may be recorded before another one.

@@ -42,6 +42,14 @@ impl ResourceKind {
             Self::ConfigMap => "ConfigMap",
         }
     }
+
+    /// The kind as paths name it.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Secret => "secrets",
+            Self::ConfigMap => "configmaps",
+        }
+    }
 }
 
 impl fmt::Display for ResourceKind {

@@ -34,10 +34,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::workload::event::Event;
 use crate::workload::revision::StoredRevision;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
+use values::event::Event;
 
 mod condition;
 mod consistency;

@@ -18,11 +18,11 @@ pub use super::snapshot::Snapshot;
 use super::status::{Draft, sum_up, tell_revision, updated_since};
 use super::template::{Allowance, Target, new_child};
 use super::{HISTORY_LIMIT, Strategy};
-use crate::workload::event::{Event, warning};
 use crate::workload::ordinal;
 use crate::workload::owner::{Owner, adoption};
 use crate::workload::revision::{self, Choice, Limit, RevisionStep, StoredRevision, Wanted};
 use crate::workload::seen::Seen;
+use values::event::{Event, warning};
 use values::moment::just_after;
 use values::selector::Selector;
 

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use crate::workload::event::{Event, normal, warning};
 use crate::workload::new_pod::NewClaim;
 use crate::workload::seen::Seen;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
+use values::event::{Event, normal, warning};
 
 /// A kind of child objects, as requests name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::action::{Action, DeleteReason, Part};
 use super::children::{Child, Claim};
-use super::event::Event;
 use super::failures::Failures;
 use super::kind::{Workload, WorkloadStatus};
 use super::plan::{Outcome, Plan};
@@ -20,6 +19,7 @@ use super::told::plan_as_told;
 use pod::node_fit::Nodes;
 use pod::observed::{Container, ContainerStatus, ObservedPod, PodCondition};
 use pod::write::{ContainerWrite, Target, condition};
+use values::event::Event;
 use values::json_patch::{self, Patch};
 use values::moment::Moment;
 

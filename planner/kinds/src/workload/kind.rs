@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 use super::action::{Action, Part};
 use super::children::Claim;
 use super::conditions::Condition;
-use super::event::Event;
 use super::plan::Plan;
 use super::revision::StoredRevision;
 use super::snapshot::Snapshot;
 use super::status::{FAILED_SCALE, FAILED_UPDATE};
 use pod::node_fit::NodeFacts;
 use pod::observed::ObservedPod;
+use values::event::Event;
 use values::moment::Moment;
 
 /// A kind of workload, as it is stored.

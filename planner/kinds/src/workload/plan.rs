@@ -8,12 +8,12 @@ use jiff::Timestamp;
 
 use super::action::Action;
 use super::conditions::condition;
-use super::event::Event;
 use super::explanation::{Blocker, Explanation};
 use super::kind::{Workload, WorkloadStatus};
 use super::revision::RevisionStep;
 use super::seen::Seen;
 use super::status::StatusPlan;
+use values::event::Event;
 
 pub use super::outcome::Outcome;
 

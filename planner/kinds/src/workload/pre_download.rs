@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::action::{Action, CONTROLLER_REVISION, IMAGE_PULL_JOB};
 use crate::workload::children::Child;
-use crate::workload::event::normal;
 use crate::workload::kind::Workload;
 use crate::workload::owner::Owner;
 use crate::workload::revision::{RevisionData, StoredRevision};
@@ -28,6 +27,7 @@ use crate::workload::seen::Seen;
 use crate::workload::snapshot::Snapshot;
 use pod::revision_labels::short_hash;
 use values::canonical::CanonicalError;
+use values::event::normal;
 use values::percent::{Rounding, scaled};
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::spread::{Maximum, free_places, is_schedulable, maximum};
-use crate::workload::reservation::{Reservable, Reserved};
+use values::reservation::{Reservable, Reserved};
 
 /// What the admission of a Pod wants of a WorkloadSpread.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use super::record::Matched;
 use super::spread::{Maximum, Spread, maximum};
 use super::status;
 use super::version::VersionedKinds;
-use crate::workload::event::{Event, warning};
 use pod::observed::ObservedPod;
+use values::event::{Event, warning};
 
 #[cfg(test)]
 mod scalings;

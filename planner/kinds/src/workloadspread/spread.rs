@@ -9,9 +9,9 @@ use api::kinds::shared::ScheduleStrategyType;
 use api::kinds::workloadspread::{Subset, SubsetStatus, WorkloadSpread};
 
 use crate::workload::namespaced::Entry;
-use crate::workload::reservation;
 use crate::workload::target::Workload;
 use values::percent::{Rounding, scaled};
+use values::reservation;
 use values::selector::{Labels, Selector, SelectorError};
 
 /// The condition of a subset: whether its Pods find a node.

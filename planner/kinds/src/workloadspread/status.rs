@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::member::Member;
 use super::spread::{Maximum, SCHEDULABLE, Spread, free_places, is_schedulable, maximum};
-use crate::workload::event::{Event, normal, warning};
 use pod::observed::ObservedPod;
+use values::event::{Event, normal, warning};
 
 /// How long a Pod that was admitted may take to appear.
 const CREATION: SignedDuration = SignedDuration::from_secs(30);

@@ -9,8 +9,8 @@ use super::fixture::{ago, budget_json, entry, gates, merge, now, pod, pods, stor
 use crate::podunavailablebudget::plan::{Plan, Snapshot, Workload, plan};
 use crate::podunavailablebudget::reserve::{Claim, Rules};
 use crate::podunavailablebudget::terms::Operation;
-use crate::workload::reservation::Reservable;
 use pod::observed::ObservedPod;
+use values::reservation::Reservable;
 
 fn workload(uid: &str, replicas: impl Into<Option<i32>>) -> Workload {
     Workload { uid: uid.to_owned(), replicas: replicas.into(), is_deleted: false }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fixture::{ago, budget_json, entry, gates, merge, now};
 use crate::podunavailablebudget::reserve::{Answer, Claim, Foreseen, Refusal, Rules};
 use crate::podunavailablebudget::terms::Operation;
-use crate::workload::reservation::{Reservable, Reserved};
+use values::reservation::{Reservable, Reserved};
 
 const GRANTED: Answer = Answer::Granted;
 const NOTHING_LEFT: Answer = Answer::Refused(Refusal::NothingLeft);

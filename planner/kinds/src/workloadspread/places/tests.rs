@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::workload::reservation::{Desk, Step};
+use values::reservation::{Desk, Step};
 
 const NOW: &str = "2026-07-02T09:00:00Z";
 

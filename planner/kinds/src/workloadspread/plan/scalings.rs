@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::places::{Answer, Claim, Places, PodEvent};
 use super::super::version::IGNORED;
 use super::*;
-use crate::workload::reservation::{Reservable, Reserved};
+use values::reservation::{Reservable, Reserved};
 
 fn now() -> Timestamp {
     "2026-07-02T09:00:00Z".parse().unwrap()

@@ -473,10 +473,7 @@ fn scenario_29_a_subset_recovers_after_five_minutes() {
     assert_eq!(since(290).plan().next, Some(SignedDuration::from_secs(10)));
     assert_eq!(condition(&since(301).counted(), 0), ("True".into(), "Sufficient".into(), NOW.into()));
     let told = "Subset a of WorkloadSpread shop/ws is recovered from unschedulable to schedulable";
-    assert_eq!(
-        since(301).plan().events,
-        [crate::workload::event::normal("RecoverSchedulable", told.to_owned())]
-    );
+    assert_eq!(since(301).plan().events, [values::event::normal("RecoverSchedulable", told.to_owned())]);
 }
 
 #[test]

@@ -15,9 +15,9 @@ use crate::agenda::{Agenda, Milliseconds, timestamp, whole_seconds};
 use kinds::podunavailablebudget::plan::{Snapshot, Workload, ended, plan};
 use kinds::podunavailablebudget::reserve::{Answer, Claim, Rules};
 use kinds::podunavailablebudget::terms::Operation;
-use kinds::workload::reservation::{Desk, Step};
 use pod::observed::ObservedPod;
 use values::moment::{Moment, Random};
+use values::reservation::{Desk, Step};
 
 /// How long a replica waits for the answer to a read, and to a write.
 const PATIENCE: (Milliseconds, Milliseconds) = (5_000, 2_000);

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::callers::without_segments;
 use admission::world::{Watched, World};
 use api::features::{Feature, FeatureGates};
 use api::kinds::{persistentpodstate, podprobemarker, workloadspread};
@@ -19,11 +18,12 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
 use tokio::time::Instant;
 use tracing::{debug, warn};
+use values::segment::without_segments;
 
 use crate::index::{CacheState, Index};
-use crate::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource, STORAGE_CLASSES};
-use crate::watch_failures::WatchFailures;
-use crate::watched::{Key, WatchedObject};
+use cluster::resource::{BUDGETS, CONFIG_MAPS, NAMESPACES, REVISIONS, Resource, STORAGE_CLASSES};
+use cluster::watch_failures::WatchFailures;
+use cluster::watched::{Key, WatchedObject};
 
 /// Page size of lists: each page is dropped as soon as it is applied. Small, since the peak of the memory
 /// is reached while a page is in it several times, as it came and as it is read.
@@ -210,7 +210,7 @@ fn fail(index: &Index, kind: Watched, error: &watcher::Error, failures: &mut Wat
         // The time counts from the first such failure, whatever came in between.
         (CacheState::AwaitingConversion(since), _) => CacheState::AwaitingConversion(since),
         (_, cause) if is_conversion(cause) => CacheState::AwaitingConversion(Instant::now()),
-        (_, cause) => CacheState::Failing(crate::client::message(cause)),
+        (_, cause) => CacheState::Failing(cluster::client::message(cause)),
     };
     if state != known {
         warn!(%kind, ?state, "objects are not loaded");

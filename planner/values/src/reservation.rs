@@ -156,7 +156,7 @@ fn version(object: &str) -> u64 {
         #[serde(rename = "resourceVersion")]
         resource_version: Box<str>,
     }
-    let read = values::json::from_str::<Object>(object);
+    let read = crate::json::from_str::<Object>(object);
     read.ok().and_then(|object| object.metadata.resource_version.parse().ok()).unwrap_or_default()
 }
 

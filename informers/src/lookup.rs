@@ -23,12 +23,12 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::ApiError;
-use crate::client::METADATA_LIST;
-use crate::discovery::Discovery;
 use crate::files::Objects;
-use crate::list::{List, query};
-use crate::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
+use cluster::ApiError;
+use cluster::client::METADATA_LIST;
+use cluster::discovery::Discovery;
+use cluster::list::{List, query};
+use cluster::resource::{CLAIMS, NAMESPACES, PODS, Path, Resource};
 
 /// Longest time for the Namespace object that the index lacks
 /// (docs/behaviour/pod-mutation.md#what-a-review-waits-for).
@@ -206,7 +206,7 @@ fn counts_value(counts: impl Fn(&Item) -> bool) -> impl Fn(&str) -> bool {
 
 async fn get_namespace(client: Client, name: String) -> Result<Option<Arc<Namespace>>, LookupError> {
     let path = NAMESPACES.all().name(&name);
-    let text = timeout(NAMESPACE_PATIENCE, crate::write::get(&client, &path))
+    let text = timeout(NAMESPACE_PATIENCE, cluster::write::get(&client, &path))
         .await
         .map_err(|_| LookupError(format!("no answer from the API server within {NAMESPACE_PATIENCE:?}")))?
         .map_err(|error| LookupError(error.to_string()))?;
@@ -246,7 +246,7 @@ impl Live {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, LookupError> {
-        let text = crate::write::get_as(&self.client, path, accept).await;
+        let text = cluster::write::get_as(&self.client, path, accept).await;
         let text = text.map_err(|error| LookupError(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| LookupError(error.to_string()))
     }
@@ -261,7 +261,7 @@ impl Lookup {
         let text = match &*self.0 {
             Source::Cluster(live) => {
                 let path = PODS.namespaced(namespace).name(name);
-                timeout(POD_PATIENCE, crate::write::get(&live.client, &path))
+                timeout(POD_PATIENCE, cluster::write::get(&live.client, &path))
                     .await
                     .map_err(|_| {
                         LookupError(format!("no answer from the API server within {POD_PATIENCE:?}"))
@@ -305,6 +305,6 @@ impl Lookup {
     ) -> Result<(), ApiError> {
         let Source::Cluster(live) = &*self.0 else { return Ok(()) };
         let path = resource.namespaced(namespace).query("dryRun=All");
-        crate::write::create(&live.client, &path, object).await.map(drop)
+        cluster::write::create(&live.client, &path, object).await.map(drop)
     }
 }

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use kinds::deletion_protection::{NAMESPACED, Namespaced};
 
 use super::{JSON, Live, Lookup, Source};
-use crate::list::List;
-use crate::resource::Resource;
+use cluster::list::List;
+use cluster::resource::Resource;
 
 /// Longest time for all lists: what they find only serves a warning.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::{Lookup, LookupError, Source};
-use crate::ApiError;
+use cluster::ApiError;
 
 /// Longest time for an object.
 const PATIENCE: Duration = Duration::from_secs(2);
