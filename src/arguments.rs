@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use kubectl_kruise::arguments::{boolean, duration};
 
 /// Arguments of `kutter serve`. Flags of controllers that this build does not contain are accepted, so
 /// that existing manifests start unchanged.
@@ -237,18 +238,4 @@ impl ServeArguments {
 /// The value of an environment variable, or `default` where it is unset or empty.
 pub(crate) fn environment(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    api::duration::parse(text)
-        .ok_or_else(|| format!("write for example 300ms, 15s, 2m or 1h30m, not {text:?}"))
-}
-
-/// Reads a boolean as Go's flag package does.
-pub(crate) fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("write true or false".to_owned()),
-    }
 }

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::arguments::ServeArguments;
-use crate::review::ReviewArguments;
-use crate::{crds, explain, finalizer, manifests, node, plugin, review, serve, simulate};
+use crate::{crds, finalizer, manifests, node, serve};
+use kubectl_kruise::review::ReviewArguments;
+use kubectl_kruise::{explain, generate, review, simulate};
 
 /// Admission and workload system for Kubernetes, compatible with OpenKruise.
 #[derive(Debug, Parser)]
@@ -49,13 +50,8 @@ enum Command {
 /// Runs the program with these arguments, the first of which is its name.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    match called_as(&arguments) {
-        Some("kubectl-kruise") => return plugin::run(arguments),
-        Some("kubectl_complete-kruise") => {
-            return Ok(plugin::complete::candidates(arguments.get(1..).unwrap_or_default()));
-        }
-        Some("resourcedistributiongenerator") => return plugin::generate::run(),
-        _ => {}
+    if let Some(outcome) = called_as(&arguments).and_then(|name| kubectl_kruise::called(name, &arguments)) {
+        return outcome;
     }
     let arguments = expand(arguments);
     match CommandLine::parse_from(arguments).command {
@@ -66,7 +62,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Crds(arguments) => crds::print(&arguments),
         Command::Manifests(arguments) => manifests::print(&arguments),
-        Command::GenerateResourcedistribution => plugin::generate::run(),
+        Command::GenerateResourcedistribution => generate::run(),
         Command::Finalizer(arguments) => finalizer::run(&arguments),
     }
 }

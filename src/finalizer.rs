@@ -36,7 +36,7 @@ struct List {
 
 /// Looks for workloads and says whether an uninstall may go on.
 pub(crate) fn run(arguments: &FinalizerArguments) -> anyhow::Result<ExitCode> {
-    crate::serve::install_cryptography();
+    cluster::client::install_cryptography();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let configuration = cluster::client::configuration(arguments.kubeconfig.as_deref()).await?;

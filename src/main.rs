@@ -4,17 +4,11 @@
 mod arguments;
 mod commands;
 mod crds;
-mod explain;
 mod finalizer;
 mod logging;
 mod manifests;
 mod node;
-mod offline;
-mod plugin;
-mod review;
 mod serve;
-mod simulate;
-mod workloads;
 
 use std::process::ExitCode;
 

@@ -40,9 +40,11 @@ use webhooks::MetricsAccess;
 use webhooks::probes::metrics_router;
 use webhooks::server::{ConnectionLimits, Server};
 
-use crate::arguments::{AcceptedArguments, boolean, environment};
+use crate::arguments::{AcceptedArguments, environment};
 use crate::logging;
-use crate::serve::{bind_address, install_cryptography, stop_signal};
+use crate::serve::{bind_address, stop_signal};
+use cluster::client::install_cryptography;
+use kubectl_kruise::arguments::boolean;
 
 /// Arguments of `kutter node`: those of OpenKruise's daemon (docs/behaviour/node-agent.md#arguments), and a few of
 /// our own.

@@ -47,15 +47,9 @@ const IN_FLIGHT: Duration = Duration::from_secs(30);
 /// Longest time for the controllers to stop and the Lease to be given up.
 const RESIGN: Duration = Duration::from_secs(5);
 
-/// Makes aws-lc-rs the cryptography of the process. Must come before any TLS.
-pub(crate) fn install_cryptography() {
-    // An error says that one is installed already.
-    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-}
-
 /// Serves until a stop signal.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
-    install_cryptography();
+    cluster::client::install_cryptography();
     logging::start(arguments.v, &arguments.logging_format);
     let settings = Settings::new(arguments)?;
     let admission = runtime("admission")?;

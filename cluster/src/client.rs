@@ -24,6 +24,12 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 /// What to accept where only the metadata of a list is wanted.
 pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
+/// Makes aws-lc-rs the cryptography of the process. Must come before any TLS.
+pub fn install_cryptography() {
+    // An error says that one is installed already.
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
+}
+
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {

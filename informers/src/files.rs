@@ -1,5 +1,6 @@
 //! Objects read from manifests: the cluster of `kutter review` and `kutter serve --objects`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -7,11 +8,13 @@ use std::path::{Path, PathBuf};
 use admission::world::{Watched, World};
 use api::kinds::{persistentpodstate, podprobemarker, podunavailablebudget, workloadspread};
 use api::raw_object::{RawNode, RawObject};
+use kinds::sidecarset::defaulting;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tracing::warn;
+use values::json_patch;
 
 /// Why manifests can't be read.
 #[derive(Debug, Error)]
@@ -218,15 +221,28 @@ impl Objects {
             .count()
     }
 
-    /// Puts what admission reads into `world`. `default_namespace` is that of objects which name none;
-    /// `convert` brings a SidecarSet into the form in which the API server would store it: converted and
-    /// defaulted.
-    pub fn fill(
-        &self,
-        world: &mut World,
-        default_namespace: &str,
-        convert: impl Fn(&Object) -> Option<String>,
-    ) {
+    /// What admission reads of these objects. SidecarSets first pass conversion and defaulting, as on their way into a
+    /// cluster (docs/review.md). Namespaces that are only named exist with the label that Kubernetes sets; objects that
+    /// name none are in `default_namespace`.
+    pub fn world(&self, default_namespace: &str, install_namespace: &str) -> World {
+        let mut world = World::new(install_namespace);
+        let namespaces = self.0.iter().map(|object| object.namespace.as_str()).chain([default_namespace]);
+        let named: BTreeSet<&str> = namespaces.filter(|namespace| !namespace.is_empty()).collect();
+        for namespace in named {
+            let name = json_patch::string(namespace);
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":{name},"labels":{{"{}":{name}}}}}}}"#,
+                api::labels::NAMESPACE_NAME
+            );
+            if let Err(error) = world.apply(Watched::Namespace, &object) {
+                warn!(namespace, %error, "a namespace is not usable");
+            }
+        }
+        self.fill(&mut world, default_namespace);
+        world
+    }
+
+    fn fill(&self, world: &mut World, default_namespace: &str) {
         for object in &self.0 {
             let kind = match (object.group(), object.kind.as_str()) {
                 (api::APPS_GROUP, "SidecarSet") => Watched::SidecarSet,
@@ -242,7 +258,17 @@ impl Objects {
                 _ => continue,
             };
             let stored = match kind {
-                Watched::SidecarSet => convert(object),
+                Watched::SidecarSet => match sidecar_set(object) {
+                    Ok(stored) => Some(stored),
+                    Err(error) => {
+                        warn!(
+                            source = object.source,
+                            name = object.name,
+                            "a SidecarSet is left out: {error}"
+                        );
+                        None
+                    }
+                },
                 // Both are stored in the same version of their group.
                 Watched::WorkloadSpread | Watched::PersistentPodState
                     if object.api_version != workloadspread::API_VERSION =>
@@ -264,6 +290,19 @@ impl Objects {
             }
         }
     }
+}
+
+/// A SidecarSet as the API server would store it, or why it can't be stored.
+fn sidecar_set(object: &Object) -> Result<String, String> {
+    let version = object.api_version.rsplit('/').next().unwrap_or_default();
+    let defaults = defaulting::default(&object.json, version).map_err(|denial| denial.message)?;
+    let defaulted = json_patch::apply(&object.json, &defaults).map_err(|error| error.to_string())?;
+    if version == "v1beta1" {
+        return Ok(defaulted);
+    }
+    let storage = format!("{}/v1beta1", api::APPS_GROUP);
+    let converted = api::conversion::convert(&defaulted, &storage).map_err(|error| error.to_string())?;
+    Ok(converted.get().to_owned())
 }
 
 /// A WorkloadSpread or PersistentPodState in its storage version; one that can't be converted is left out.

@@ -18,13 +18,12 @@ use webhooks::server::{ConnectionLimits, Server, bind};
 use webhooks::{Admission, Metrics, ProtectionLog};
 
 use super::settings::{self, Settings};
-use crate::offline;
 
 /// Serves the answers that the objects in `directory` give, until a stop signal.
 pub(crate) async fn serve(directory: &Path, settings: &Settings) -> anyhow::Result<ExitCode> {
     let mut stop = super::stop_signal()?;
     let objects = Objects::read(&[directory.to_owned()])?;
-    let world = offline::world(&objects, "default", &settings.install_namespace);
+    let world = objects.world("default", &settings.install_namespace);
     let metrics = Metrics::new()?;
     let state = Arc::new(Admission {
         gates: settings.gates.clone(),

@@ -40,7 +40,8 @@ const OUTSIDE: [&str; 4] = ["instance", "job", "le", "up"];
 /// What agents of nodes serve, which do not run here.
 const OF_AGENTS: &str = "kruise_daemon_";
 /// The folders with the code that counts.
-const CODE: [&str; 7] = ["certs", "cluster", "controllers", "node", "planner", "src", "webhooks"];
+const CODE: [&str; 9] =
+    ["certs", "cluster", "controllers", "informers", "kubectl-kruise", "node", "planner", "src", "webhooks"];
 
 /// What an expression names.
 #[derive(Debug, Default, PartialEq)]

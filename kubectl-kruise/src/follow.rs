@@ -269,7 +269,7 @@ impl Viewer<'_> {
             staged::workload(object).filter(|_| is_over && self.named.kind == WorkloadKind::Rollout);
         let Some(reference) = reference else { return Ok(progress) };
         let session = self.session.in_namespace(self.named.namespace(self.session));
-        let workload = super::rollout::workload(&session, &reference).await?;
+        let workload = super::target::workload_of(&session, &reference).await?;
         Ok(workload.and_then(|workload| progress::awaits_workload(object, &workload)).unwrap_or(progress))
     }
 

@@ -90,7 +90,7 @@ async fn watch(arguments: &PageArguments, session: &Session, named: &Named) -> a
 
 async fn page(arguments: &PageArguments, session: &Session, rollout: &Value) -> anyhow::Result<String> {
     let workload = match staged::workload(rollout) {
-        Some(reference) => super::rollout::workload(session, &reference).await?,
+        Some(reference) => super::target::workload_of(session, &reference).await?,
         None => None,
     };
     let pods = match &workload {

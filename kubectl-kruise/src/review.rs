@@ -25,14 +25,12 @@ use pod::exit_priority;
 use values::moment::Moment;
 use webhooks::{Admission, AdmissionFlags, Metrics, ProtectionLog};
 
-use crate::offline;
-
 /// Exit code for a denial; 1 is an error, as everywhere.
 const DENIED: u8 = 3;
 
 /// Arguments of `kutter review`.
 #[derive(Debug, Args)]
-pub(crate) struct ReviewArguments {
+pub struct ReviewArguments {
     /// Manifests to review: a file, a folder, or - for standard input; may be given several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
@@ -92,7 +90,10 @@ pub(crate) enum Format {
 }
 
 /// Reviews the manifests and prints the answers.
-pub(crate) fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// The manifests can't be read.
+pub fn run(arguments: &ReviewArguments) -> anyhow::Result<ExitCode> {
     let reviewed = Objects::read(&arguments.filename)?;
     anyhow::ensure!(!reviewed.is_empty(), "no objects found in the files given");
     let admission = admission(arguments, &reviewed)?;
@@ -118,7 +119,7 @@ fn admission(arguments: &ReviewArguments, reviewed: &Objects) -> anyhow::Result<
     .context("--feature-gates")?;
     let mut objects = Objects::read(&arguments.objects)?;
     objects.extend(reviewed.clone());
-    let world = offline::world(&objects, &arguments.namespace, api::DEFAULT_NAMESPACE);
+    let world = objects.world(&arguments.namespace, api::DEFAULT_NAMESPACE);
     let budgets = Reservations::new(None, Rules::new(&gates));
     Ok(Admission {
         gates,

@@ -31,14 +31,14 @@ use kube::Client;
 use serde_json::{Value, json};
 use values::moment::rfc3339;
 
-use crate::plugin::connection::Connection;
+use crate::connection::Connection;
 
 /// Exit code while the workload is not what it asks for; 1 is an error, as everywhere.
 const INCOMPLETE: u8 = 2;
 
 /// Arguments of `kutter explain`.
 #[derive(Debug, Args)]
-pub(crate) struct ExplainArguments {
+pub struct ExplainArguments {
     #[command(subcommand)]
     kind: Kind,
 }
@@ -137,7 +137,10 @@ enum Format {
 }
 
 /// Prints the explanation of an object.
-pub(crate) fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// The object can't be read or explained.
+pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     run_with(arguments, &[])
 }
 

@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn values_of_flags_are_no_words() {
-        let root = as_of_kubectl(crate::plugin::CommandLine::command());
+        let root = as_of_kubectl(crate::CommandLine::command());
         let words =
             split("-nshop ro --context a history -o wide clone/web --revision 2 web --unknown x --as");
         let line = Line::read(&root, &words);

@@ -13,8 +13,8 @@ use values::json_patch::Patch;
 use super::connection::{Connection, Session};
 use super::failures::{Failures, each};
 use super::follow::follow_all;
-use super::rollout::{kind_of, revisions};
 use super::target::{Named, ObjectArguments};
+use super::target::{kind_of_reference, revisions};
 use super::written::{Change, WriteArguments};
 
 /// Arguments of `rollout undo`.
@@ -101,7 +101,7 @@ impl Targets {
         let reference =
             staged::workload(&object).ok_or_else(|| anyhow!("{} names no workload", named.quoted()))?;
         let (_, kind, name) = &reference;
-        match kind_of(&reference) {
+        match kind_of_reference(&reference) {
             Some(kind) => self.add_workload(kind, name, namespace),
             None => {
                 let other = (namespace, format!("{kind}/{name}"));

@@ -6,7 +6,6 @@ use std::fmt;
 use anyhow::{Error, anyhow};
 use cluster::ApiError;
 
-use super::target::Named;
 use super::terminal::OutputClosed;
 
 /// What an error starts with that says by itself what went wrong.
@@ -87,9 +86,9 @@ fn status(error: &ApiError) -> Option<&kube::core::Status> {
 }
 
 /// Does something with each object; what fails at one stops no other.
-pub(super) async fn each(
-    all: &[Named],
-    mut work: impl AsyncFnMut(&Named) -> anyhow::Result<()>,
+pub(super) async fn each<T>(
+    all: &[T],
+    mut work: impl AsyncFnMut(&T) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut failures = Failures::default();
     for named in all {

@@ -26,7 +26,7 @@ const DISTURBANCE: Milliseconds = 120_000;
 
 /// Arguments of `kutter simulate`.
 #[derive(Debug, Args)]
-pub(crate) struct SimulateArguments {
+pub struct SimulateArguments {
     /// The workload to create, or an AdvancedCronJob: a file, or - for standard input
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: PathBuf,
@@ -69,7 +69,10 @@ pub(crate) struct CourseArguments {
 struct Hook(Option<Milliseconds>);
 
 /// Simulates and prints the course.
-pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// The manifests can't be read, or nothing of the kind can be simulated.
+pub fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
     if let Some((from, until)) = arguments.from.zip(arguments.until) {
         return ticks::run(&read(&arguments.filename, &[advancedcronjob::KIND])?, from, until);
     }

@@ -14,24 +14,29 @@
 //!   failures    what went wrong, as kubectl says it
 //! ```
 
-pub(crate) mod complete;
-pub(crate) mod connection;
+pub mod arguments;
+mod complete;
+mod connection;
 mod create;
 mod describe;
+pub mod explain;
 mod failures;
 mod follow;
-pub(crate) mod generate;
+pub mod generate;
 mod list;
 mod pods;
+pub mod review;
 mod rollout;
 mod scale;
 mod served;
 mod set;
+pub mod simulate;
 mod target;
 mod terminal;
 mod undo;
 mod version;
 mod words;
+mod workloads;
 mod written;
 
 use std::ffi::OsString;
@@ -44,7 +49,6 @@ use anyhow::{Context, anyhow};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{explain, review, simulate};
 use connection::Connection;
 use terminal::OutputClosed;
 use words::Line;
@@ -125,8 +129,21 @@ fn command() -> clap::Command {
     words::as_of_kubectl(CommandLine::command())
 }
 
+/// Runs what is called by one of the names of the plugin and its generator; none by other names.
+///
+/// # Errors
+/// The generator failed.
+pub fn called(name: &str, arguments: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
+    match name {
+        "kubectl-kruise" => Some(run(arguments.to_vec())),
+        "kubectl_complete-kruise" => Some(Ok(complete::candidates(arguments.get(1..).unwrap_or_default()))),
+        "resourcedistributiongenerator" => Some(generate::run()),
+        _ => None,
+    }
+}
+
 /// Runs the plugin with these arguments, the first of which is its name, and prints what went wrong.
-pub(crate) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     match carried_out(words::with_hyphens(arguments)) {
         Err(error) if error.is::<OutputClosed>() => Ok(ExitCode::from(OUTPUT_CLOSED)),
         Err(error) => {

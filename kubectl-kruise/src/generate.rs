@@ -9,7 +9,10 @@ use plugin::generator::{Surroundings, generate};
 use serde_json::Value;
 
 /// Reads a ResourceList and prints it with one more object.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// The list can't be read, or the function's configuration is wrong.
+pub fn run() -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let mut list: Value = serde_saphyr::from_str(&text).context("the ResourceList is not understood")?;

@@ -207,7 +207,7 @@ impl Connection {
     }
 
     async fn connected<T>(&self, work: impl AsyncFnOnce(&Session) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        crate::serve::install_cryptography();
+        cluster::client::install_cryptography();
         let configuration = self.configuration().await?;
         let namespace = self.namespace.as_deref().unwrap_or(&configuration.default_namespace).to_owned();
         let client = match self.flags.request_timeout {
@@ -397,7 +397,7 @@ impl ConnectionFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::words::connection_of;
+    use crate::words::connection_of;
 
     const FILE: &str = r#"{"current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "one", "namespace": "shop"}}, {"name": "b", "context": {"cluster": "two", "user": "u"}}],

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use cluster::resource::{REVISIONS, Resource};
 use informers::files::Object;
 use jiff::Zoned;
 use kinds::workload::revision::StoredRevision;
@@ -21,14 +20,11 @@ use super::create::{await_restart, request_restart};
 use super::failures::each;
 use super::follow::{Following, follow, follow_all};
 use super::hand_over;
-use super::target::{self, Named, ObjectArguments};
+use super::target::{Named, ObjectArguments, revisions};
 use super::terminal::print;
 use super::undo::{UndoArguments, undo};
 use super::written::{Change, WriteArguments, print_value};
 use crate::simulate::{self, CourseArguments};
-
-const STATEFUL_SETS: Resource<'_> = Resource::new("apps/v1", "statefulsets", "StatefulSet");
-const DAEMON_SETS: Resource<'_> = Resource::new("apps/v1", "daemonsets", "DaemonSet");
 
 /// Arguments of `rollout`.
 #[derive(Debug, Args)]
@@ -230,20 +226,6 @@ async fn status(arguments: &StatusArguments, session: &Session, all: &[Named]) -
     follow(session, named, arguments.follow.following(arguments.detail)).await
 }
 
-/// The revisions of a workload, oldest first.
-pub(super) async fn revisions(
-    session: &Session,
-    named: &Named,
-    object: &Value,
-) -> anyhow::Result<Vec<StoredRevision>> {
-    if !named.kind.has_revisions() {
-        bail!("no history viewer has been implemented for {}", named.quoted());
-    }
-    let all = session.list(&REVISIONS.namespaced(named.namespace(session))).await?;
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    Ok(history::of_owner(all, uid))
-}
-
 async fn show(arguments: &HistoryArguments, session: &Session, all: &[Named]) -> anyhow::Result<ExitCode> {
     if arguments.revision < 0 {
         bail!("revision must be a positive integer: {}", arguments.revision);
@@ -297,26 +279,6 @@ fn show_one(output: Option<HistoryOutput>, named: &Named, revision: &StoredRevis
 /// The line by which kubectl names a revision.
 fn revision_word(revision: &StoredRevision) -> String {
     format!("controllerrevision.apps/{}\n", revision.name())
-}
-
-/// The kind of the workload that a Rollout controls, where the plugin rolls it back itself.
-pub(super) fn kind_of((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
-    target::kind_of(group, kind, WorkloadKind::WITH_DEPLOYMENTS)
-}
-
-/// The workload that a Rollout controls; `None` if it is not there, or of a kind that no Rollout controls.
-pub(super) async fn workload(
-    session: &Session,
-    reference: &(String, &str, &str),
-) -> anyhow::Result<Option<Value>> {
-    let (group, kind, name) = reference;
-    let path = match (kind_of(reference), group.as_str(), *kind) {
-        (Some(kind), ..) => Named::new(kind, name).path(session),
-        (None, "apps", "StatefulSet") => STATEFUL_SETS.namespaced(&session.namespace).name(name),
-        (None, "apps", "DaemonSet") => DAEMON_SETS.namespaced(&session.namespace).name(name),
-        _ => return Ok(None),
-    };
-    session.find(&path).await
 }
 
 async fn pause(

@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use clap::Args;
 use cluster::list::{ListError, list_all};
-use cluster::resource::{PODS, Path, Resource};
+use cluster::resource::{PODS, Path, REVISIONS, Resource};
 use cluster::write;
 use informers::files::Objects;
+use kinds::workload::revision::StoredRevision;
 use kinds::workload::status::selector_text;
 use plugin::kinds::WorkloadKind;
-use plugin::pods;
+use plugin::{history, pods};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +24,9 @@ use crate::explain::labelled;
 
 /// The ReplicaSets of Deployments.
 const REPLICA_SETS: Resource<'_> = Resource::new("apps/v1", "replicasets", "ReplicaSet");
+/// Workloads of Kubernetes that a Rollout controls too.
+const STATEFUL_SETS: Resource<'_> = Resource::new("apps/v1", "statefulsets", "StatefulSet");
+const DAEMON_SETS: Resource<'_> = Resource::new("apps/v1", "daemonsets", "DaemonSet");
 /// The name of the standard input among files.
 const STANDARD_INPUT: &str = "-";
 
@@ -356,6 +360,40 @@ impl Session {
         all.retain(|set| pods::is_controlled_by(set, uid(deployment)));
         Ok(all)
     }
+}
+
+/// The kind of the workload that a Rollout controls, where the plugin rolls it back itself.
+pub(super) fn kind_of_reference((group, kind, _): &(String, &str, &str)) -> Option<WorkloadKind> {
+    kind_of(group, kind, WorkloadKind::WITH_DEPLOYMENTS)
+}
+
+/// The workload that a Rollout controls; `None` if it is not there, or of a kind that no Rollout controls.
+pub(super) async fn workload_of(
+    session: &Session,
+    reference: &(String, &str, &str),
+) -> anyhow::Result<Option<Value>> {
+    let (group, kind, name) = reference;
+    let path = match (kind_of_reference(reference), group.as_str(), *kind) {
+        (Some(kind), ..) => Named::new(kind, name).path(session),
+        (None, "apps", "StatefulSet") => STATEFUL_SETS.namespaced(&session.namespace).name(name),
+        (None, "apps", "DaemonSet") => DAEMON_SETS.namespaced(&session.namespace).name(name),
+        _ => return Ok(None),
+    };
+    session.find(&path).await
+}
+
+/// The revisions of a workload, oldest first.
+pub(super) async fn revisions(
+    session: &Session,
+    named: &Named,
+    object: &Value,
+) -> anyhow::Result<Vec<StoredRevision>> {
+    if !named.kind.has_revisions() {
+        bail!("no history viewer has been implemented for {}", named.quoted());
+    }
+    let all = session.list(&REVISIONS.namespaced(named.namespace(session))).await?;
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    Ok(history::of_owner(all, uid))
 }
 
 #[cfg(test)]

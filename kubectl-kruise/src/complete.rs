@@ -12,8 +12,8 @@ use plugin::kinds::WorkloadKind;
 
 use super::command;
 use super::connection::Session;
-use super::rollout::revisions;
-use super::target::Named;
+use super::target::{Named, revisions};
+
 use super::terminal::print;
 use super::words::Line;
 
