@@ -7,7 +7,7 @@ target := $(or $(CARGO_TARGET_DIR),target)/$(host)
 # Not target/demo, where Cargo puts what it builds by the profile of that name.
 demo_directory ?= $(CURDIR)/target/demo-cluster
 
-.PHONY: help demo demo-down test lint check format generate image bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz histories
+.PHONY: help demo demo-down test lint check format generate image release bench bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node fuzz histories
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,6 +41,9 @@ image: ## The container image as an OCI layout in target/image
 	cargo build --release -p kutter -p kutter-exit-hook
 	cargo run -q -p kutter-kit --bin testbed -- image --oci target/image --binary $(target)/release/kutter \
 		--exit-hook $(target)/release/kruise-exit-hook
+
+release: ## Everything that a release consists of, in target/release-VERSION: make release VERSION=1.2.3
+	./tools/release.sh $(VERSION)
 
 bench: bench-admission bench-sidecarset bench-cloneset bench-statefulset bench-daemonset bench-uniteddeployment bench-budget bench-node ## All benches
 	cargo bench -p kutter-admission

@@ -3,7 +3,7 @@
 mod daemon;
 mod installation;
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
@@ -36,13 +36,44 @@ const COMBINATIONS: [&[&str]; 8] = [
     &["manager.drainSeconds=45", "webhookConfiguration.timeoutSeconds=12"],
 ];
 
-pub(crate) fn render(values: &[&str]) -> Vec<Value> {
+fn template(arguments: impl IntoIterator<Item = String>) -> Output {
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/kutter");
     let mut helm = Command::new(kit::binaries::path("helm"));
-    helm.args(["template", "kutter", chart]);
-    let output = helm.args(values.iter().map(|value| format!("--set={value}"))).output().unwrap();
+    helm.args(["template", "kutter", chart]).args(arguments).output().unwrap()
+}
+
+pub(crate) fn render(values: &[&str]) -> Vec<Value> {
+    let output = template(values.iter().map(|value| format!("--set={value}")));
     assert!(output.status.success(), "{values:?}: {}", String::from_utf8_lossy(&output.stderr));
     documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn versions_of_kubernetes_that_are_not_supported_are_refused() {
+    for (version, values, refusal) in [
+        ("1.28.9", NO_DAEMON, Some("chart requires kubeVersion")),
+        ("1.29.0", NO_DAEMON, None),
+        ("1.29.0", "manager.replicas=2", Some("the node agent needs Kubernetes 1.30")),
+        ("1.30.0-gke.100", "manager.replicas=2", None),
+    ] {
+        let output = template([format!("--kube-version={version}"), format!("--set={values}")]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        let is_expected = refusal.map_or(output.status.success(), |refusal| error.contains(refusal));
+        assert!(is_expected, "{version} {values}: {error}");
+    }
+}
+
+/// A released chart knows the digest of its image. It is not that of an image of one's own.
+#[test]
+fn the_image_is_pulled_by_its_digest_unless_a_tag_is_chosen() {
+    let digest = format!("manager.image.digest=sha256:{}", "0".repeat(64));
+    let image = |values: &[&str]| {
+        let deployment = one(&render(values), "Deployment").clone();
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    };
+    let pinned = format!("kutter/manager:{}@sha256:{}", env!("CARGO_PKG_VERSION"), "0".repeat(64));
+    assert_eq!(image(&[&digest]), pinned);
+    assert_eq!(image(&[&digest, "manager.image.tag=mine"]), "kutter/manager:mine");
 }
 
 fn documents(text: &str) -> Vec<Value> {

@@ -8,7 +8,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The image of all containers. */}}
 {{- define "kutter.image" -}}
-{{ .Values.manager.image.repository }}:{{ .Values.manager.image.tag | default .Chart.AppVersion }}
+{{- $image := .Values.manager.image }}
+{{- $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- if and $image.digest (not $image.tag) }}@{{ $image.digest }}{{ end }}
 {{- end }}
 
 {{/* What a restricted Pod may do. */}}

@@ -5,6 +5,7 @@
 //! testbed up --once kubectl get nodes    runs one command in it, and takes it down again
 //! testbed image --ref kutter:dev --binary target/release/kutter
 //! testbed image --oci target/image --binary target/release/kutter      needs no cluster
+//! testbed image --oci target/image --binary amd64=A/kutter --binary arm64=B/kutter
 //! testbed prepare                        builds and installs what the others need
 //! ```
 #![allow(clippy::expect_used, reason = "test harness: a failure is a message to the person at the terminal")]
@@ -63,18 +64,18 @@ struct ImageArguments {
     /// The image's reference, such as kutter:dev.
     #[arg(long = "ref", default_value = "kutter/manager:latest")]
     reference: String,
-    /// A statically linked program.
-    #[arg(long)]
-    binary: PathBuf,
+    /// A statically linked program; with --oci one for each architecture.
+    #[arg(long, value_name = "[ARCHITECTURE=]PATH", required = true)]
+    binary: Vec<String>,
     /// Where it lies in the image; also the entrypoint.
     #[arg(long, default_value = "/manager")]
     path: String,
     /// A symbolic link to it; may be repeated.
     #[arg(long = "link", value_name = "PATH", default_values = ["/kutter", "/kruise-daemon"])]
     links: Vec<String>,
-    /// The program of container exit priority, linked statically; it lies at /kruise-exit-hook.
-    #[arg(long)]
-    exit_hook: Option<PathBuf>,
+    /// The program of container exit priority, linked statically, for each architecture; it lies at /kruise-exit-hook.
+    #[arg(long, value_name = "[ARCHITECTURE=]PATH")]
+    exit_hook: Vec<String>,
     /// Who runs it.
     #[arg(long, default_value = "65534:65534")]
     user: String,
@@ -100,20 +101,28 @@ async fn main() -> ExitCode {
 }
 
 fn image(arguments: &ImageArguments) -> ExitCode {
-    let image = Image::new()
-        .file(&arguments.path, &arguments.binary)
-        .entrypoint([&arguments.path])
-        .user(&arguments.user);
-    let image = arguments.links.iter().fold(image, |image, link| image.link(link, &arguments.path));
-    let image = match &arguments.exit_hook {
-        Some(hook) => image.file("/kruise-exit-hook", hook),
-        None => image,
+    let programs = |texts: &[String]| -> Vec<(Option<String>, PathBuf)> {
+        let program = |text: &String| match text.split_once('=') {
+            Some((architecture, path)) => (Some(architecture.to_owned()), path.into()),
+            None => (None, text.into()),
+        };
+        texts.iter().map(program).collect()
     };
+    let hooks = programs(&arguments.exit_hook);
+    let image = |(architecture, program): (Option<String>, PathBuf)| {
+        let image = architecture.as_deref().map_or_else(Image::new, Image::of);
+        let image = image.file(&arguments.path, &program).entrypoint([&arguments.path]).user(&arguments.user);
+        let image = arguments.links.iter().fold(image, |image, link| image.link(link, &arguments.path));
+        match hooks.iter().find(|hook| hook.0 == architecture) {
+            Some((_, hook)) => image.file("/kruise-exit-hook", hook),
+            None => image,
+        }
+    };
+    let images: Vec<Image> = programs(&arguments.binary).into_iter().map(image).collect();
     if let Some(directory) = &arguments.oci {
-        image.write_layout(directory, &arguments.reference);
-        println!("the image is in {}", directory.display());
+        println!("{}", Image::write_layout(&images, directory, &arguments.reference));
     } else {
-        cluster::push_image(&arguments.place.dir, &arguments.reference, &image);
+        cluster::push_image(&arguments.place.dir, &arguments.reference, &images[0]);
         println!("{} is available in the cluster", arguments.reference);
     }
     ExitCode::SUCCESS

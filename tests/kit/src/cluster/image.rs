@@ -23,8 +23,10 @@ const DIRECTORIES: [&str; 9] = ["bin", "etc", "home", "root", "run", "tmp", "usr
 /// cluster.push_image("kutter:dev", &image);
 /// # }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Image {
+    /// As Go names it.
+    architecture: String,
     /// Content and mode.
     files: BTreeMap<String, (Vec<u8>, u32)>,
     links: BTreeMap<String, String>,
@@ -34,10 +36,34 @@ pub struct Image {
     user: String,
 }
 
+impl Default for Image {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Image {
-    /// An image without files.
+    /// An image without files, for the architecture of this machine.
     pub fn new() -> Self {
-        Self::default()
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        Self::of(architecture)
+    }
+
+    /// An image without files, for an architecture as Go names it.
+    pub fn of(architecture: &str) -> Self {
+        Self {
+            architecture: architecture.to_owned(),
+            files: BTreeMap::new(),
+            links: BTreeMap::new(),
+            directories: Vec::new(),
+            entrypoint: Vec::new(),
+            command: Vec::new(),
+            user: String::new(),
+        }
     }
 
     /// An image with a shell: Debian's static busybox with links for all its commands.
@@ -48,7 +74,7 @@ impl Image {
         let image = Self {
             links: commands.lines().filter(|&name| name != "busybox").map(link).collect(),
             directories: DIRECTORIES.to_vec(),
-            ..Self::default()
+            ..Self::new()
         };
         let program = ["/usr/bin/busybox", "/bin/busybox"].into_iter().find(|path| Path::new(path).exists());
         image
@@ -105,11 +131,12 @@ impl Image {
         self
     }
 
-    /// Writes the image as an OCI image layout, which other tools can push to a registry.
+    /// Writes images of the same content, one for each architecture, as an OCI image layout, which other tools can push to
+    /// a registry. Returns the digest of the whole.
     ///
     /// # Panics
     /// When the directory can't be written.
-    pub fn write_layout(&self, directory: &Path, reference: &str) {
+    pub fn write_layout(images: &[Self], directory: &Path, reference: &str) -> String {
         let blobs = directory.join("blobs/sha256");
         // What is there of an earlier image would never be asked for again.
         drop(fs::remove_dir_all(&blobs));
@@ -118,18 +145,27 @@ impl Image {
             write(&blobs.join(blob.hash()), content);
             blob
         };
-        let manifest = store(&self.manifest(reference, store));
+        let index = |manifests: Value| {
+            json!({
+                "schemaVersion": 2,
+                "mediaType": "application/vnd.oci.image.index.v1+json",
+                "manifests": manifests,
+            })
+            .to_string()
+        };
+        let manifest = |image: &Self| {
+            let manifest = store(&image.manifest(reference, store));
+            let mut descriptor = descriptor("manifest.v1+json", &manifest);
+            descriptor["platform"] = json!({"architecture": image.architecture, "os": "linux"});
+            descriptor
+        };
+        let whole = store(index(images.iter().map(manifest).collect()).as_bytes());
         let (_, tag) = split_reference(reference);
-        let mut descriptor = descriptor("manifest.v1+json", &manifest);
+        let mut descriptor = descriptor("index.v1+json", &whole);
         descriptor["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
-        descriptor["platform"] = json!({"architecture": architecture(), "os": "linux"});
-        let index = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": [descriptor],
-        });
-        write(&directory.join("index.json"), index.to_string().as_bytes());
+        write(&directory.join("index.json"), index(json!([descriptor])).as_bytes());
         write(&directory.join("oci-layout"), json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes());
+        whole.digest
     }
 
     /// Stores the image in the registry of the cluster in `directory`, and returns the digest by which it is known.
@@ -145,7 +181,7 @@ impl Image {
     fn manifest(&self, reference: &str, store: impl Fn(&[u8]) -> Blob) -> Vec<u8> {
         let layer = store(&self.layer());
         let config = json!({
-            "architecture": architecture(), "os": "linux",
+            "architecture": self.architecture, "os": "linux",
             "config": {
                 "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
                 "Entrypoint": self.entrypoint, "Cmd": self.command, "User": self.user, "WorkingDir": "/",
@@ -202,14 +238,6 @@ pub(super) fn push_standard_images(directory: &Path) {
     let nginx = busybox.file("usr/sbin/nginx", &program).entrypoint(["/usr/sbin/nginx"]).command([]);
     for tag in ["1.24", "1.25", "1.26", "latest"] {
         nginx.push(directory, &format!("nginx:{tag}"));
-    }
-}
-
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 
@@ -307,11 +335,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         fs::write(&program, "content").unwrap();
-        let image = Image::new().file("/program", &program).link("/name", "/program").user("65534:65534");
+        let image = |architecture| {
+            Image::of(architecture).file("/program", &program).link("/name", "/program").user("65534:65534")
+        };
         let layout = directory.path().join("layout");
-        for _ in 0..2 {
-            image.write_layout(&layout, "kutter:1.0");
-        }
+        let images = ["amd64", "arm64"].map(image);
+        let digests = [(); 2].map(|()| Image::write_layout(&images, &layout, "kutter:1.0"));
+        assert_eq!(digests[0], digests[1]);
         let read = |file: &Path| -> Value { serde_json::from_slice(&fs::read(file).unwrap()).unwrap() };
         let blob = |descriptor: &Value| {
             let digest = descriptor["digest"].as_str().unwrap();
@@ -322,9 +352,15 @@ mod tests {
         };
         let index = read(&layout.join("index.json"));
         assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "1.0");
-        let manifest = read(&blob(&index["manifests"][0]));
+        assert_eq!(index["manifests"][0]["digest"], digests[0].as_str());
+        let whole = read(&blob(&index["manifests"][0]));
+        assert_eq!(whole["manifests"][1]["platform"]["architecture"], "arm64");
+        let manifest = read(&blob(&whole["manifests"][1]));
         let config = read(&blob(&manifest["config"]));
-        assert_eq!(config["config"]["User"], "65534:65534");
+        assert_eq!(
+            (&config["config"]["User"], &config["architecture"]),
+            (&json!("65534:65534"), &json!("arm64"))
+        );
         assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
         let layer = fs::read(blob(&manifest["layers"][0])).unwrap();
         let mut archive = tar::Archive::new(layer.as_slice());
@@ -334,7 +370,7 @@ mod tests {
             .map(|entry| entry.unwrap().path().unwrap().display().to_string())
             .collect();
         assert_eq!(names, ["program", "name"]);
-        assert_eq!(fs::read_dir(layout.join("blobs/sha256")).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(layout.join("blobs/sha256")).unwrap().count(), 6);
     }
 
     #[test]
