@@ -11,13 +11,13 @@
 //! before that: deletions may take long.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::kinds::advancedcronjob::{API_VERSION, AdvancedCronJob, KIND, PLURAL};
 use cluster::events::about_in;
 use cluster::resource::Resource;
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, background_deletion, unless_outdated};
 use cluster::{ErrorReason, Retry};
@@ -28,15 +28,14 @@ use kinds::advancedcronjob::plan::{Plan, Run, plan_after};
 use kinds::advancedcronjob::trigger;
 use kinds::workload::seen::Seen;
 use kube::Client;
-use tokio::sync::mpsc;
 use tracing::warn;
 use values::event::{Event, normal, warning};
 
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::owned;
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::workload::told::Told;
-use crate::workload::{owned, triggers};
 use crate::{Context, ReconcileError, now};
 
 mod children;
@@ -63,41 +62,34 @@ struct Controller {
 
 /// Reconciles AdvancedCronJobs. Ends never.
 pub(crate) async fn run(context: Context) {
-    let (teller, told) = teller::teller("Reconcile");
-    let controller = Arc::new(Controller {
+    let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
+    Builder::new(&context, settings, "Reconcile", |teller| Controller {
         context: context.clone(),
         cron_jobs: Store::default(),
         children: ChildKind::ALL.map(Children::new),
         told: Told::default(),
         started: Mutex::default(),
-        teller: teller.clone(),
-    });
-    let caches = &context.metrics.caches;
-    caches.count(NAME, KIND, &controller, |all| all.cron_jobs.len());
-    caches.count("advancedcronjob-children", "Job", &controller, |all| {
-        all.children_of(ChildKind::Job).stored.len()
-    });
-    let (sender, keys) = mpsc::unbounded_channel();
-    let settings = QueueSettings { name: NAME, workers: context.settings.advancedcronjob_workers };
-    let work = async {
-        controller.cron_jobs.synced().await;
-        owned::listed(&controller.children).await;
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
-    };
-    tokio::join!(
-        follow_all(&context.client, CRON_JOBS, &controller.cron_jobs),
-        triggers::forward(controller.cron_jobs.subscribe(), sender.clone(), of_cron_job),
-        owned::follow(&context.client, &controller.children, &sender, |change| {
+        teller,
+    })
+    .watches(
+        (CRON_JOBS, NAME),
+        |all| &all.cron_jobs,
+        |_, change| {
+            let news = trigger::of_cron_job(change.old.as_deref(), change.new.as_deref());
+            change.states().next().filter(|_| news).map(|cron_job| (cron_job.key(), Duration::ZERO))
+        },
+    )
+    .counts(("advancedcronjob-children", "Job"), |all| all.children_of(ChildKind::Job).stored.len())
+    .beside(|all, keys| async move {
+        let of_child = |change: &Change<_>| {
             let keys = trigger::of_child(change.old.as_deref(), change.new.as_deref());
             keys.into_iter().map(|key| (key, Duration::ZERO))
-        }),
-        work,
-    );
-}
-
-fn of_cron_job(change: &Change<AdvancedCronJob>) -> Option<(Key, Duration)> {
-    let news = trigger::of_cron_job(change.old.as_deref(), change.new.as_deref());
-    news.then(|| change.states().next().map(|cron_job| (cron_job.key(), Duration::ZERO))).flatten()
+        };
+        owned::follow(&all.context.client, &all.children, &keys, of_child).await;
+    })
+    .after(|all| async move { owned::listed(&all.children).await })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use api::kinds::cloneset::CloneSet;
 
 use crate::Context;
+use crate::workload::builder::QueueSettings;
 use crate::workload::controller;
-use crate::workload::queue::QueueSettings;
 use crate::workload::stores::Stores;
 
 #[cfg(test)]

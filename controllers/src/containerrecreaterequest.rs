@@ -17,16 +17,13 @@ use kinds::containerrecreaterequest::step::{Step, is_over, reads_pod, step};
 use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
-use tokio::sync::mpsc;
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller;
 
 const NAME: &str = "containerrecreaterequest-controller";
 const REQUESTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -68,19 +65,14 @@ pub(crate) fn is_on(context: &Context) -> bool {
 
 /// Reconciles requests. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let (client, requests) = (context.client.clone(), Store::default());
-    let controller = Arc::new(Controller { client, requests, pods: pods.clone() });
-    context.metrics.caches.count("containerrecreaterequests", KIND, &controller, |all| all.requests.len());
-    let (sender, keys) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.crr_workers };
-    tokio::join!(
-        follow_all(&context.client, REQUESTS, &controller.requests),
-        triggers::forward(controller.requests.subscribe(), sender.clone(), |change| {
-            change.states().next().map(|request| (request.key(), Duration::ZERO))
-        }),
-        triggers::forward(pods.subscribe(), sender, |change| controller.of_pod(change)),
-        queue::serve(settings, &context, keys, controller.clone(), teller::teller("Recreate")),
-    );
+    let of_pods = pods.subscribe();
+    let controller = Controller { client: context.client.clone(), requests: Store::default(), pods };
+    Builder::new(&context, settings, "Recreate", |_| controller)
+        .watches((REQUESTS, "containerrecreaterequests"), |all| &all.requests, touched)
+        .woken_by(of_pods, Controller::of_pod)
+        .run()
+        .await;
 }
 
 impl Reconciler for Controller {

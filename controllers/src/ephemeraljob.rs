@@ -17,16 +17,14 @@ use kinds::ephemeraljob::step::{Injection, Step, Work, is_over, refused, step};
 use kinds::ephemeraljob::trigger;
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 
 use crate::workload::batches::growing;
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, Whole, follow_all};
+use crate::workload::store::follow::{Readable, Whole};
 use crate::workload::store::{Change, Kept, Store};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "ephemeraljob-controller", workers: 10 };
 const JOBS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -48,24 +46,24 @@ struct Controller {
 
 /// Reconciles jobs. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let (teller, told) = teller::teller("Inject");
-    let controller = Arc::new(Controller {
-        client: context.client.clone(),
+    let (client, of_pods) = (context.client.clone(), pods.subscribe());
+    Builder::new(&context, SETTINGS, "Inject", |teller| Controller {
+        client,
         jobs: Store::default(),
-        pods: pods.clone(),
-        teller: teller.clone(),
-    });
-    context.metrics.caches.count("ephemeraljobs", KIND, &controller, |all| all.jobs.len());
-    let (sender, keys) = mpsc::unbounded_channel();
-    tokio::join!(
-        follow_all(&context.client, JOBS, &controller.jobs),
-        triggers::forward(controller.jobs.subscribe(), sender.clone(), |change| {
+        pods,
+        teller,
+    })
+    .watches(
+        (JOBS, "ephemeraljobs"),
+        |all| &all.jobs,
+        |_, change| {
             let concerned = trigger::of_job(change.old.as_deref(), change.new.as_deref());
             change.states().next().filter(|_| concerned).map(|job| (job.key(), Duration::ZERO))
-        }),
-        triggers::forward(pods.subscribe(), sender, |change| controller.of_pod(change)),
-        queue::serve(SETTINGS, &context, keys, controller.clone(), (teller, told)),
-    );
+        },
+    )
+    .woken_by(of_pods, Controller::of_pod)
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

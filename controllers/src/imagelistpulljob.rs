@@ -17,18 +17,16 @@ use kinds::imagelistpulljob::plan::{Plan, plan};
 use kinds::imagepulljob::Job;
 use kinds::workload::seen::Seen;
 use kube::Client;
-use tokio::sync::mpsc;
 use values::event::Event;
 
 use crate::images::{Images, JobGroup, PULL_JOBS};
 use crate::workload::batches::growing;
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::paces::Paces;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "imagelistpulljob-controller";
 const LISTS: Resource<'_> = Resource::new(API_VERSION, PLURAL, KIND);
@@ -47,27 +45,16 @@ struct Controller {
 
 /// Reconciles ImageListPullJobs. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>) {
-    let (teller, told) = teller::teller("Reconcile");
-    let controller = Arc::new(Controller {
-        client: context.client.clone(),
-        lists: Store::default(),
-        images: images.clone(),
-        paces: Paces::default(),
-        teller: teller.clone(),
-    });
-    context.metrics.caches.count(NAME, KIND, &controller, |all| all.lists.len());
-    let (sender, keys) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
-    let work = async {
-        tokio::join!(controller.lists.synced(), images.jobs.synced());
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
-    };
-    tokio::join!(
-        follow_all(&context.client, LISTS, &controller.lists),
-        triggers::forward(controller.lists.subscribe(), sender.clone(), of_list),
-        triggers::forward(images.jobs.subscribe(), sender, of_job),
-        work,
-    );
+    let (client, of_jobs) = (context.client.clone(), images.jobs.subscribe());
+    let controller =
+        |teller| Controller { client, lists: Store::default(), images, paces: Paces::default(), teller };
+    Builder::new(&context, settings, "Reconcile", controller)
+        .watches((LISTS, NAME), |all| &all.lists, |_, change| of_list(change))
+        .woken_by(of_jobs, |_, change| of_job(change))
+        .after(|controller| async move { controller.images.jobs.synced().await })
+        .run()
+        .await;
 }
 
 /// A list that is new, is gone, or says something else.

@@ -34,19 +34,17 @@ use kinds::workload::update_order::UpdateOrder;
 use kube::Client;
 use pod::node_fit::is_virtual;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use values::event::Event;
 
 use crate::images::{Images, JobGroup, NodeGroup, PULL_JOBS};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::course::{Courses, CpuTime};
 use crate::workload::paces::Paces;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 use secrets::Found;
 
 mod secrets;
@@ -91,27 +89,25 @@ struct Memory {
 
 /// Reconciles ImagePullJobs. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
-    let (teller, told) = teller::teller("PullImage");
-    let controller =
-        Arc::new(Controller::new(context.clone(), images.clone(), stores.clone(), teller.clone()));
-    let (sender, keys) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.imagepulljob_workers };
-    let work = async {
+    let light = cluster::client::metadata_only(context.client.clone());
+    Builder::new(&context, settings, "PullImage", |teller| {
+        Controller::new(context.clone(), images.clone(), stores.clone(), teller)
+    })
+    .woken_by(images.jobs.subscribe(), Controller::of_job)
+    .woken_by(images.nodes.subscribe(), Controller::of_node)
+    .woken_by(images.copies.subscribe(), Controller::of_copy)
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .beside(|controller, keys| async move {
+        follow_all(&light, SECRETS, &secrets::Changes { controller, keys }).await;
+    })
+    .after(|_| async move {
         tokio::join!(images.nodes.synced(), images.jobs.synced(), images.copies.synced());
         // Until Nodes are listed, none of them would be waited for.
         while stores.nodes.facts().await.is_err() {}
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
-    };
-    let light = cluster::client::metadata_only(context.client.clone());
-    let secrets = secrets::Changes { controller: controller.clone(), keys: sender.clone() };
-    tokio::join!(
-        triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
-        triggers::forward(images.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
-        triggers::forward(images.copies.subscribe(), sender.clone(), |change| controller.of_copy(change)),
-        triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        follow_all(&light, SECRETS, &secrets),
-        work,
-    );
+    })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

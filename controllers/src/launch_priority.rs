@@ -13,13 +13,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use pod::launch_priority::barrier_name;
 use pod::launch_priority::release::{Barrier, PodFacts, Step, open_patch, release};
-use tokio::sync::mpsc;
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, pod_reference};
-use cluster::teller;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "container-launch-priority-controller", workers: 4 };
 /// A Pod that waits is looked at again after this time even if no event tells of it
@@ -31,10 +28,9 @@ const MAX_STEPS: usize = 4;
 
 /// Reconciles the Pods that wait. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let (sender, keys) = mpsc::unbounded_channel();
-    let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
-    let launch = Arc::new(LaunchPriority { client: context.client.clone(), pods });
-    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, launch, teller::teller("Reconcile")));
+    let waiting = pods.waiting().subscribe();
+    let reconciler = LaunchPriority { client: context.client.clone(), pods };
+    Builder::new(&context, SETTINGS, "Reconcile", |_| reconciler).woken_by(waiting, changed).run().await;
 }
 
 struct LaunchPriority {

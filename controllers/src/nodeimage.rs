@@ -14,15 +14,13 @@ use kinds::imagepulljob::Job;
 use kinds::nodeimage::plan::{Node, Owner, Plan, Step, plan};
 use kinds::workload::image_pull::is_endless;
 use kube::Client;
-use tokio::sync::mpsc;
 
 use crate::images::{Images, NodeGroup};
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "nodeimage-controller";
 /// Pause before a NodeImage is looked at again that had changed when it was to be written to.
@@ -38,30 +36,26 @@ struct Controller {
 
 /// Reconciles NodeImages. Ends never.
 pub(crate) async fn run(context: Context, images: Arc<Images>, stores: Arc<Stores>) {
-    let (teller, told) = teller::teller("PullImage");
-    let controller = Arc::new(Controller {
+    let settings = QueueSettings { name: NAME, workers: context.settings.nodeimage_workers };
+    Builder::new(&context, settings, "PullImage", |teller| Controller {
         client: context.client.clone(),
         images: images.clone(),
         stores: stores.clone(),
         context: context.clone(),
-        teller: teller.clone(),
-    });
-    let (sender, names) = mpsc::unbounded_channel();
-    let settings = QueueSettings { name: NAME, workers: context.settings.nodeimage_workers };
-    let work = async {
+        teller,
+    })
+    .woken_by(images.nodes.subscribe(), |_, change| {
+        change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
+    })
+    .woken_by(images.jobs.subscribe(), Controller::of_job)
+    .beside(|all, names| async move { all.stores.nodes.forward(names).await })
+    .after(|_| async move {
         images.nodes.synced().await;
         // Until Nodes are listed, each of them would seem to be gone.
         while stores.nodes.facts().await.is_err() {}
-        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
-    };
-    tokio::join!(
-        triggers::forward(images.nodes.subscribe(), sender.clone(), |change| {
-            change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
-        }),
-        triggers::forward(images.jobs.subscribe(), sender.clone(), |change| controller.of_job(change)),
-        stores.nodes.forward(sender),
-        work,
-    );
+    })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

@@ -25,15 +25,14 @@ use pod::observed::ObservedPod;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::probes::{NODE_PROBES, Probes};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::nodes::Nodes;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::recreate::recreate;
 use crate::workload::store::{Change, Kept, key};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, pod_reference};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "nodepodprobe-controller";
 /// Pause before a node is looked at again of which something had changed when it was to be written to.
@@ -54,28 +53,24 @@ struct Controller {
 pub(crate) type Names = (UnboundedSender<Box<str>>, UnboundedReceiver<Box<str>>);
 
 /// Reconciles NodePodProbes. Ends never.
-pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, (sender, names): Names) {
-    let (teller, told) = teller::teller("Probe");
-    let controller = Arc::new(Controller {
+pub(crate) async fn run(context: Context, probes: Arc<Probes>, stores: Arc<Stores>, names: Names) {
+    let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
+    Builder::new(&context, settings, "Probe", |teller| Controller {
         client: context.client.clone(),
         probes: probes.clone(),
         stores: stores.clone(),
         liveness: context.settings.gates.enabled(Feature::EnhancedLivenessProbe),
-        teller: teller.clone(),
-    });
-    let settings = QueueSettings { name: NAME, workers: context.settings.nodepodprobe_workers };
-    let work = async {
-        probes.complete(&stores, &context.client).await;
-        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
-    };
-    tokio::join!(
-        stores.nodes.forward(sender.clone()),
-        triggers::forward(probes.nodes.subscribe(), sender.clone(), |change| {
-            change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
-        }),
-        triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        work,
-    );
+        teller,
+    })
+    .keys(names)
+    .woken_by(probes.nodes.subscribe(), |_, change| {
+        change.states().next().map(|node| (Box::from(node.name()), Duration::ZERO))
+    })
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .beside(|all, names| async move { all.stores.nodes.forward(names).await })
+    .after(|all| async move { all.probes.complete(&all.stores, &all.client).await })
+    .run()
+    .await;
 }
 
 /// How a Node is; `None` where there is none.

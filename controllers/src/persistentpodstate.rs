@@ -9,10 +9,9 @@ use api::kinds::persistentpodstate::{API_VERSION, KIND, PLURAL, PersistentPodSta
 use api::kinds::shared::TargetReference;
 use cluster::events::about_in;
 use cluster::resource::Resource;
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
-use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::persistentpodstate::generation::{self, Step};
 use kinds::persistentpodstate::plan::{Snapshot, plan};
@@ -22,14 +21,12 @@ use kinds::workload::found::{FoundWorkload, Reference};
 use kinds::workload::target::Workload;
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use values::event::Event;
 
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError};
 
 mod listed;
@@ -69,7 +66,7 @@ struct Asking {
 
 struct Controller {
     client: Client,
-    states: Arc<Store<PersistentPodState>>,
+    states: Store<PersistentPodState>,
     stores: Arc<Stores>,
     listed: ListedKinds,
     teller: Teller,
@@ -78,39 +75,25 @@ struct Controller {
 
 /// Reconciles PersistentPodStates. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
-    let states: Arc<Store<PersistentPodState>> = Arc::default();
-    context.metrics.caches.count(PLURAL, KIND, &states, Store::len);
-    let (sender, items) = mpsc::unbounded_channel();
-    let (teller, told) = teller::teller("Remember");
-    let controller = Arc::new(Controller {
-        client: context.client.clone(),
-        states: states.clone(),
-        stores: stores.clone(),
-        listed: ListedKinds::default(),
-        teller: teller.clone(),
-        context: context.clone(),
-    });
-    let of_states =
-        triggers::forward(states.subscribe(), sender.clone(), |change| controller.of_state(change));
-    let of_pods =
-        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change));
-    let of_workloads =
-        stores.finder.subscribe().into_iter().map(|changes| {
-            triggers::forward(changes, sender.clone(), |change| controller.of_workload(change))
-        });
     // Any of them may ask for an object.
     for (api_version, kind) in BUILT_IN {
         stores.finder.watch(api_version, kind);
     }
     let settings = QueueSettings { name: NAME, workers: context.settings.persistentpodstate_workers };
-    tokio::join!(
-        follow_all(&context.client, STATES, &*states),
-        of_states,
-        of_pods,
-        join_all(of_workloads),
-        listed::follow(&controller, &sender),
-        queue::serve(settings, &context, items, controller.clone(), (teller, told)),
-    );
+    let builder = Builder::new(&context, settings, "Remember", |teller| Controller {
+        client: context.client.clone(),
+        states: Store::default(),
+        stores: stores.clone(),
+        listed: ListedKinds::default(),
+        teller,
+        context: context.clone(),
+    })
+    .watches((STATES, PLURAL), |all| &all.states, Controller::of_state)
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .beside(|controller, items| async move { listed::follow(&controller, &items).await });
+    let of_workloads = stores.finder.subscribe().into_iter();
+    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
+    of_workloads.fold(builder, woken).run().await;
 }
 
 impl Reconciler for Controller {

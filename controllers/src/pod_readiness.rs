@@ -13,22 +13,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use pod::observed::ObservedPod;
 use pod::readiness_gate;
-use tokio::sync::mpsc;
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
 use crate::workload::pods::{Pods, is_left_to_workload};
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller;
 
 const SETTINGS: QueueSettings = QueueSettings { name: "pod-readiness-controller", workers: 3 };
 
 /// Reconciles the Pods that wait. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let (sender, keys) = mpsc::unbounded_channel();
-    let waiting = triggers::forward(pods.waiting().subscribe(), sender, triggers::changed);
-    let readiness = Arc::new(PodReadiness { client: context.client.clone(), pods });
-    tokio::join!(waiting, queue::serve(SETTINGS, &context, keys, readiness, teller::teller("Reconcile")));
+    let waiting = pods.waiting().subscribe();
+    let reconciler = PodReadiness { client: context.client.clone(), pods };
+    Builder::new(&context, SETTINGS, "Reconcile", |_| reconciler).woken_by(waiting, changed).run().await;
 }
 
 struct PodReadiness {

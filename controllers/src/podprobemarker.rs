@@ -17,18 +17,16 @@ use kinds::podprobemarker::marker::Marker;
 use kinds::podprobemarker::trigger::{self, BURST, markers_of};
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::nodepodprobe::node;
 use crate::probes::{MARKERS, Probes};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::paces::Paces;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::store::{Change, Kept};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError};
-use cluster::teller;
 
 const NAME: &str = "podprobemarker-controller";
 /// Pause before a marker is looked at again of which something had changed when it was to be written to.
@@ -54,7 +52,8 @@ pub(crate) async fn run(
     stores: Arc<Stores>,
     nodes: UnboundedSender<Box<str>>,
 ) {
-    let controller = Arc::new(Controller {
+    let settings = QueueSettings { name: NAME, workers: context.settings.podprobemarker_workers };
+    Builder::new(&context, settings, "Mark", |_| Controller {
         client: context.client.clone(),
         probes: probes.clone(),
         stores: stores.clone(),
@@ -62,22 +61,16 @@ pub(crate) async fn run(
         nodes,
         woken: Mutex::default(),
         paces: Paces::default(),
-    });
-    let (sender, keys) = unbounded_channel();
-    let settings = QueueSettings { name: NAME, workers: context.settings.podprobemarker_workers };
-    let work = async {
-        probes.complete(&stores, &context.client).await;
-        queue::serve(settings, &context, keys, controller.clone(), teller::teller("Mark")).await;
-    };
-    tokio::join!(
-        triggers::forward(probes.markers.subscribe(), sender.clone(), |change| {
-            let concerned = trigger::of_marker(change.old.as_deref(), change.new.as_deref());
-            change.states().next().filter(|_| concerned).map(|marker| (marker.key(), Duration::ZERO))
-        }),
-        triggers::forward(probes.nodes.subscribe(), sender.clone(), |change| controller.of_node(change)),
-        triggers::forward(stores.pods.subscribe(), sender, |change| controller.of_pod(change)),
-        work,
-    );
+    })
+    .woken_by(probes.markers.subscribe(), |_, change| {
+        let concerned = trigger::of_marker(change.old.as_deref(), change.new.as_deref());
+        change.states().next().filter(|_| concerned).map(|marker| (marker.key(), Duration::ZERO))
+    })
+    .woken_by(probes.nodes.subscribe(), Controller::of_node)
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .after(|all| async move { all.probes.complete(&all.stores, &all.client).await })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

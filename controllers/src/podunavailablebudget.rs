@@ -12,7 +12,6 @@ use cluster::events::about_in;
 use cluster::resource::{BUDGETS, PODS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
-use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::podunavailablebudget::plan::{self, Plan, Snapshot};
 use kinds::podunavailablebudget::trigger;
@@ -21,18 +20,16 @@ use kinds::workload::seen::Seen;
 use kube::Client;
 use pod::observed::ObservedPod;
 use pod::write::PodWrite;
-use tokio::sync::mpsc;
 use values::event::Event;
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::carry_out::carry_out;
 use crate::workload::finder;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Whole, follow_all};
+use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "podunavailablebudget-controller";
 /// Pause before a budget is looked at again that had changed when its status was to be written, or whose Pods are not
@@ -45,35 +42,26 @@ impl Whole for PodUnavailableBudget {}
 
 /// Reconciles budgets. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
-    let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
-    context.metrics.caches.count("podunavailablebudgets", KIND, &budgets, Store::len);
-    let (sender, keys) = mpsc::unbounded_channel();
-    let (teller, told) = teller::teller("Protect");
-    let controller = Arc::new(Controller {
-        client: context.client.clone(),
-        budgets: budgets.clone(),
-        stores: stores.clone(),
-        teller: teller.clone(),
-        context: context.clone(),
-    });
-    let of_budgets = triggers::forward(budgets.subscribe(), sender.clone(), |change| {
-        let due = trigger::of_budget(change.old.as_deref(), change.new.as_deref());
-        change.states().next().map(|budget| (budget.key(), due))
-    });
-    let of_pods =
-        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change));
-    let of_workloads =
-        stores.finder.subscribe().into_iter().map(|changes| {
-            triggers::forward(changes, sender.clone(), |change| controller.of_workload(change))
-        });
     let settings = QueueSettings { name: NAME, workers: context.settings.podunavailablebudget_workers };
-    tokio::join!(
-        follow_all(&context.client, BUDGETS, &*budgets),
-        of_budgets,
-        of_pods,
-        join_all(of_workloads),
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)),
-    );
+    let builder = Builder::new(&context, settings, "Protect", |teller| Controller {
+        client: context.client.clone(),
+        budgets: Store::default(),
+        stores: stores.clone(),
+        teller,
+        context: context.clone(),
+    })
+    .watches(
+        (BUDGETS, "podunavailablebudgets"),
+        |all| &all.budgets,
+        |_, change| {
+            let due = trigger::of_budget(change.old.as_deref(), change.new.as_deref());
+            change.states().next().map(|budget| (budget.key(), due))
+        },
+    )
+    .woken_by(stores.pods.subscribe(), Controller::of_pod);
+    let of_workloads = stores.finder.subscribe().into_iter();
+    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
+    of_workloads.fold(builder, woken).run().await;
 }
 
 /// Asks for the Pods of all budgets that admission knows, so that they come with the first list of Pods.
@@ -89,7 +77,7 @@ pub(crate) fn is_on(context: &Context) -> bool {
 
 struct Controller {
     client: Client,
-    budgets: Arc<Store<PodUnavailableBudget>>,
+    budgets: Store<PodUnavailableBudget>,
     stores: Arc<Stores>,
     teller: Teller,
     context: Context,

@@ -19,7 +19,7 @@ use api::kinds::resourcedistribution::{API_VERSION, KIND, PLURAL};
 use cluster::ErrorReason;
 use cluster::client::metadata_only;
 use cluster::events::about;
-use cluster::resource::{CONFIG_MAPS, NAMESPACES, Resource, SECRETS};
+use cluster::resource::{NAMESPACES, Resource};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, unless_outdated};
 use futures::future::join_all;
@@ -30,16 +30,13 @@ use kinds::resourcedistribution::resource::{Resource as Distributed, ResourceKin
 use kinds::resourcedistribution::status::{CONFLICT, Failure, NO_NAMESPACE, Outcome};
 use kinds::resourcedistribution::targets::{Place, TargetNamespace, Targets};
 use kube::Client;
-use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::workload::batches::growing;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::store::follow::{Readable, follow_all};
 use crate::workload::store::{Change, Identity, Kept, Store, key};
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller;
 
 mod copies;
 mod memory;
@@ -122,40 +119,29 @@ type Done = Result<(), (Failure, String)>;
 
 /// Reconciles ResourceDistributions. Ends never.
 pub async fn run(context: Context) {
-    let client = context.client.clone();
-    let controller = Arc::new(Controller::new(client.clone()));
-    let caches = &context.metrics.caches;
-    caches.count(NAME, KIND, &controller, |all| all.distributions.len());
-    caches.count("distributed-secrets", SECRETS.kind, &controller, |all| all.secrets.len());
-    caches.count("distributed-configmaps", CONFIG_MAPS.kind, &controller, |all| all.config_maps.len());
-    caches.count("target-namespaces", NAMESPACES.kind, &controller, |all| all.namespaces.len());
-    let (sender, names) = mpsc::unbounded_channel();
+    let light = metadata_only(context.client.clone());
     let settings = QueueSettings { name: NAME, workers: context.settings.resourcedistribution_workers };
-    let light = metadata_only(client.clone());
-    let copies = |kind| Copies { kind, controller: &controller, names: sender.clone() };
-    let (secrets, config_maps) = (copies(ResourceKind::Secret), copies(ResourceKind::ConfigMap));
-    let work = async {
-        tokio::join!(
-            controller.distributions.synced(),
-            controller.namespaces.synced(),
-            controller.secrets.synced(),
-            controller.config_maps.synced(),
+    let builder = Builder::new(&context, settings, "Reconcile", |_| Controller::new(context.client.clone()))
+        .watches((DISTRIBUTIONS, NAME), |all| &all.distributions, |_, change| of_distribution(change))
+        .watches_by(
+            light.clone(),
+            (NAMESPACES, "target-namespaces"),
+            |all| &all.namespaces,
+            Controller::of_namespace,
         );
-        queue::serve(settings, &context, names, controller.clone(), teller::teller("Reconcile")).await;
+    let kinds =
+        [(ResourceKind::Secret, "distributed-secrets"), (ResourceKind::ConfigMap, "distributed-configmaps")];
+    let woken = |builder: Builder<Controller>, (kind, cache): (ResourceKind, &'static str)| {
+        let light = light.clone();
+        builder
+            .counts((cache, kind.name()), move |all| all.copies(kind).len())
+            .beside(|controller, names| async move {
+                let copies = Copies { kind, controller: &controller, names };
+                tokio::join!(follow_all(&light, objects(kind), &copies), copies.forward());
+            })
+            .after(move |controller| async move { controller.copies(kind).synced().await })
     };
-    tokio::join!(
-        follow_all(&client, DISTRIBUTIONS, &controller.distributions),
-        follow_all(&light, NAMESPACES, &controller.namespaces),
-        follow_all(&light, SECRETS, &secrets),
-        follow_all(&light, CONFIG_MAPS, &config_maps),
-        triggers::forward(controller.distributions.subscribe(), sender.clone(), of_distribution),
-        triggers::forward(controller.namespaces.subscribe(), sender.clone(), |change| {
-            controller.of_namespace(change)
-        }),
-        secrets.forward(),
-        config_maps.forward(),
-        work,
-    );
+    kinds.into_iter().fold(builder, woken).run().await;
 }
 
 impl Reconciler for Controller {

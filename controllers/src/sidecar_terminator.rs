@@ -15,16 +15,14 @@ use kube::Client;
 use pod::node_fit::is_virtual;
 use pod::observed::ObservedPod;
 use serde::Deserialize;
-use tokio::sync::mpsc;
 use values::event::Event;
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, changed};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::recreate::recreate;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "sidecarterminator-controller";
 /// Pause before a Pod is looked at again that had changed when it was to be written to.
@@ -34,14 +32,14 @@ const SAFETY_NET: Duration = Duration::from_secs(300);
 
 /// Reconciles the Pods whose sidecars have to end. Ends never.
 pub async fn run(context: Context, pods: Arc<Pods>) {
-    let (sender, keys) = mpsc::unbounded_channel();
-    let changed = triggers::forward(pods.subscribe(), sender, |change| {
-        triggers::changed(change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
-    });
-    let (teller, told) = teller::teller("Terminate");
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarterminator_workers };
-    let terminator = Arc::new(Terminator::new(context.client.clone(), pods, teller.clone()));
-    tokio::join!(changed, queue::serve(settings, &context, keys, terminator, (teller, told)));
+    let (client, of_pods) = (context.client.clone(), pods.subscribe());
+    Builder::new(&context, settings, "Terminate", |teller| Terminator::new(client, pods, teller))
+        .woken_by(of_pods, |all, change| {
+            changed(all, change).filter(|_| change.new.as_deref().is_some_and(sidecar_terminator::is_due))
+        })
+        .run()
+        .await;
 }
 
 struct Terminator {

@@ -31,23 +31,21 @@ use kinds::sidecarset::history::{self, Registration};
 use kinds::sidecarset::rollout::{self, Plan, PodUpdate, RolloutSet, Snapshot, Trigger, injected};
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use tracing::{info, warn};
 use values::canonical::CanonicalError;
 use values::event::Event;
 use values::json_patch::string;
 
 use crate::workload::budgets::{Budgets, Exhausted, Spent};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::course::{self, Courses, CpuTime};
 use crate::workload::pods::Pods;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store, key};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now, pod_reference};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 mod account;
 mod memory;
@@ -119,31 +117,24 @@ struct Written {
 
 /// Reconciles SidecarSets. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
-    let client = &context.client;
-    let namespace = &context.settings.install_namespace;
-    let (teller, told) = teller::teller("Update");
-    let controller = Arc::new(Controller::new(&context, stores, teller.clone()));
-    context.metrics.caches.count(NAME, api::sidecarset::KIND, &controller, |all| all.sets.len());
-    let (sender, names) = mpsc::unbounded_channel();
     let settings = QueueSettings { name: NAME, workers: context.settings.sidecarset_workers };
-    let work = async {
-        tokio::join!(controller.stores.synced(), controller.sets.synced());
-        queue::serve(settings, &context, names, controller.clone(), (teller, told)).await;
-    };
-    let accounts = async {
-        tokio::join!(controller.pods.synced(), controller.sets.synced(), controller.reviewed.synced());
-        Keeper::new(&controller, &context.metrics, context.evicting.clone(), namespace).run().await;
-    };
-    tokio::join!(
-        follow_all(client, SIDECAR_SETS, &controller.sets),
-        reviewed::keep_current(client, &controller.reviewed),
-        triggers::forward(controller.sets.subscribe(), sender.clone(), |change| controller.of_set(change)),
-        triggers::forward(controller.stores.revisions.stored.subscribe(), sender.clone(), revisions::lost),
-        triggers::forward(controller.pods.subscribe(), sender.clone(), |change| controller.of_pod(change)),
-        controller.budgets.wake(sender),
-        work,
-        accounts,
-    );
+    let (of_pods, of_revisions) = (stores.pods.subscribe(), stores.revisions.stored.subscribe());
+    let client = context.client.clone();
+    let (metrics, evicting) = (context.metrics.clone(), context.evicting.clone());
+    let namespace = context.settings.install_namespace.clone();
+    Builder::new(&context, settings, "Update", |teller| Controller::new(&context, stores, teller))
+        .watches((SIDECAR_SETS, NAME), |all| &all.sets, Controller::of_set)
+        .woken_by(of_revisions, |_, change| revisions::lost(change))
+        .woken_by(of_pods, Controller::of_pod)
+        .beside(|controller, names| async move { controller.budgets.wake(names).await })
+        .beside(|controller, _| async move { reviewed::keep_current(&client, &controller.reviewed).await })
+        .beside(|controller, _| async move {
+            tokio::join!(controller.pods.synced(), controller.sets.synced(), controller.reviewed.synced());
+            Keeper::new(&controller, &metrics, evicting, &namespace).run().await;
+        })
+        .after(|controller| async move { controller.stores.synced().await })
+        .run()
+        .await;
 }
 
 impl Reconciler for Controller {

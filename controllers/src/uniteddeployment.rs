@@ -19,7 +19,7 @@ use api::labels::SUBSET_NAME;
 use cluster::Retry;
 use cluster::events::about_in;
 use cluster::resource::Resource;
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -29,20 +29,19 @@ use kinds::uniteddeployment::{Draft, Failure, trigger};
 use kinds::workload::revision::RevisionStep;
 use kube::Client;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use values::event::{Event, warning};
 
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
 use crate::workload::controller_revisions::Group as RevisionGroup;
+use crate::workload::owned;
 use crate::workload::paces::Paces;
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
 use crate::workload::reading::still_exists;
 use crate::workload::revisions::RevisionWriter;
-use crate::workload::store::follow::{Readable, Whole, follow_all};
+use crate::workload::store::follow::{Readable, Whole};
 use crate::workload::store::{Change, Kept, Store, named};
 use crate::workload::stores::Stores;
 use crate::workload::told::Told;
-use crate::workload::{owned, triggers};
 use crate::{Context, ReconcileError, now};
 
 mod carry_out;
@@ -78,43 +77,40 @@ struct Controller {
 
 /// Reconciles UnitedDeployments. Ends never.
 pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
-    let (teller, told) = teller::teller("Reconcile");
-    let controller = Arc::new(Controller {
+    let settings = QueueSettings { name: NAME, workers: context.settings.uniteddeployment_workers };
+    let of_pods = stores.pods.subscribe();
+    Builder::new(&context, settings, "Reconcile", |teller| Controller {
         context: context.clone(),
-        stores: stores.clone(),
+        stores,
         united: Store::default(),
         children: ChildKind::ALL.map(Children::new),
         told: Told::default(),
         paces: Paces::default(),
         rests: Mutex::default(),
-        teller: teller.clone(),
-    });
-    let caches = &context.metrics.caches;
-    caches.count(NAME, KIND, &controller, |all| all.united.len());
-    caches.count("uniteddeployment-workloads", "Deployment", &controller, |all| {
+        teller,
+    })
+    .watches(
+        (UNITED, NAME),
+        |all| &all.united,
+        |_, change| {
+            let news = trigger::of_united(change.old.as_deref(), change.new.as_deref());
+            change.states().next().filter(|_| news).map(|united| (united.key(), Duration::ZERO))
+        },
+    )
+    .woken_by(of_pods, Controller::of_pod)
+    .counts(("uniteddeployment-workloads", "Deployment"), |all| {
         all.children_of(ChildKind::Deployment).stored.len()
-    });
-    let (sender, keys) = mpsc::unbounded_channel();
-    let settings = QueueSettings { name: NAME, workers: context.settings.uniteddeployment_workers };
-    let work = async {
-        controller.united.synced().await;
-        stores.synced().await;
-        owned::listed(&controller.children).await;
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)).await;
-    };
-    let of_child = |change: &Change<Child>| controller.of_child(change);
-    tokio::join!(
-        follow_all(&context.client, UNITED, &controller.united),
-        triggers::forward(controller.united.subscribe(), sender.clone(), of_united),
-        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change)),
-        owned::follow(&context.client, &controller.children, &sender, of_child),
-        work,
-    );
-}
-
-fn of_united(change: &Change<UnitedDeployment>) -> Option<(Key, Duration)> {
-    let news = trigger::of_united(change.old.as_deref(), change.new.as_deref());
-    news.then(|| change.states().next().map(|united| (united.key(), Duration::ZERO))).flatten()
+    })
+    .beside(|all, keys| async move {
+        let of_child = |change: &Change<Child>| all.of_child(change);
+        owned::follow(&all.context.client, &all.children, &keys, of_child).await;
+    })
+    .after(|all| async move {
+        all.stores.synced().await;
+        owned::listed(&all.children).await;
+    })
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

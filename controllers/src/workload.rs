@@ -3,8 +3,8 @@
 //! ```text
 //!   stores          what is watched once for all: pods, claims, controller_revisions, nodes
 //!     |- finder       the workloads behind Pods, of any kind
-//!     '- store        objects of one kind, found by name and group; triggers  the keys to reconcile
-//!   queue           which key is reconciled when
+//!     '- store        objects of one kind, found by name and group
+//!   builder         what a controller watches, what wakes it, its queue
 //!   controller      one reconcile of a workload of any kind, by the kind's plan
 //!     |- reading      looks again at what is not known for certain
 //!     |- executor     carries out actions; carry_out  the writes of one Pod; rehearsal  tries a change out
@@ -21,6 +21,7 @@
 
 pub(crate) mod batches;
 pub(crate) mod budgets;
+pub(crate) mod builder;
 pub mod carry_out;
 mod children;
 pub(crate) mod controller;
@@ -34,7 +35,6 @@ pub(crate) mod owned;
 pub(crate) mod paces;
 mod places;
 pub mod pods;
-pub mod queue;
 pub(crate) mod reading;
 pub(crate) mod recreate;
 mod rehearsal;
@@ -42,4 +42,3 @@ pub(crate) mod revisions;
 pub mod store;
 pub mod stores;
 pub(crate) mod told;
-pub(crate) mod triggers;

@@ -13,7 +13,6 @@ use cluster::events::about_in;
 use cluster::resource::{PODS, SPREADS};
 use cluster::watched::Key;
 use cluster::write::{self, PatchKind, deletion, unless_outdated};
-use futures::future::join_all;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kinds::workload::found::{FoundWorkload, Reference};
@@ -25,17 +24,15 @@ use kinds::workloadspread::{Candidate, trigger, version};
 use kube::Client;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use values::event::Event;
 
-use crate::workload::queue::{self, Next, QueueSettings, Reconciler};
-use crate::workload::store::follow::{Readable, follow_all};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::store::follow::Readable;
 use crate::workload::store::{Change, Identity, Kept, Store};
 use crate::workload::stores::Stores;
-use crate::workload::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 const NAME: &str = "workloadspread-controller";
 /// Pause before a WorkloadSpread is looked at again that had changed when its status was to be written, or of whose Pods
@@ -72,7 +69,7 @@ impl Readable for Spread {
 
 struct Controller {
     client: Client,
-    spreads: Arc<Store<Spread>>,
+    spreads: Store<Spread>,
     stores: Arc<Stores>,
     teller: Teller,
     context: Context,
@@ -107,37 +104,28 @@ struct Target {
 
 /// Reconciles WorkloadSpreads. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
-    let spreads: Arc<Store<Spread>> = Arc::default();
-    context.metrics.caches.count("workloadspreads", KIND, &spreads, Store::len);
-    let (sender, keys) = mpsc::unbounded_channel();
-    let (teller, told) = teller::teller("Spread");
-    let controller = Arc::new(Controller {
+    let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
+    let builder = Builder::new(&context, settings, "Spread", |teller| Controller {
         client: context.client.clone(),
-        spreads: spreads.clone(),
+        spreads: Store::default(),
         stores: stores.clone(),
-        teller: teller.clone(),
+        teller,
         context: context.clone(),
         discovery: Discovery::default(),
         unsuited: Mutex::default(),
-    });
-    let of_spreads = triggers::forward(spreads.subscribe(), sender.clone(), |change| {
-        let due = trigger::of_spread(change.old.as_deref(), change.new.as_deref());
-        change.states().next().map(|spread| (spread.key(), due))
-    });
-    let of_pods =
-        triggers::forward(stores.pods.subscribe(), sender.clone(), |change| controller.of_pod(change));
-    let of_workloads =
-        stores.finder.subscribe().into_iter().map(|changes| {
-            triggers::forward(changes, sender.clone(), |change| controller.of_workload(change))
-        });
-    let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
-    tokio::join!(
-        follow_all(&context.client, SPREADS, &*spreads),
-        of_spreads,
-        of_pods,
-        join_all(of_workloads),
-        queue::serve(settings, &context, keys, controller.clone(), (teller, told)),
-    );
+    })
+    .watches(
+        (SPREADS, "workloadspreads"),
+        |all| &all.spreads,
+        |_, change| {
+            let due = trigger::of_spread(change.old.as_deref(), change.new.as_deref());
+            change.states().next().map(|spread| (spread.key(), due))
+        },
+    )
+    .woken_by(stores.pods.subscribe(), Controller::of_pod);
+    let of_workloads = stores.finder.subscribe().into_iter();
+    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
+    of_workloads.fold(builder, woken).run().await;
 }
 
 /// Whether WorkloadSpreads are in use.

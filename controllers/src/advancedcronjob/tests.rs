@@ -5,6 +5,8 @@ use kit::double::{Objects, conflict};
 use serde_json::{Value, json};
 use values::event::Event;
 
+use std::sync::Arc;
+
 use super::*;
 use crate::fake::{self, Request};
 
@@ -41,7 +43,7 @@ async fn reconciled(
         let decided = trouble(&request, &answering, seeing.get().unwrap());
         decided.unwrap_or_else(|| answering.answer(&request))
     });
-    let (teller, mut told) = teller::teller("Reconcile");
+    let (teller, mut told) = cluster::teller::teller("Reconcile");
     let made = Controller {
         context: Context::fixed(client, World::new("kruise-system")),
         cron_jobs: Store::default(),

@@ -22,14 +22,14 @@ use values::event::Event;
 use super::*;
 use crate::fake::{self, Request, Requests};
 use crate::metrics::Metrics;
+use crate::workload::builder::{Next, Reconciler};
 use crate::workload::controller::{Controller, Stored};
 use crate::workload::memory;
 use crate::workload::pods::Pods;
-use crate::workload::queue::{Next, Reconciler};
 use crate::workload::store::follow::Sink;
 use crate::workload::store::{Change, Kept};
 use crate::{ReconcileError, Settings};
-use cluster::teller::{self, Told};
+use cluster::teller::Told;
 
 mod writes;
 
@@ -142,7 +142,7 @@ impl Site {
         let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
         let context = Context { settings, ..Context::fixed(client, World::new("kruise-system")) };
         let metrics = context.metrics.clone();
-        let (teller, told) = teller::teller("Reconcile");
+        let (teller, told) = cluster::teller::teller("Reconcile");
         let pods = Pods::new(false);
         pods.list_begins();
         pods.list_ends();
@@ -284,7 +284,7 @@ impl Site {
         sender.send(("shop".to_owned(), "web".to_owned())).unwrap();
         let counted = Arc::new(Counted(self.controller.clone(), AtomicUsize::new(0)));
         let settings = QueueSettings { name: NAME, workers: 1 };
-        let (teller, _told) = teller::teller("Reconcile");
+        let (teller, _told) = cluster::teller::teller("Reconcile");
         drop(
             timeout(
                 time,

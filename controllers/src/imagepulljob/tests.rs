@@ -5,6 +5,8 @@ use kit::double::Objects;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
@@ -67,7 +69,7 @@ impl Site {
         let context = Context::fixed(client, World::new("kruise-system"));
         let stores =
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
-        let (teller, told) = teller::teller("PullImage");
+        let (teller, told) = cluster::teller::teller("PullImage");
         let controller = Controller::new(context, Arc::new(Images::default()), stores, teller);
         let site = Self { controller, server, requests, _told: told };
         let mut job = json!({

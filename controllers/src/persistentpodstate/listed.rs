@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cluster::discovery::Discovery;
 use cluster::resource::Resource;
+use cluster::triggers::forward;
 use kinds::persistentpodstate::workloads::ListedKind;
 use kinds::workload::found::FoundWorkload;
 use kinds::workload::target::Workload;
@@ -19,7 +20,6 @@ use values::served::Served;
 use super::{Controller, Item};
 use crate::workload::store::Store;
 use crate::workload::store::follow::{follow_all, readable};
-use crate::workload::triggers;
 
 /// How often the list is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -133,6 +133,6 @@ async fn watch(controller: Arc<Controller>, items: UnboundedSender<Item>, kind: 
     let changes = kind.stored.subscribe();
     tokio::join!(
         follow_all(&controller.client, resource, &objects),
-        triggers::forward(changes, items, |change| controller.of_workload(change)),
+        forward(changes, items, |change| controller.of_workload(change)),
     );
 }

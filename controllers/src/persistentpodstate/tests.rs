@@ -5,6 +5,8 @@ use cluster::teller::Told;
 use kit::double::Objects;
 use serde_json::{Value, json};
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
@@ -39,9 +41,9 @@ impl Site {
         stores.nodes.list_ends();
         stores.pods.list_begins();
         stores.pods.list_ends();
-        let states: Arc<Store<PersistentPodState>> = Arc::default();
-        Sink::list_ends(&*states);
-        let (teller, told) = teller::teller("Remember");
+        let states: Store<PersistentPodState> = Store::default();
+        Sink::list_ends(&states);
+        let (teller, told) = cluster::teller::teller("Remember");
         let listed = ListedKinds::default();
         let controller = Controller { client, states, stores, listed, teller, context };
         Self { controller, server, requests, told }

@@ -3,6 +3,8 @@ use jiff::Timestamp;
 use kit::double::Objects;
 use serde_json::{Value, json};
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
@@ -31,9 +33,9 @@ impl Site {
             Arc::new(Stores::new(Arc::new(Pods::new(false)), context.index.clone(), "kruise-system"));
         stores.pods.want(KIND, &key());
         stores.pods.list_begins();
-        let budgets: Arc<Store<PodUnavailableBudget>> = Arc::default();
+        let budgets: Store<PodUnavailableBudget> = Store::default();
         budgets.list_begins();
-        let (teller, told) = teller::teller("Protect");
+        let (teller, told) = cluster::teller::teller("Protect");
         let controller = Controller { client, budgets, stores, teller, context };
         let site = Self { controller, server, requests, told };
         site.server.put(SET, json!({"metadata": {"namespace": "shop", "name": "web", "uid": "set"}, "spec": {"replicas": pods}}));
@@ -44,7 +46,7 @@ impl Site {
         for number in 0..pods {
             site.pod(number, true);
         }
-        Sink::list_ends(&*site.controller.budgets);
+        Sink::list_ends(&site.controller.budgets);
         site.controller.stores.pods.list_ends();
         site
     }

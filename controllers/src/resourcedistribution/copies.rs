@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cluster::triggers::forward;
 use cluster::watched::{Key, WatchedObject};
 use kinds::resourcedistribution::copy::Copy;
 use kinds::resourcedistribution::resource::ResourceKind;
@@ -10,7 +11,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{Controller, Group};
 use crate::workload::store::follow::{Sink, readable};
 use crate::workload::store::{Change, Identity, Kept};
-use crate::workload::triggers;
 
 impl Kept for Copy {
     /// The UID of the ResourceDistribution.
@@ -41,7 +41,7 @@ impl Copies<'_> {
     /// Queues the ResourceDistributions whose copies change. Ends with the queue.
     pub(super) async fn forward(&self) {
         let changes = self.controller.copies(self.kind).subscribe();
-        triggers::forward(changes, self.names.clone(), |change| self.of_copy(change)).await;
+        forward(changes, self.names.clone(), |change| self.of_copy(change)).await;
     }
 
     /// The ResourceDistributions of this resource, but for those that made the change.

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::advance;
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::workload::store::follow::Sink;
 

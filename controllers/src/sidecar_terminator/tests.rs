@@ -1,3 +1,5 @@
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::fake::{self, Requests};
 use crate::workload::store::follow::Sink;
@@ -19,7 +21,7 @@ fn open(variable: &str, code: u16) -> (Site, Requests) {
     pods.list_begins();
     see(&pods, variable, 1);
     pods.list_ends();
-    let (teller, told) = teller::teller("Terminate");
+    let (teller, told) = cluster::teller::teller("Terminate");
     let recorder = Recorder::new(client.clone(), NAME, None);
     let site = Site { terminator: Terminator::new(client, Arc::new(pods), teller), told, recorder };
     (site, requests)

@@ -1,3 +1,5 @@
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::Settings;
 use crate::fake::{self, Request, Requests};
@@ -108,7 +110,7 @@ impl Site {
         let settings = Arc::new(Settings { gates, ..Settings::of_one_worker() });
         let context = Context { settings, ..Context::fixed(client.clone(), world) };
         let index = context.index.clone();
-        let (teller, told) = teller::teller("Update");
+        let (teller, told) = cluster::teller::teller("Update");
         let recorder = Recorder::new(client, NAME, None);
         let stores = Arc::new(Stores::new(Arc::new(known), index, "kruise-system"));
         let controller = Controller::new(&context, stores, teller);

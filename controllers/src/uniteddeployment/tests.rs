@@ -34,7 +34,7 @@ impl Site {
             told: Told::default(),
             paces: Paces::default(),
             rests: Mutex::default(),
-            teller: teller::teller("Reconcile").0,
+            teller: cluster::teller::teller("Reconcile").0,
         };
         for children in &controller.children {
             children.stored.list_begins();

@@ -37,26 +37,24 @@ use kinds::workload::trigger;
 use kube::Client;
 use pod::node_fit::Nodes;
 use pod::observed::ObservedPod;
-use tokio::sync::mpsc;
 use tracing::{debug, warn};
 use values::event::Event;
 use values::selector::Selector;
 use values::server_version::ServerVersion;
 
 use super::budgets::{Budgets, Spent};
+use super::builder::{Builder, Next, QueueSettings, Reconciler};
 use super::controller_revisions::Group;
 use super::course::{Courses, CpuTime};
 use super::memory::{Memory, STATUS};
 use super::nodes::NodeChange;
 use super::places::Places;
-use super::queue::{self, Next, QueueSettings, Reconciler};
 use super::revisions::RevisionWriter;
-use super::store::follow::{Readable, follow_all};
+use super::store::follow::Readable;
 use super::store::{Change, Identity, Kept, Store, named};
 use super::stores::Stores;
-use super::triggers;
 use crate::{Context, ReconcileError, now};
-use cluster::teller::{self, Teller};
+use cluster::teller::Teller;
 
 /// ImagePullJobs.
 const PULL_JOBS: Resource<'_> =
@@ -149,39 +147,26 @@ impl<'a, W: Workload> Work<'a, W> {
 /// Reconciles the workloads of kind `W`. Ends never.
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
     let environment = environment::<W>(&context).await;
-    let (teller, told) = teller::teller("Reconcile");
-    let controller = Arc::new(Controller::<W>::new(context, environment, stores.clone(), teller.clone()));
-    controller.context.metrics.caches.count(settings.name, W::KIND, &controller, |all| all.workloads.len());
-    let (sender, keys) = mpsc::unbounded_channel();
-    let work = async {
-        tokio::join!(stores.synced(), controller.workloads.synced());
-        queue::serve(settings, &controller.context, keys, controller.clone(), (teller, told)).await;
-    };
-    tokio::join!(
-        follow_all(&controller.client, resource::<W>(), &controller.workloads),
-        triggers::forward(controller.workloads.subscribe(), sender.clone(), |change| {
-            controller.of_workload(change)
-        }),
-        triggers::forward(stores.pods.subscribe(), sender.clone(), |Change { old, new }| {
-            let mut keys = trigger::of_pod::<W>(old.as_deref(), new.as_deref());
-            keys.extend(new.iter().flat_map(|pod| controller.adopters(pod)));
-            keys.into_iter().map(at_once).collect::<Vec<_>>()
-        }),
-        triggers::forward(stores.claims.subscribe(), sender.clone(), |Change { old, new }| {
-            trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
-        }),
-        triggers::forward(stores.revisions.stored.subscribe(), sender.clone(), |Change { old, new }| {
-            trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
-        }),
-        controller.budgets.wake(sender.clone()),
-        async {
-            if W::HAS_POD_PER_NODE {
-                let of_node = |change: &NodeChange| controller.of_node(change);
-                triggers::forward(stores.nodes.subscribe(), sender, of_node).await;
-            }
-        },
-        work,
-    );
+    let builder = Builder::new(&context, settings, "Reconcile", |teller| {
+        Controller::<W>::new(context.clone(), environment, stores.clone(), teller)
+    })
+    .watches((resource::<W>(), settings.name), |all| &all.workloads, Controller::of_workload)
+    .woken_by(stores.pods.subscribe(), |all, Change { old, new }| {
+        let mut keys = trigger::of_pod::<W>(old.as_deref(), new.as_deref());
+        keys.extend(new.iter().flat_map(|pod| all.adopters(pod)));
+        keys.into_iter().map(at_once).collect::<Vec<_>>()
+    })
+    .woken_by(stores.claims.subscribe(), |_, Change { old, new }| {
+        trigger::of_claim::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+    })
+    .woken_by(stores.revisions.stored.subscribe(), |_, Change { old, new }| {
+        trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
+    })
+    .beside(|controller, keys| async move { controller.budgets.wake(keys).await })
+    .after(|controller| async move { controller.stores.synced().await });
+    let of_nodes = W::HAS_POD_PER_NODE.then(|| stores.nodes.subscribe());
+    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_node);
+    of_nodes.into_iter().fold(builder, woken).run().await;
 }
 
 /// What the API server can do. It is asked until it answers: plans differ by it.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use cluster::resource::Resource;
+use cluster::triggers::forward;
 use cluster::watched::Key;
 use futures::future::join_all;
 use kinds::workload::seen::Seen;
@@ -13,7 +14,6 @@ use tokio::time::timeout;
 
 use super::store::follow::{follow_all, readable};
 use super::store::{Change, Kept, Store};
-use super::triggers;
 use crate::ReconcileError;
 
 /// How long all kinds of children are waited for at the start. One that is not installed has no children, and stops no
@@ -85,7 +85,7 @@ pub(crate) async fn follow<C: Child, I: IntoIterator<Item = (Key, Duration)>>(
 ) {
     let of_child = &of_child;
     let all = children.iter().map(|children| {
-        let forward = triggers::forward(children.stored.subscribe(), keys.clone(), of_child);
+        let forward = forward(children.stored.subscribe(), keys.clone(), of_child);
         async move {
             let read = |json: &str| C::read(children.kind, json);
             let objects = children.stored.sifted(|object| readable(object, read).flatten());

@@ -2,6 +2,8 @@ use admission::world::{Watched, World};
 use kit::double::Objects;
 use serde_json::{Value, json};
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::fake;
 use crate::workload::pods::Pods;
@@ -45,9 +47,9 @@ impl Site {
         stores.nodes.list_ends();
         stores.pods.want(KIND, &key());
         stores.pods.list_begins();
-        let spreads: Arc<Store<Spread>> = Arc::default();
+        let spreads: Store<Spread> = Store::default();
         spreads.list_begins();
-        let (teller, told) = teller::teller("Spread");
+        let (teller, told) = cluster::teller::teller("Spread");
         let (discovery, unsuited) = (Discovery::default(), Mutex::default());
         let controller = Controller { client, spreads, stores, teller, context, discovery, unsuited };
         let site = Self { controller, server, requests, told };
@@ -63,7 +65,7 @@ impl Site {
     /// The lists of the watches are over.
     fn listed(self) -> Self {
         self.controller.stores.pods.list_ends();
-        Sink::list_ends(&*self.controller.spreads);
+        Sink::list_ends(&self.controller.spreads);
         self
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fake;
 use crate::sidecarset::tests::{Site, pod, set};
-use crate::workload::queue::Reconciler;
+use crate::workload::builder::Reconciler;
 use crate::workload::store::follow::Sink;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, Ordering};
