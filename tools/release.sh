@@ -63,7 +63,7 @@ for architecture in amd64 arm64; do
   mkdir "$work/$architecture"
   cp "target/$target/$profile"/{kutter,kubectl-kruise,kruise-exit-hook} LICENSE NOTICE "$work/$architecture/"
   say "trying out the programs for $architecture"
-  for program in "kutter --version" "kubectl-kruise version --client" "kruise-exit-hook --version"; do
+  for program in "kutter --version" "kubectl-kruise version --client" "kruise-exit-hook version"; do
     "${tried[@]}" "$work/$architecture/"$program | tee "$work/said"
     grep -qF "$version" "$work/said" || fail "$program says another version"
   done

@@ -19,7 +19,7 @@ use cluster::events::Allowance;
 use cluster::panics::{Panicked, contained};
 use cluster::resource::{self, PODS};
 use cluster::write::{self, PatchKind, unless_outdated};
-use cluster::{ApiError, ErrorReason, Retry};
+use cluster::{ApiError, Retry};
 use kinds::podunavailablebudget::terms::Operation;
 use kinds::sidecarset::account::eviction::Evictions;
 use kinds::sidecarset::account::{Case, Findings, PodRecord, Reason, Scope, Since, Uid, event_name};
@@ -35,7 +35,7 @@ use values::json_patch::string;
 use super::{Controller, NAME, SIDECAR_SETS, reference};
 use crate::metrics::Metrics;
 use crate::now;
-use crate::workload::budgets::{Budgets, Exhausted, Spent};
+use crate::workload::budgets::{Budgets, Spent};
 use crate::workload::store::key;
 
 pub(super) mod reviewed;
@@ -115,6 +115,7 @@ pub(super) struct Keeper<'c> {
     /// SidecarSets to look at, and when.
     due: BTreeMap<Box<str>, Instant>,
     sets: HashMap<Box<str>, OfSet>,
+    evictions: Evictions,
     events: Allowance,
 }
 
@@ -129,9 +130,6 @@ struct OfSet {
     missed: usize,
     /// Missed Pods that were told of.
     told: BTreeSet<Uid>,
-    evictions: Option<Evictions>,
-    /// Pods that were not evicted since their budgets had nothing left.
-    withheld: HashMap<Uid, (ObservedPod, Exhausted)>,
     /// Why missed Pods are not evicted.
     findings: Findings,
 }
@@ -161,6 +159,7 @@ impl<'c> Keeper<'c> {
             began,
             due: BTreeMap::new(),
             sets: HashMap::new(),
+            evictions: Evictions::new(now().now),
             events: Allowance::new(EVENTS.0, EVENTS.1),
         }
     }
@@ -172,9 +171,7 @@ impl<'c> Keeper<'c> {
                 self.metrics.queues.panicked(NAME);
                 error!(panic = message, "the accounts of SidecarSets wait for the next round");
             }
-            let evicting =
-                self.sets.values().any(|set| set.evictions.as_ref().is_some_and(Evictions::is_under_way));
-            sleep(if evicting { EVICTING } else { ROUND }).await;
+            sleep(if self.evictions.is_under_way() { EVICTING } else { ROUND }).await;
         }
     }
 
@@ -200,7 +197,12 @@ impl<'c> Keeper<'c> {
             self.sets.iter().filter(|(_, set)| set.may_evict()).map(|(name, _)| name.clone()).collect();
         for name in missing {
             let tried = contained(self.evict(&world, &name)).await;
-            self.set_aside(&name, tried);
+            let has_evicted = tried.as_ref().is_ok_and(|has_evicted| *has_evicted);
+            self.set_aside(&name, tried.map(drop));
+            // The others have to see what goes, for they may select the same Pods.
+            if has_evicted {
+                break;
+            }
         }
     }
 
@@ -246,6 +248,7 @@ impl<'c> Keeper<'c> {
         let gone = self.sets.keys().filter(|name| world.sidecar_sets().get(name).is_none()).cloned();
         for name in gone.collect::<Vec<_>>() {
             self.sets.remove(&name);
+            self.evictions.forget(&name);
             self.metrics.forget_sidecar_set(&name);
         }
     }
@@ -367,71 +370,40 @@ impl<'c> Keeper<'c> {
         }
     }
 
-    /// Evicts missed Pods of a SidecarSet, as many as may be away.
-    async fn evict(&mut self, world: &World, name: &str) {
+    /// Evicts missed Pods of a SidecarSet, as many as may be away. True where one was evicted.
+    async fn evict(&mut self, world: &World, name: &str) -> bool {
         let (Some(set), Some(entry)) = (self.present(world, name), world.sidecar_sets().get(name)) else {
-            return;
+            return false;
         };
-        let Some(of_set) = self.sets.get_mut(name) else { return };
         let Some(limit) = set.subject.evict else {
-            of_set.evictions = None;
+            self.evictions.forget(name);
             self.found(name, Findings::default());
-            return;
+            return false;
         };
         let now = now().now;
-        // Out of the others while the case looks at them.
-        let mut evictions = of_set.evictions.take().unwrap_or_else(|| Evictions::new(now));
-        let mut withheld = std::mem::take(&mut of_set.withheld);
         let (pods, scope) = (self.controller.pods.clone(), self.scope.clone());
-        let (budgets, spent) = (&self.controller.budgets, Spent::default());
-        withheld.retain(|uid, (pod, budget)| {
-            let holds = budgets.holding(&set.name, pod, budget, &spent).is_some();
-            if !holds {
-                evictions.again(*uid);
-            }
-            holds && pods.ledger().get(*uid).is_some()
-        });
         let case = self.case(&scope, entry, &set, world);
-        let decision = evictions.decide(limit, &case, pods.ledger().members(name), now);
-        if !decision.evict.is_empty() {
-            self.look_around();
-        }
-        for uid in decision.evict {
+        let decision = self.evictions.decide(limit, &case, pods.ledger().members(name), now);
+        let (spent, mut has_evicted) = (Spent::default(), false);
+        for (uid, owner) in decision.evict {
             let Some(pod) = pods.ledger().get(uid).cloned() else { continue };
-            let Some(owner) = pod.owner() else { continue };
-            if self.others(uid).any(|evictions| evictions.is_full()) {
-                continue;
-            }
-            let certain = match evict(&self.client, &case, &set, (uid, &pod), (budgets, &spent)).await {
+            let budgets = (&self.controller.budgets, &spent);
+            match evict(&self.client, &case, &set, (uid, &pod), budgets).await {
                 Ok(Eviction::Begun) => {
                     info!(sidecar_set = name, pod = pod.full_name(), "a missed Pod is evicted");
-                    true
+                    self.evictions.evicted(uid, owner);
+                    has_evicted = true;
                 }
-                Ok(Eviction::Needless) => continue,
-                Ok(Eviction::Withheld(live, budget)) => {
-                    evictions.refused(uid, &budget.to_string(), now);
-                    withheld.insert(uid, (*live, budget));
-                    continue;
-                }
-                Ok(Eviction::Undecided(problem)) => {
-                    evictions.refused(uid, &problem, now);
-                    continue;
-                }
+                Ok(Eviction::Needless) => {}
+                Ok(Eviction::Withheld(problem)) => self.evictions.refused(uid, &problem, now),
                 // It goes with its namespace.
-                Err(error) if error.retry() == Retry::Never => continue,
-                Err(error) if error.reason() != ErrorReason::Unanswered => {
-                    evictions.refused(uid, &error.to_string(), now);
-                    continue;
-                }
-                // It may have been evicted all the same.
-                Err(_) => false,
-            };
-            evictions.evicted(uid, owner, now, certain);
-            self.others(uid).for_each(|evictions| evictions.evicted(uid, owner, now, certain));
+                Err(error) if error.retry() == Retry::Never => {}
+                // Without a clear answer it may have been evicted all the same: its place is waited for.
+                Err(error) => self.evictions.refused(uid, &error.to_string(), now),
+            }
         }
-        let Some(of_set) = self.sets.get_mut(name) else { return };
-        (of_set.evictions, of_set.withheld) = (Some(evictions), withheld);
         self.found(name, decision.findings);
+        has_evicted
     }
 
     /// Takes in why missed Pods are not evicted.
@@ -441,24 +413,6 @@ impl<'c> Keeper<'c> {
         };
         of_set.findings = findings;
         self.wake(name);
-    }
-
-    /// Notes for the other SidecarSets which Pods are there before some go.
-    fn look_around(&mut self) {
-        let ledger = self.controller.pods.ledger();
-        for (name, of_set) in &mut self.sets {
-            if let Some(evictions) = &mut of_set.evictions {
-                evictions.look(ledger.members(name));
-            }
-        }
-    }
-
-    /// What is remembered of evictions for the other SidecarSets that a Pod belongs to: if it goes, it is away
-    /// for each of them.
-    fn others(&mut self, pod: Uid) -> impl Iterator<Item = &mut Evictions> {
-        let ledger = self.controller.pods.ledger();
-        let others = self.sets.iter_mut().filter(move |(name, _)| ledger.has_member(name, pod));
-        others.filter_map(|(_, of_set)| of_set.evictions.as_mut())
     }
 }
 
@@ -470,17 +424,13 @@ impl OfSet {
             failures: 0,
             missed: 0,
             told: BTreeSet::new(),
-            evictions: None,
-            withheld: HashMap::new(),
             findings: Findings::default(),
         }
     }
 
     fn may_evict(&self) -> bool {
         // What was found is true until the next decision.
-        self.missed > 0
-            || self.findings != Findings::default()
-            || self.evictions.as_ref().is_some_and(Evictions::is_under_way)
+        self.missed > 0 || self.findings != Findings::default()
     }
 }
 
@@ -523,10 +473,8 @@ enum Eviction {
     Begun,
     /// The Pod has changed.
     Needless,
-    /// Its budget has nothing left.
-    Withheld(Box<ObservedPod>, Exhausted),
-    /// Why it can't be told whether its budget has something left.
-    Undecided(String),
+    /// Its budget has nothing left, or can't be read.
+    Withheld(String),
 }
 
 /// Evicts a Pod, unless it is found to have changed, or its budget to have nothing left.
@@ -547,8 +495,8 @@ async fn evict(
     }
     match budgets.bear(&set.name, &live, Operation::Evict, spent).await {
         Ok(None) => {}
-        Ok(Some(budget)) => return Ok(Eviction::Withheld(Box::new(live), budget)),
-        Err(error) => return Ok(Eviction::Undecided(error.message())),
+        Ok(Some(budget)) => return Ok(Eviction::Withheld(budget.to_string())),
+        Err(error) => return Ok(Eviction::Withheld(error.message())),
     }
     let body = format!(
         r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},"namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}}"#,

@@ -125,11 +125,6 @@ impl Ledger {
         account
     }
 
-    /// True if the SidecarSet is meant for a Pod, or was when the ledger was brought up to date.
-    pub fn has_member(&self, sidecar_set: &str, uid: Uid) -> bool {
-        self.members.get(sidecar_set).is_some_and(|members| members.contains(&uid))
-    }
-
     /// Brings it up to date with changes of Pods; gives the SidecarSets whose account may change.
     pub fn follow(&mut self, inventory: &Inventory) -> BTreeSet<Arc<str>> {
         let mut touched = BTreeSet::new();

@@ -545,10 +545,10 @@ proptest! {
             let case = Case::new(entry, &subject(), &cluster.inventory, &scope, at(now));
             let members: Vec<(Uid, PodRecord)> = pods.iter().map(|(uid, pod)| (*uid, pod.clone())).collect();
             let decision = evictions.decide(limit, &case, members.iter().map(|(uid, pod)| (*uid, pod)), at(now));
-            for evicted in decision.evict {
+            for (evicted, owner) in decision.evict {
                 let (create, ready) = delays[done];
-                let pod = pods.remove(&evicted).unwrap();
-                evictions.evicted(evicted, pod.owner().unwrap(), at(now), true);
+                pods.remove(&evicted).unwrap();
+                evictions.evicted(evicted, owner);
                 coming.push((now + create, now + create + ready, format!("r{done}")));
                 done += 1;
             }
