@@ -1,5 +1,5 @@
 //! `kutter explain` of a workload: how it stands, what stands in its way, and what its controller would do next.
-//! It plans as the controller does, and counts as refused what the status tells of refusals.
+//! It plans as the controller does. What the API server refuses is told by conditions of the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use api::features::{Feature, FeatureGates};
+use api::kinds::shared::ConditionStatus;
 use api::meta::LabelSelector;
 use cluster::list::list_all;
 use cluster::resource::{CLAIMS, NODES, PODS, REVISIONS, Resource, STORAGE_CLASSES};
 use kinds::workload::children::Claim;
 use kinds::workload::conditions::Condition;
-use kinds::workload::explanation::Explanation;
+use kinds::workload::explanation::{BLOCKED, Explanation};
 use kinds::workload::failures::Failures;
 use kinds::workload::kind::{Workload, WorkloadStatus};
 use kinds::workload::plan::Plan;
@@ -20,7 +21,6 @@ use kinds::workload::revision::StoredRevision;
 use kinds::workload::snapshot::{Environment, Snapshot};
 use kinds::workload::status::selector_text;
 use kinds::workload::storage_class::{StorageClass, StorageClasses};
-use kinds::workload::told::{plan_as_told, trouble};
 use kube::Client;
 use pod::node_fit::{Nodes, ObservedNode};
 use pod::observed::{ObservedPod, PodMetadata};
@@ -167,7 +167,7 @@ impl<W: Workload> Found<W> {
             gates,
             environment: Environment { server: self.server, ..Environment::default() },
         };
-        plan_as_told(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
+        W::plan(&snapshot, Moment { now: jiff::Timestamp::now(), seed: 0 })
     }
 }
 
@@ -196,6 +196,8 @@ struct Report<'a, W> {
     workload: &'a W,
     state: State,
     explanation: Explanation,
+    /// Conditions by which the status tells of trouble now.
+    trouble: Vec<Condition>,
     /// What the controller would do now, a line for each.
     next: Vec<String>,
 }
@@ -205,33 +207,38 @@ impl<'a, W: Workload> Report<'a, W> {
         let mut explanation = std::mem::take(&mut plan.explanation);
         // Without its explanation a plan prints what is to be done.
         let next = plan.to_string().lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-        let metadata = workload.metadata();
+        let (metadata, status) = (workload.metadata(), workload.status());
+        let mut trouble = status.conditions();
+        let kinds = [W::Status::FAILED_SCALE.0, W::Status::FAILED_UPDATE.0, BLOCKED];
+        trouble.retain(|known| known.status == ConditionStatus::True && kinds.contains(&known.kind.as_str()));
+        let seen = status.observed_generation().unwrap_or(0);
+        let newest = metadata.generation.unwrap_or(0);
+        // What was refused to an older generation is tried again.
+        let is_refused = seen == newest && trouble.iter().any(|known| known.kind == BLOCKED);
         let state = if metadata.deletion_timestamp.is_some() {
             "it is being deleted, and its Pods and claims go with it".clone_into(&mut explanation.summary);
             State::Ending
         } else if explanation.is_complete {
             State::Complete
-        } else if explanation.is_moving {
+        } else if explanation.is_moving && !is_refused {
             State::Moving
         } else {
             State::Waiting
         };
-        let seen = workload.status().observed_generation().unwrap_or(0);
-        let newest = metadata.generation.unwrap_or(0);
         if W::Status::TELLS_GENERATION && seen < newest {
             explanation.limits.push(format!(
                 "the controller has looked at generation {seen} of {newest} so far; does it run?"
             ));
         }
-        Self { workload, state, explanation, next }
+        Self { workload, state, explanation, trouble, next }
     }
 
     fn text(&self) -> String {
         let (metadata, state) = (self.workload.metadata(), self.state.word());
         let (kind, explanation) = (W::KIND, &self.explanation);
         let mut text = format!("{kind} {}/{}: {state}\n{explanation}", metadata.namespace, metadata.name);
-        for condition in trouble(self.workload.status()) {
-            let Condition { kind, message, .. } = &condition;
+        for condition in &self.trouble {
+            let Condition { kind, message, .. } = condition;
             let since =
                 condition.since().map_or(String::new(), |since| format!(", since {}", rfc3339(since)));
             text.push_str(&format!("  status: {kind}{since}: {message}\n"));
@@ -243,7 +250,7 @@ impl<'a, W: Workload> Report<'a, W> {
     }
 
     fn json(&self) -> String {
-        let conditions = trouble(self.workload.status()).into_iter().map(|condition| {
+        let conditions = self.trouble.iter().map(|condition| {
             let Condition { kind, message, last_transition_time, .. } = condition;
             json!({"type": kind, "message": message, "since": last_transition_time})
         });
@@ -337,24 +344,30 @@ mod tests {
         assert_eq!(
             told,
             [
-                "FailedScale, since 2026-05-01T08:00:00Z: no room",
                 "kutter.io/Blocked, since 2026-05-01T08:00:00Z: no room",
+                "FailedScale, since 2026-05-01T08:00:00Z: no room",
             ]
         );
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
-        let first = json!({"type": "FailedScale", "message": "no room", "since": "2026-05-01T08:00:00Z"});
-        assert_eq!((&json["conditions"][0], &json["conditions"][2]), (&first, &serde_json::Value::Null));
+        let second = json!({"type": "FailedScale", "message": "no room", "since": "2026-05-01T08:00:00Z"});
+        assert_eq!((&json["conditions"][1], &json["conditions"][2]), (&second, &serde_json::Value::Null));
     }
 
     #[test]
     fn states_are_told_apart() {
-        let state = |metadata: &str, is_complete, is_moving| {
+        let told = |metadata: &str, status: &str, is_complete, is_moving| {
             let explanation = Explanation { is_complete, is_moving, ..Explanation::default() };
-            Report::new(&set(metadata, "{}"), Plan { explanation, ..Plan::default() }).state
+            Report::new(&set(metadata, status), Plan { explanation, ..Plan::default() }).state
         };
+        let state = |metadata: &str, is_complete, is_moving| told(metadata, "{}", is_complete, is_moving);
         assert_eq!(state("{}", true, false), State::Complete);
         assert_eq!(state("{}", false, true), State::Moving);
         assert_eq!(state("{}", false, false), State::Waiting);
         assert_eq!(state(r#"{"deletionTimestamp":"2026-05-01T08:00:00Z"}"#, false, false), State::Ending);
+        // What the status says of an older generation does not count.
+        let status =
+            r#"{"observedGeneration":2,"conditions":[{"type":"kutter.io/Blocked","status":"True"}]}"#;
+        assert_eq!(told(r#"{"generation":2}"#, status, false, true), State::Waiting);
+        assert_eq!(told(r#"{"generation":3}"#, status, false, true), State::Moving);
     }
 }

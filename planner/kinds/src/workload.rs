@@ -17,8 +17,7 @@
 //!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
-//!   told           what a status tells of refusals       trigger   which workloads to look at
-//!   compared_template   templates as updates in place compare them
+//!   trigger        which workloads to look at           compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   target         workloads by group, kind and name
 //!   reservation    units of a status that many requests want at once
@@ -87,7 +86,6 @@ pub mod status;
 pub mod storage_class;
 pub mod submitted;
 pub mod target;
-pub mod told;
 pub mod trigger;
 pub mod update_order;
 pub(crate) mod validation;

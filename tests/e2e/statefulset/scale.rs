@@ -66,7 +66,7 @@ async fn a_quota_that_forbids_pods_is_told() {
     assert!(event.starts_with("create Pod web-0 in StatefulSet web failed error: "), "{event}");
     let output = fleet.explained().await;
     assert_eq!(output.status.code(), Some(2), "{}", output.stderr);
-    let is_told = |line: &str| line.trim_start().starts_with("waits: ") && line.contains("exceeded quota");
+    let is_told = |line: &str| line.contains("status: FailedCreatePod, ") && line.contains("exceeded quota");
     assert!(output.stdout.lines().any(is_told), "{}", output.stdout);
     quota.patch(&json!({"spec": {"hard": {"pods": "9"}}})).await;
     allow("9").await;

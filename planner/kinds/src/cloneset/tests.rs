@@ -20,7 +20,6 @@ mod rollouts;
 mod scaling;
 mod status;
 mod threads;
-mod told;
 mod trigger;
 mod updates;
 

@@ -15,7 +15,6 @@ use super::plan::{Outcome, Plan};
 use super::revision::{RevisionStep, StoredRevision};
 use super::snapshot::{Costs, Environment, Refusal, Snapshot};
 use super::storage_class::StorageClasses;
-use super::told::plan_as_told;
 use pod::node_fit::Nodes;
 use pod::observed::{Container, ContainerStatus, ObservedPod, PodCondition};
 use pod::write::{ContainerWrite, Target, condition};
@@ -201,15 +200,6 @@ impl<W: Planned> Fleet<W> {
     }
 
     pub(crate) fn plan(&self) -> Plan<W::Status> {
-        self.planned(W::plan)
-    }
-
-    /// The plan of one who knows of refusals what the status tells.
-    pub(crate) fn plan_as_told(&self) -> Plan<W::Status> {
-        self.planned(plan_as_told::<W>)
-    }
-
-    fn planned(&self, plan: impl Fn(&Snapshot<'_, W>, Moment) -> Plan<W::Status>) -> Plan<W::Status> {
         let set = self.set();
         let (owned, orphans): (Vec<_>, Vec<_>) =
             self.pods.iter().cloned().partition(|pod| !W::could_adopt(pod));
@@ -231,7 +221,7 @@ impl<W: Planned> Fleet<W> {
             environment: self.environment,
         };
         let seed = self.counter;
-        plan(&snapshot, Moment { now: self.now, seed })
+        W::plan(&snapshot, Moment { now: self.now, seed })
     }
 
     fn next(&mut self) -> u64 {
