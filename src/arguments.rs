@@ -105,7 +105,7 @@ pub(crate) struct ServeArguments {
     /// How long every API server takes at most to follow a change of what is registered
     #[arg(long, default_value = "90s", value_parser = duration)]
     pub registration_uptake: Duration,
-    /// Warn when no review of a Pod came for this long, and half as long again, although Pods were created
+    /// How often to try, by a dry run, whether the API server calls for reviews of Pods
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub webhook_silence: Duration,
     /// Log lines as `text` or `json`

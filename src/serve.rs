@@ -127,8 +127,8 @@ async fn serve(settings: &Settings, admission: &Runtime, controllers: &Runtime) 
     for kind in index.kinds() {
         controllers.caches.count("admission", kind, &index, move |index| index.world().count(kind));
     }
-    let listener = silence::Listener { client, index, recorder, metrics: metrics.clone(), controllers };
-    listener.start(settings)?;
+    let listener = silence::Listener { client, index, recorder, controllers };
+    listener.start(settings.silence, metrics.registry())?;
     settings.warn_of_traps();
 
     tokio::select! {

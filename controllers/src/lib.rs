@@ -37,7 +37,6 @@ pub mod storage_version;
 pub mod uniteddeployment;
 pub mod workloadspread;
 
-pub mod created_pods;
 pub mod metrics;
 
 use std::sync::Arc;
@@ -256,7 +255,7 @@ async fn supervise(start: impl Fn() -> JoinSet<()>) {
 
 fn start(context: &Context) -> JoinSet<()> {
     let terminator = context.settings.gates.enabled(Feature::SidecarTerminator);
-    let pods = Arc::new(Pods::new(terminator).telling(context.metrics.created_pods.clone()));
+    let pods = Arc::new(Pods::new(terminator));
     let namespace = &context.settings.install_namespace;
     let stores = Arc::new(Stores::new(pods.clone(), context.index.clone(), namespace));
     stores.count(&context.metrics);

@@ -1,20 +1,14 @@
 //! What controllers count, under the names that dashboards know (docs/behaviour/server.md#metrics).
 
-use std::sync::Arc;
-
 use cluster::cache_sizes::CacheSizes;
 use cluster::queue::QueueMetrics;
 use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
-
-use crate::created_pods::CreatedPods;
 
 /// How the Pods of SidecarSets are counted.
 const SIDECAR_SET_STATES: [&str; 3] = ["matched", "injected", "missed"];
 
 /// Counters, gauges and histograms of all controllers of a process.
 pub struct Metrics {
-    /// When Pods were last created; kept on the replica that leads.
-    pub created_pods: Arc<CreatedPods>,
     /// How much the caches of the process hold.
     pub caches: CacheSizes,
     lease: String,
@@ -32,7 +26,6 @@ impl Metrics {
     /// The registry has metrics of these names already.
     pub fn register(registry: &Registry, lease: &str) -> prometheus::Result<Self> {
         let metrics = Self {
-            created_pods: Arc::default(),
             caches: CacheSizes::register(registry)?,
             lease: lease.to_owned(),
             leader: IntGauge::new("kruise_manager_is_leader", "1 on the replica that leads")?,

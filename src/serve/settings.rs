@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub protection_log_path: PathBuf,
     pub initialize_timeout: Duration,
     pub drain: Duration,
-    /// How long no review of a Pod may come although Pods are created.
+    /// How often it is tried whether the API server calls for reviews of Pods.
     pub silence: Duration,
     pub webhooks_only: bool,
     pub elected: bool,

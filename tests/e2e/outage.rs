@@ -59,7 +59,7 @@ async fn calls_are_answered_through_restarts_and_outages() {
 }
 
 async fn start(server: &ApiServer) -> Replica {
-    // Replicas that are called tell it by the Lease, unless they listen for no silence.
+    // The leader does not ask whether it is called.
     let options = Options::default().drain("40s").argument("--webhook-silence=24h");
     // Calls may take long.
     let options = options.argument("--webhook-timeout-seconds=30");

@@ -36,7 +36,6 @@ use pod::observed::{ObservedPod, Pool};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::ReconcileError;
-use crate::created_pods::CreatedPods;
 use crate::workload::store::follow::{Sink, readable};
 use crate::workload::store::{Change, Identity, Kept, Store, named};
 
@@ -56,7 +55,6 @@ pub struct Pods {
     namespaces: Namespaces,
     singles: Singles,
     terminator: bool,
-    created: Arc<CreatedPods>,
 }
 
 /// What Pods are found by.
@@ -122,14 +120,7 @@ impl Pods {
             namespaces: Namespaces::default(),
             singles: Singles::default(),
             terminator,
-            created: Arc::default(),
         }
-    }
-
-    /// Tells `created` of every Pod.
-    #[must_use]
-    pub fn telling(self, created: Arc<CreatedPods>) -> Self {
-        Self { created, ..self }
     }
 
     /// How many are kept.
@@ -279,9 +270,6 @@ impl Sink for Pods {
     fn see(&self, object: WatchedObject) {
         let (key, version) = (object.key(), object.resource_version().to_owned());
         let pod = readable(&object, ObservedPod::read);
-        if let Some(created) = pod.as_ref().and_then(|pod| pod.metadata.creation_timestamp) {
-            self.created.see(&key.0, created);
-        }
         self.note(object.uid(), pod.as_ref());
         if pod.as_ref().is_some_and(|pod| waits(pod, &object)) {
             self.waiting.apply(object);

@@ -15,6 +15,7 @@
 
 use api::features::FeatureGates;
 
+use super::silence;
 use super::world::World;
 use kinds::workload::namespace::Namespace;
 use kinds::workloadspread::step::{Decision, Findings, Need};
@@ -190,6 +191,9 @@ fn run(review: PodReview<'_, Pod<'_>>, inputs: &mut Inputs<'_>) -> Outcome {
     };
     if review.operation != Operation::Create || !review.subresource.is_empty() || review.resource != "pods" {
         return Outcome::Decided(Verdict::allow());
+    }
+    if review.dry_run {
+        silence::answer(&mut draft);
     }
     for step in BEFORE_SPREAD {
         if let Err(halt) = step(&mut draft, inputs) {

@@ -22,7 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU8;
 
 use api::Raw;
@@ -281,7 +281,7 @@ struct Metadata {
     resource_version: String,
     #[serde(default)]
     uid: String,
-    annotations: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
 }
 
@@ -522,12 +522,12 @@ impl Configuration {
         }
     }
 
-    /// The namespaces of which every new Pod must come to us; `None` where Pods are not registered, or more
-    /// than the namespace decides.
-    pub fn namespaces_of_reviewed_pods(&self) -> Option<Selector> {
+    /// Namespaces and labels: new Pods that have both must come to us. `None` where Pods are not registered, or it is not
+    /// known which must.
+    pub fn reviewed_pods(&self) -> Option<(Selector, BTreeMap<String, String>)> {
         let webhooks = self.webhooks.iter().flatten();
         let mut webhooks = webhooks.filter_map(|raw| serde_json::from_str::<Webhook>(raw.get()).ok());
-        webhooks.find(|webhook| webhook.name == POD_ENTRY)?.whole_namespaces()
+        webhooks.find(|webhook| webhook.name == POD_ENTRY)?.reviewed_pods()
     }
 
     /// The users' choices that were in effect when this was written; `None` where there are none.

@@ -1,131 +1,147 @@
-//! Does the API server reach us at all? Pods are created, the webhook for Pods is registered, and yet no call
-//! comes: a firewall, a network policy or a wrong port swallows them, and with failure policy `Ignore` nobody
-//! notices that sidecars are missing (docs/behaviour/server.md#silence-of-the-api-server).
+//! Does the API server reach us at all? A firewall, a network policy or a wrong port swallows its calls, and with
+//! failure policy `Ignore` nobody notices that sidecars are missing. A Pod that is created as a dry run tells
+//! (docs/behaviour/server.md#silence-of-the-api-server).
 
-use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
-/// What is known about calls and Pods.
-#[derive(Clone, Copy, Debug)]
-pub struct Observation {
-    /// The time.
-    pub now: Timestamp,
-    /// Since when calls are listened for and Pods are watched.
-    pub since: Timestamp,
-    /// When a review of a Pod came last, to whichever replica.
-    pub last_review: Option<Timestamp>,
-    /// When the youngest Pod was created that had to be reviewed.
-    pub newest_pod: Option<Timestamp>,
-    /// How long nothing may come.
-    pub window: SignedDuration,
+use crate::registration::Configuration;
+use crate::world::World;
+use pod::review::Draft;
+use values::moment::Moment;
+
+/// On a Pod that is created as a dry run: a text that its review repeats in [`ANSWER`].
+const QUESTION: &str = "kutter.io/webhook-question";
+const ANSWER: &str = "kutter.io/webhook-answer";
+/// The most namespaces in which one Pod is tried.
+const NAMESPACES: usize = 5;
+
+/// A Pod to create as a dry run, which comes to us where the API server reaches us.
+#[derive(Debug)]
+pub struct Probe {
+    /// The namespaces to try one after another, until it is let into one.
+    pub namespaces: Vec<String>,
+    /// The Pod, as JSON.
+    pub pod: String,
+    question: String,
 }
 
-/// Calls that seem to be missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Suspicion {
-    /// The last that was heard before.
-    heard: Timestamp,
-    since: Timestamp,
+impl Probe {
+    /// `None` where no Pod has to come to us, or none that is known to.
+    pub fn new(configuration: &Configuration, world: &World, moment: Moment) -> Option<Self> {
+        let (selector, labels) = configuration.reviewed_pods()?;
+        let namespaces = world.inventory().namespaces().iter();
+        let reviewed =
+            namespaces.filter(|(_, known)| known.labels().is_some_and(|labels| selector.matches(labels)));
+        let mut namespaces: Vec<String> = reviewed.map(|(name, _)| name.to_owned()).collect();
+        namespaces.sort_by_key(|name| (name != "default", name.clone()));
+        namespaces.truncate(NAMESPACES);
+        let question = moment.random().uuid();
+        // Namespaces in which Pods are restricted take it too.
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"generateName": "webhook-probe-", "labels": labels, "annotations": {QUESTION: question}},
+            "spec": {
+                "automountServiceAccountToken": false,
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{
+                    "name": "probe", "image": "probe",
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                }],
+            },
+        });
+        Some(Self { namespaces, pod: pod.to_string(), question })
+    }
+
+    /// Whether the Pod was reviewed, by what the API server made of it.
+    pub fn was_reviewed(&self, pod: &str) -> bool {
+        let pod: Value = serde_json::from_str(pod).unwrap_or_default();
+        let answer = pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(ANSWER));
+        answer.is_some_and(|answer| *answer == *self.question)
+    }
 }
 
-impl Observation {
-    /// When a call came last, or since when one is listened for.
-    fn heard(&self) -> Timestamp {
-        self.last_review.map_or(self.since, |review| review.max(self.since))
+/// Answers the question of a Pod whose creation is a dry run. It is stored nowhere.
+pub(crate) fn answer(draft: &mut Draft<'_>) {
+    if let Some(question) = draft.annotation(QUESTION).map(str::to_owned) {
+        draft.set_annotation(ANSWER, question);
+    }
+}
+
+/// How many probes in a row were not reviewed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Missed(u8);
+
+impl Missed {
+    /// What is known after another probe.
+    #[must_use]
+    pub fn after(self, was_reviewed: bool) -> Self {
+        Self(if was_reviewed { 0 } else { self.0.saturating_add(1) })
     }
 
-    /// Whether calls seem to be missing: none came for the whole window, and a Pod was created well after the
-    /// last one. Half the window lies between them, since replicas tell each other of their calls late, and
-    /// clocks differ. However long ago the Pod was created.
-    pub fn seems_silent(&self) -> bool {
-        let heard = self.heard();
-        self.now.duration_since(heard) >= self.window
-            && self.newest_pod.is_some_and(|pod| pod.duration_since(heard) >= self.window / 2)
-    }
-
-    /// The suspicion after `before`, which lasts until a call is heard.
-    pub fn suspicion(&self, before: Option<Suspicion>) -> Option<Suspicion> {
-        let heard = self.heard();
-        let lasting = before.filter(|before| before.heard == heard);
-        lasting.or_else(|| self.seems_silent().then_some(Suspicion { heard, since: self.now }))
-    }
-
-    /// Whether calls are missing: other replicas, which look each tenth of a window and tell each fourth, would have told
-    /// of theirs since the suspicion began.
-    pub fn is_silent(&self, suspicion: Option<Suspicion>) -> bool {
-        let proven = |suspicion: Suspicion| self.now.duration_since(suspicion.since) >= self.window / 2;
-        self.seems_silent() && suspicion.is_some_and(proven)
+    /// Whether the API server does not reach us. One call may be lost while a replica comes or goes.
+    pub fn is_silence(self) -> bool {
+        self.0 > 1
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod_review::fixture::{Cluster, create};
+    use crate::pod_review::{Known, Outcome, mutate};
+    use pod::review::PodReview;
+    use values::json_patch;
+    use values::verdict::Verdict;
 
-    fn at(minute: i64) -> Timestamp {
-        Timestamp::from_second(minute * 60).unwrap()
+    /// A probe of a cluster with these namespaces, where `mpod.kb.io` is for those without label `off`.
+    fn probe(namespaces: &[&str], seed: u64) -> Option<Probe> {
+        let entry = json!({
+            "name": "mpod.kb.io", "admissionReviewVersions": ["v1"], "clientConfig": {}, "sideEffects": "None",
+            "namespaceSelector": {"matchExpressions": [{"key": "off", "operator": "DoesNotExist"}]},
+            "objectSelector": {"matchLabels": {"app": "web"}},
+        });
+        let configuration = json!({"metadata": {}, "webhooks": [entry]}).to_string();
+        let mut cluster = Cluster::new().namespace("off", &json!({"off": ""}));
+        for namespace in namespaces {
+            cluster = cluster.namespace(namespace, &json!({}));
+        }
+        cluster.seed = seed;
+        Probe::new(&Configuration::parse(&configuration).unwrap(), &cluster.world, cluster.moment())
     }
 
-    fn seen(now: i64, last_review: Option<i64>, newest_pod: Option<i64>) -> Observation {
-        let window = SignedDuration::from_mins(10);
-        let (last_review, newest_pod) = (last_review.map(at), newest_pod.map(at));
-        Observation { now: at(now), since: at(0), last_review, newest_pod, window }
-    }
-
-    fn silent(now: i64, last_review: Option<i64>, newest_pod: Option<i64>) -> bool {
-        seen(now, last_review, newest_pod).seems_silent()
-    }
-
-    #[test]
-    fn no_call_in_ten_minutes_though_pods_were_created_is_silence() {
-        assert!(silent(10, None, Some(6)));
-        assert!(silent(30, Some(15), Some(25)));
-    }
-
-    #[test]
-    fn without_pods_nothing_is_missing() {
-        assert!(!silent(60, None, None));
-        assert!(!silent(60, Some(10), Some(10)), "that Pod was reviewed");
-        assert!(!silent(60, None, Some(-100)), "that Pod is older than we are");
-    }
-
-    #[test]
-    fn calls_may_be_late_but_not_absent() {
-        assert!(!silent(9, None, Some(6)));
-        assert!(!silent(20, Some(15), Some(16)), "another replica tells of its calls later");
+    /// The Pod after its review.
+    fn reviewed(pod: &str, dry_run: bool) -> String {
+        let (review, cluster) = (PodReview { dry_run, ..create(pod) }, Cluster::new());
+        let outcome = mutate(&review, &cluster.world, Known::default(), &cluster.gates, cluster.moment());
+        let Outcome::Decided(Verdict::Allow { edits, .. }) = outcome else { panic!("{outcome:?}") };
+        json_patch::apply(pod, &edits).unwrap()
     }
 
     #[test]
-    fn a_suspicion_is_proven_once_the_others_would_have_told() {
-        let first = seen(30, Some(10), Some(30));
-        let suspicion = first.suspicion(None);
-        assert!(suspicion.is_some() && !first.is_silent(suspicion));
-        let later = seen(35, Some(10), Some(35));
-        assert_eq!(later.suspicion(suspicion), suspicion);
-        assert!(later.is_silent(suspicion));
+    fn a_probe_is_answered_by_its_own_review() {
+        let (probe, other) = (probe(&[], 1).unwrap(), probe(&[], 2).unwrap());
+        assert!(probe.was_reviewed(&reviewed(&probe.pod, true)));
+        for pod in [&probe.pod, &reviewed(&probe.pod, false), &reviewed(&other.pod, true), "", "{}"] {
+            assert!(!probe.was_reviewed(pod), "{pod}");
+        }
+        let pod: Value = serde_json::from_str(&probe.pod).unwrap();
+        assert_eq!(pod["metadata"]["labels"], json!({"app": "web"}), "it has to come to us");
     }
 
     #[test]
-    fn a_suspicion_ends_with_a_call_however_late_that_is_told() {
-        let suspicion = seen(30, Some(10), Some(30)).suspicion(None);
-        assert_eq!(seen(31, Some(29), Some(30)).suspicion(suspicion), None);
-        // Meanwhile nobody was asked: another one begins.
-        let again = seen(45, Some(29), Some(45));
-        let other = again.suspicion(suspicion);
-        assert!(other.is_some() && other != suspicion && !again.is_silent(other));
+    fn a_probe_is_for_namespaces_whose_pods_are_reviewed() {
+        assert_eq!(probe(&[], 1).unwrap().namespaces, ["other", "shop"]);
+        let many = probe(&["a", "b", "c", "d", "default"], 1).unwrap();
+        assert_eq!(many.namespaces, ["default", "a", "b", "c", "d"]);
+        let nothing = Configuration::parse(r#"{"metadata":{}}"#).unwrap();
+        assert!(Probe::new(&nothing, &Cluster::new().world, Cluster::new().moment()).is_none());
     }
 
     #[test]
-    fn a_suspicion_outlasts_the_pods_that_gave_rise_to_it() {
-        let suspicion = seen(30, Some(10), Some(30)).suspicion(None);
-        let without = seen(36, Some(10), None);
-        assert_eq!(without.suspicion(suspicion), suspicion);
-        assert!(!without.is_silent(suspicion));
-        assert!(seen(37, Some(10), Some(37)).is_silent(suspicion));
-    }
-
-    #[test]
-    fn silence_lasts_until_a_call_comes() {
-        assert!(silent(600, None, Some(6)));
-        assert!(!silent(600, Some(600), Some(6)));
+    fn two_missed_probes_are_silence_until_one_is_reviewed() {
+        let once = Missed::default().after(false);
+        assert!(!once.is_silence() && !once.after(true).after(false).is_silence());
+        let twice = once.after(false);
+        assert!(twice.is_silence() && twice.after(false).is_silence() && !twice.after(true).is_silence());
     }
 }

@@ -289,9 +289,10 @@ async fn reviews_from_ourselves_are_not_counted() {
     request["uid"] = json!(api::SELF_CHECK_UID);
     let answer = ask(&router, "/mutate-pod", review(&request)).await;
     assert_eq!(answer["response"]["uid"], api::SELF_CHECK_UID);
-    assert_eq!(metrics.reviews_received("/mutate-pod"), 0);
+    let counted = "kutter_admission_reviews{code=\"200\",webhook=\"/mutate-pod\"} 1\n";
+    assert!(!metrics.render().unwrap().contains("kutter_admission_reviews{"));
     ask(&router, "/mutate-pod", review(&create_pod(1))).await;
-    assert_eq!(metrics.reviews_received("/mutate-pod"), 1);
+    assert!(metrics.render().unwrap().contains(counted));
 }
 
 #[tokio::test]
@@ -315,9 +316,6 @@ async fn every_call_is_counted_under_its_path() {
     let answer = ask(&router, "/validate-apps-kruise-io-v1alpha1-cloneset", review(&set)).await;
     assert_eq!(status(&answer).0, 403);
     ask(&router, "/mutate-pod", "{").await;
-    for path in ["/validate-apps-kruise-io-cloneset", "/mutate-pod"] {
-        assert_eq!(metrics.reviews_received(path), 1, "{path}");
-    }
     let text = metrics.render().unwrap();
     for line in [
         "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/validate-apps-kruise-io-cloneset\"} 1",

@@ -1,6 +1,8 @@
 //! A webhook entry as the API server stores it, with the API server's own defaults for what is left
 //! out, so that an entry that was only filled in counts as equal.
 
+use std::collections::BTreeMap;
+
 use api::annotations::CONTAINER_EXIT_PRIORITY;
 use api::labels::{COMPONENT, CONTROL_PLANE, DELETE_PROTECTION, NAMESPACE_NAME};
 use api::meta::{LabelSelector, LabelSelectorRequirement};
@@ -11,7 +13,7 @@ use super::{ConfigurationKind, Endpoint, Settings, Wanted};
 use crate::callers::Call;
 use values::json_patch::{Patch, Pointer};
 use values::segment::{self, Segment};
-use values::selector::Selector;
+use values::selector::{Requirement, Selector};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -237,12 +239,25 @@ impl Webhook {
         Self { client_config, ..self.clone() }
     }
 
-    /// The namespaces of which every Pod comes here, those of our own installation aside; `None` where more
-    /// than the namespace decides.
-    pub(super) fn whole_namespaces(&self) -> Option<Selector> {
-        let whole =
-            equal(&self.object_selector, &object_selector(Purpose::Pods)) && self.match_conditions.is_empty();
-        whole.then(|| Selector::compile(&self.namespace_selector).ok()).flatten()
+    /// Namespaces and labels: Pods that have both come here, those of our own installation aside. `None` where an
+    /// expression decides, or values of labels are not all that does.
+    pub(super) fn reviewed_pods(&self) -> Option<(Selector, BTreeMap<String, String>)> {
+        let (namespaces, objects) =
+            (&self.namespace_selector, Selector::compile(&self.object_selector).ok()?);
+        let mut labels = BTreeMap::new();
+        for requirement in objects.requirements() {
+            match requirement {
+                Requirement::In(key, values) => {
+                    labels.insert(key.to_string(), values.first()?.to_string());
+                }
+                Requirement::Exists(key) => {
+                    labels.entry(key.to_string()).or_default();
+                }
+                Requirement::NotIn(..) | Requirement::DoesNotExist(_) => {}
+            }
+        }
+        let suffices = self.match_conditions.is_empty() && objects.matches(&labels);
+        Selector::compile(namespaces).ok().filter(|_| suffices).map(|namespaces| (namespaces, labels))
     }
 
     /// Adds to `patch` the fields in which this entry at `place` differs from `wanted`.

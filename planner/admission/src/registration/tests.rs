@@ -585,18 +585,31 @@ fn a_refused_choice_is_visible_until_it_is_mended() {
 #[test]
 fn it_is_known_which_new_pods_must_come() {
     let mut server = Server::new();
-    let scope = |live: &str| Configuration::parse(live).unwrap().namespaces_of_reviewed_pods();
+    let scope = |live: &str| Configuration::parse(live).unwrap().reviewed_pods();
     assert_eq!(scope(&empty(MUTATING)), None);
     let live = server.apply(MUTATING, &empty(MUTATING));
     let labels = |name: &str| {
         std::collections::BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())])
     };
-    let namespaces = scope(&live).unwrap();
+    let (namespaces, none) = scope(&live).unwrap();
+    assert!(none.is_empty());
     assert!(namespaces.matches(&labels("shop")));
     assert!(!namespaces.matches(&labels("kube-system")) && !namespaces.matches(&labels("kruise-system")));
-    server.settings.choices =
-        Choices::parse("webhooks: {mpod.kb.io: {objectSelector: {matchLabels: {a: b}}}}").unwrap();
-    assert_eq!(scope(&server.apply(MUTATING, &live)), None, "not every Pod comes");
+    for (requirements, expected) in [
+        (
+            "{key: a, operator: In, values: [b, c]}, {key: d, operator: Exists}",
+            Some(json!({"a": "b", "d": ""})),
+        ),
+        ("{key: a, operator: NotIn, values: [b]}, {key: d, operator: DoesNotExist}", Some(json!({}))),
+        ("{key: a, operator: Exists}, {key: a, operator: In, values: [b]}", Some(json!({"a": "b"}))),
+        ("{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [b]}", None),
+    ] {
+        let choice =
+            format!("webhooks: {{mpod.kb.io: {{objectSelector: {{matchExpressions: [{requirements}]}}}}}}");
+        server.settings.choices = Choices::parse(&choice).unwrap();
+        let labels = scope(&server.apply(MUTATING, &live)).map(|(_, labels)| json!(labels));
+        assert_eq!(labels, expected, "{requirements}");
+    }
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Namespaces {
     }
 
     /// All of them, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Namespace)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Namespace)> {
         self.0.iter().map(|(name, namespace)| (name.as_str(), &**namespace))
     }
 
