@@ -121,9 +121,12 @@ fn image(arguments: &ImageArguments) -> ExitCode {
     let images: Vec<Image> = programs(&arguments.binary).into_iter().map(image).collect();
     if let Some(directory) = &arguments.oci {
         println!("{}", Image::write_layout(&images, directory, &arguments.reference));
-    } else {
-        cluster::push_image(&arguments.place.dir, &arguments.reference, &images[0]);
+    } else if let [image] = images.as_slice() {
+        cluster::push_image(&arguments.place.dir, &arguments.reference, image);
         println!("{} is available in the cluster", arguments.reference);
+    } else {
+        eprintln!("testbed: the nodes of a cluster have one architecture");
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }
