@@ -151,12 +151,6 @@ impl Replica {
         replica
     }
 
-    /// The replica, out of the Service: nobody calls it any more.
-    pub async fn unrouted(self) -> Product {
-        self.endpoint.leave().await;
-        self.product
-    }
-
     /// Stops it in order.
     pub async fn stop(self) {
         assert!(self.product.stop().await.success());

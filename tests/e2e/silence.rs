@@ -31,15 +31,16 @@ async fn calls_that_do_not_come_are_noticed_though_nobody_creates_pods() {
     // What is refused is told by details alone.
     let options =
         Options::default().argument(WINDOW).argument("--pod-failure-policy=Ignore").argument("--v=5");
-    let leader = Replica::ready(&server, options.clone()).await;
+    // Behind the Service is another replica than the one that leads.
+    let called = Replica::ready(&server, options.clone().argument("--webhooks-only")).await;
+    let mut leader = Product::start(&server, options).await;
+    leader.wait_ready().await;
     in_use(&server).await;
     wait_for("it to lead", async || {
-        let metrics = leader.product.metrics().await;
+        let metrics = leader.metrics().await;
         if metrics.contains("kruise_manager_is_leader 1") { Ok(()) } else { Err(metrics) }
     })
     .await;
-    let called = Replica::ready(&server, options).await;
-    let leader = leader.unrouted().await;
 
     // The second answers what the first asks.
     let reviews = "kutter_admission_reviews{code=\"200\",webhook=\"/mutate-pod\"} ";
