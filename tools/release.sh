@@ -20,6 +20,7 @@ fail() { printf 'release: %s\n' "$*" >&2; exit 1; }
 grep -qx "version = \"$version\"" Cargo.toml || fail "Cargo.toml has another version"
 grep -qx "version: $version" charts/kutter/Chart.yaml && grep -qx "appVersion: $version" charts/kutter/Chart.yaml ||
   fail "charts/kutter/Chart.yaml has another version"
+command -v cargo-cyclonedx >/dev/null || fail "cargo-cyclonedx is missing: cargo install --locked cargo-cyclonedx"
 
 umask 022
 export LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH

@@ -31,7 +31,7 @@ use kube::Client;
 use tracing::warn;
 use values::event::{Event, normal, warning};
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
 use crate::workload::owned;
 use crate::workload::store::follow::Whole;
 use crate::workload::store::{Change, Kept, Store};
@@ -74,9 +74,9 @@ pub(crate) async fn run(context: Context) {
     .watches(
         (CRON_JOBS, NAME),
         |all| &all.cron_jobs,
-        |_, change| {
+        |all, change| {
             let news = trigger::of_cron_job(change.old.as_deref(), change.new.as_deref());
-            change.states().next().filter(|_| news).map(|cron_job| (cron_job.key(), Duration::ZERO))
+            touched(all, change).filter(|_| news)
         },
     )
     .counts(("advancedcronjob-children", "Job"), |all| all.children_of(ChildKind::Job).stored.len())

@@ -19,7 +19,7 @@ use kube::Client;
 use pod::observed::ObservedPod;
 
 use crate::workload::batches::growing;
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
 use crate::workload::pods::Pods;
 use crate::workload::store::follow::{Readable, Whole};
 use crate::workload::store::{Change, Kept, Store};
@@ -56,9 +56,9 @@ pub async fn run(context: Context, pods: Arc<Pods>) {
     .watches(
         (JOBS, "ephemeraljobs"),
         |all| &all.jobs,
-        |_, change| {
+        |all, change| {
             let concerned = trigger::of_job(change.old.as_deref(), change.new.as_deref());
-            change.states().next().filter(|_| concerned).map(|job| (job.key(), Duration::ZERO))
+            touched(all, change).filter(|_| concerned)
         },
     )
     .woken_by(of_pods, Controller::of_pod)

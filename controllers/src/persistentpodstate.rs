@@ -80,7 +80,7 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
         stores.finder.watch(api_version, kind);
     }
     let settings = QueueSettings { name: NAME, workers: context.settings.persistentpodstate_workers };
-    let builder = Builder::new(&context, settings, "Remember", |teller| Controller {
+    Builder::new(&context, settings, "Remember", |teller| Controller {
         client: context.client.clone(),
         states: Store::default(),
         stores: stores.clone(),
@@ -90,10 +90,10 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
     })
     .watches((STATES, PLURAL), |all| &all.states, Controller::of_state)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)
-    .beside(|controller, items| async move { listed::follow(&controller, &items).await });
-    let of_workloads = stores.finder.subscribe().into_iter();
-    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
-    of_workloads.fold(builder, woken).run().await;
+    .beside(|controller, items| async move { listed::follow(&controller, &items).await })
+    .woken_by_each(stores.finder.subscribe(), Controller::of_workload)
+    .run()
+    .await;
 }
 
 impl Reconciler for Controller {

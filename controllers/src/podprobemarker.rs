@@ -21,7 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::nodepodprobe::node;
 use crate::probes::{MARKERS, Probes};
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
 use crate::workload::carry_out::{Carried, carry_out};
 use crate::workload::paces::Paces;
 use crate::workload::store::{Change, Kept};
@@ -62,9 +62,9 @@ pub(crate) async fn run(
         woken: Mutex::default(),
         paces: Paces::default(),
     })
-    .woken_by(probes.markers.subscribe(), |_, change| {
+    .woken_by(probes.markers.subscribe(), |all, change| {
         let concerned = trigger::of_marker(change.old.as_deref(), change.new.as_deref());
-        change.states().next().filter(|_| concerned).map(|marker| (marker.key(), Duration::ZERO))
+        touched(all, change).filter(|_| concerned)
     })
     .woken_by(probes.nodes.subscribe(), Controller::of_node)
     .woken_by(stores.pods.subscribe(), Controller::of_pod)

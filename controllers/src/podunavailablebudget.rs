@@ -43,7 +43,7 @@ impl Whole for PodUnavailableBudget {}
 /// Reconciles budgets. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.podunavailablebudget_workers };
-    let builder = Builder::new(&context, settings, "Protect", |teller| Controller {
+    Builder::new(&context, settings, "Protect", |teller| Controller {
         client: context.client.clone(),
         budgets: Store::default(),
         stores: stores.clone(),
@@ -58,10 +58,10 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
             change.states().next().map(|budget| (budget.key(), due))
         },
     )
-    .woken_by(stores.pods.subscribe(), Controller::of_pod);
-    let of_workloads = stores.finder.subscribe().into_iter();
-    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
-    of_workloads.fold(builder, woken).run().await;
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .woken_by_each(stores.finder.subscribe(), Controller::of_workload)
+    .run()
+    .await;
 }
 
 /// Asks for the Pods of all budgets that admission knows, so that they come with the first list of Pods.

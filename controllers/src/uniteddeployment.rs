@@ -32,7 +32,7 @@ use pod::observed::ObservedPod;
 use tokio::time::Instant;
 use values::event::{Event, warning};
 
-use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler};
+use crate::workload::builder::{Builder, Next, QueueSettings, Reconciler, touched};
 use crate::workload::controller_revisions::Group as RevisionGroup;
 use crate::workload::owned;
 use crate::workload::paces::Paces;
@@ -92,9 +92,9 @@ pub(crate) async fn run(context: Context, stores: Arc<Stores>) {
     .watches(
         (UNITED, NAME),
         |all| &all.united,
-        |_, change| {
+        |all, change| {
             let news = trigger::of_united(change.old.as_deref(), change.new.as_deref());
-            change.states().next().filter(|_| news).map(|united| (united.key(), Duration::ZERO))
+            touched(all, change).filter(|_| news)
         },
     )
     .woken_by(of_pods, Controller::of_pod)

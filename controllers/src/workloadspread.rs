@@ -105,7 +105,7 @@ struct Target {
 /// Reconciles WorkloadSpreads. Ends never.
 pub async fn run(context: Context, stores: Arc<Stores>) {
     let settings = QueueSettings { name: NAME, workers: context.settings.workloadspread_workers };
-    let builder = Builder::new(&context, settings, "Spread", |teller| Controller {
+    Builder::new(&context, settings, "Spread", |teller| Controller {
         client: context.client.clone(),
         spreads: Store::default(),
         stores: stores.clone(),
@@ -122,10 +122,10 @@ pub async fn run(context: Context, stores: Arc<Stores>) {
             change.states().next().map(|spread| (spread.key(), due))
         },
     )
-    .woken_by(stores.pods.subscribe(), Controller::of_pod);
-    let of_workloads = stores.finder.subscribe().into_iter();
-    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_workload);
-    of_workloads.fold(builder, woken).run().await;
+    .woken_by(stores.pods.subscribe(), Controller::of_pod)
+    .woken_by_each(stores.finder.subscribe(), Controller::of_workload)
+    .run()
+    .await;
 }
 
 /// Whether WorkloadSpreads are in use.

@@ -135,7 +135,7 @@ fn command() -> clap::Command {
 /// The generator failed.
 pub fn called(name: &str, arguments: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
     match name {
-        "kubectl-kruise" => Some(run(arguments.to_vec())),
+        "kubectl-kruise" => Some(Ok(run(arguments.to_vec()))),
         "kubectl_complete-kruise" => Some(Ok(complete::candidates(arguments.get(1..).unwrap_or_default()))),
         "resourcedistributiongenerator" => Some(generate::run()),
         _ => None,
@@ -143,14 +143,14 @@ pub fn called(name: &str, arguments: &[OsString]) -> Option<anyhow::Result<ExitC
 }
 
 /// Runs the plugin with these arguments, the first of which is its name, and prints what went wrong.
-fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match carried_out(words::with_hyphens(arguments)) {
-        Err(error) if error.is::<OutputClosed>() => Ok(ExitCode::from(OUTPUT_CLOSED)),
+        Ok(code) => code,
+        Err(error) if error.is::<OutputClosed>() => ExitCode::from(OUTPUT_CLOSED),
         Err(error) => {
             eprintln!("{}", failures::printed(&error));
-            Ok(ExitCode::FAILURE)
+            ExitCode::FAILURE
         }
-        done => done,
     }
 }
 

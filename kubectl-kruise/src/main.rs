@@ -8,14 +8,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
-    // It may be installed under any name.
     let called = kubectl_kruise::called(name.unwrap_or_default(), &arguments);
-    match called.or_else(|| kubectl_kruise::called("kubectl-kruise", &arguments)) {
-        Some(Ok(code)) => code,
-        Some(Err(error)) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-        None => ExitCode::FAILURE,
-    }
+    // It may be installed under any name.
+    called.unwrap_or_else(|| Ok(kubectl_kruise::run(arguments))).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -55,7 +55,7 @@ impl<R: Reconciler> Builder<R> {
         }
     }
 
-    /// Others leave keys too.
+    /// Others leave keys too. Comes before what sends keys.
     pub(crate) fn keys(mut self, keys: Keys<R::Key>) -> Self {
         self.keys = keys;
         self
@@ -108,6 +108,15 @@ impl<R: Reconciler> Builder<R> {
         let forwarded = async move { forward(changes, sender, |change| keys(&reconciler, change)).await };
         self.beside.push(Box::pin(forwarded));
         self
+    }
+
+    /// [`woken_by`](Self::woken_by) several sources.
+    pub(crate) fn woken_by_each<C: Send + 'static, I: IntoIterator<Item = (R::Key, Duration)>>(
+        self,
+        sources: Vec<UnboundedReceiver<C>>,
+        keys: impl Fn(&R, &C) -> I + Copy + Send + Sync + 'static,
+    ) -> Self {
+        sources.into_iter().fold(self, |builder, changes| builder.woken_by(changes, keys))
     }
 
     /// Does something else all along, which may send keys.

@@ -147,7 +147,8 @@ impl<'a, W: Workload> Work<'a, W> {
 /// Reconciles the workloads of kind `W`. Ends never.
 pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, stores: Arc<Stores>) {
     let environment = environment::<W>(&context).await;
-    let builder = Builder::new(&context, settings, "Reconcile", |teller| {
+    let of_nodes = W::HAS_POD_PER_NODE.then(|| stores.nodes.subscribe());
+    Builder::new(&context, settings, "Reconcile", |teller| {
         Controller::<W>::new(context.clone(), environment, stores.clone(), teller)
     })
     .watches((resource::<W>(), settings.name), |all| &all.workloads, Controller::of_workload)
@@ -163,10 +164,10 @@ pub(crate) async fn run<W: Workload>(settings: QueueSettings, context: Context, 
         trigger::of_revision::<W>(old.as_deref(), new.as_deref()).into_iter().map(at_once)
     })
     .beside(|controller, keys| async move { controller.budgets.wake(keys).await })
-    .after(|controller| async move { controller.stores.synced().await });
-    let of_nodes = W::HAS_POD_PER_NODE.then(|| stores.nodes.subscribe());
-    let woken = |builder: Builder<_>, changes| builder.woken_by(changes, Controller::of_node);
-    of_nodes.into_iter().fold(builder, woken).run().await;
+    .woken_by_each(of_nodes.into_iter().collect(), Controller::of_node)
+    .after(|controller| async move { controller.stores.synced().await })
+    .run()
+    .await;
 }
 
 /// What the API server can do. It is asked until it answers: plans differ by it.

@@ -1,5 +1,4 @@
-//! The admission server and the replicas: what they know of the cluster, how they are registered, which of
-//! them leads.
+//! The admission server and the replicas: what they know of the cluster, and how they are registered.
 //!
 //! ```text
 //!   world                    what is known of the cluster, indexed; filled by watches, by files or by tests
@@ -8,7 +7,6 @@
 //!   registration, silence    the webhook entries, and whether anybody calls them
 //!   rotation                 certificates: when they are made anew
 //!   callers                  whom the webhook paths answer
-//!   election                 who leads among the replicas
 //!   pull_secrets             which pull Secrets the agent of a node gets
 //! ```
 //!

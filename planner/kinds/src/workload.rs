@@ -7,8 +7,7 @@
 //!   outcome        what came of a step of the plan
 //!   revision       ControllerRevisions: their data, names and history
 //!   owner          the owner reference of children       children  claims and other children
-//!   new_pod        Pods and claims to create             event     an Event to record
-//!   recipe         the template and the claim templates of a revision
+//!   new_pod        Pods and claims to create             recipe    the template and the claim templates of a revision
 //!   member         a Pod, looked at once                 in_place  the update of Pods, in place or not
 //!   allowance      how many Pods may be taken out of service
 //!   standing       which Pods are deleted first          deletion  the deletion of a Pod, which a hook may hold up
@@ -17,10 +16,9 @@
 //!   update_order   which Pods are updated first          pre_download  ImagePullJobs ahead of an update
 //!   status         the patch of the status               conditions, progress   what is in it for all kinds
 //!   explanation    what stands in the way                blocked_pod   why a Pod is not where it belongs
-//!   trigger        which workloads to look at           compared_template   templates as updates in place compare them
+//!   trigger        which workloads to look at            compared_template   templates as updates in place compare them
 //!   namespace      Namespaces and their labels           namespaced  objects found by Namespace
 //!   target         workloads by group, kind and name
-//!   reservation    units of a status that many requests want at once
 //!   found          a workload of any kind behind Pods: how many it is to have
 //!   image_pull     what jobs that pull images ask for    image_task  one image on one node, as NodeImages have it
 //!   submitted      the object of a review: its defaults, and as it is stored

@@ -146,8 +146,11 @@ impl Evictions {
         });
         self.refused.retain(|_, (until, _)| now < after(*until, FORGOTTEN));
         let mut tries = TRIES.saturating_sub(self.refused.values().filter(|(until, _)| now < *until).count());
+        // Each refusal may name its Pod: one stands for all.
+        let refusal = self.refused.values().map(|(_, message)| message).min().cloned();
         for (owner, mut owned) in owners {
-            self.of_owner((owner, &mut owned), limit, case, now, (&mut tries, &mut decision));
+            let moment = (now, refusal.as_ref());
+            self.of_owner((owner, &mut owned), limit, case, moment, (&mut tries, &mut decision));
         }
         decision
     }
@@ -157,7 +160,7 @@ impl Evictions {
         (owner, owned): (Uid, &mut Owned<'_>),
         limit: u32,
         case: &Case<'_>,
-        now: Timestamp,
+        (now, refusal): (Timestamp, Option<&String>),
         (tries, decision): (&mut usize, &mut Decision),
     ) {
         let count = owned.count();
@@ -175,14 +178,12 @@ impl Evictions {
             let tried = self.refused.get(uid).map(|(until, _)| *until);
             (tried, pod.is_ready(), pod.namespace.clone(), pod.name.clone())
         });
-        // Each refusal may name its Pod: one stands for all.
-        let refusal = self.refused.values().map(|(_, message)| message).min().cloned();
         for (uid, pod) in &owned.missed {
             let refused = self.refused.get(uid).map(|(until, _)| now < *until);
             let mut stays = |reason: Reason| decision.findings.add(&reason, &pod.namespace, &pod.name);
-            if let Some(message) = refusal.clone().filter(|_| refused.is_some()) {
+            if let Some(message) = refusal.filter(|_| refused.is_some()) {
                 // It stays true until another try succeeds.
-                stays(Reason::EvictionRefused(message));
+                stays(Reason::EvictionRefused(message.clone()));
             }
             if refused == Some(true) {
                 continue;
