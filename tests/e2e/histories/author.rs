@@ -14,6 +14,8 @@ use super::change::{Beside, Change, Deed, History, Of};
 const BAD: &str = "bad/app:missing";
 /// How many changes come before it has to settle, at most.
 const AT_ONCE: u64 = 3;
+/// How many Pods of each subset stay at older revisions.
+const PARTITIONS: &str = "/updateStrategy/manualUpdate/partitions";
 
 /// Chance.
 pub struct Dice(Random);
@@ -231,10 +233,9 @@ impl Author {
         let known = self.spec["topology"]["subsets"].as_array().unwrap();
         let known: Vec<String> =
             known.iter().map(|subset| subset["name"].as_str().unwrap().to_owned()).collect();
-        let partitions = "/updateStrategy/manualUpdate/partitions";
         if self.dice.percent(40) && !self.kind.is_empty() {
             let some = known.into_iter().map(|name| (name, self.dice.below(3).into()));
-            return Change::set(partitions, some.collect::<Map<_, _>>());
+            return Change::set(PARTITIONS, some.collect::<Map<_, _>>());
         }
         let names = self.subset_names();
         let mut subsets: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
@@ -250,10 +251,10 @@ impl Author {
             subsets[0].as_object_mut().unwrap().extend(share.as_object().unwrap().clone());
         }
         // Of subsets that are gone there is no partition.
-        let mut kept = self.spec.pointer(partitions).and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut kept = self.spec.pointer(PARTITIONS).and_then(Value::as_object).cloned().unwrap_or_default();
         kept.retain(|name, _| names.contains(&name.as_str()));
         Change::Spec(vec![
-            (partitions.to_owned(), kept.into()),
+            (PARTITIONS.to_owned(), kept.into()),
             ("/topology/subsets".to_owned(), subsets.into()),
         ])
     }
@@ -384,10 +385,12 @@ impl Author {
             }
             _ => 1,
         });
-        // How far it comes while its image can't be pulled depends on who is quicker. Other subsets have other partitions.
+        // How far it comes while its image can't be pulled depends on who is quicker. Other subsets have other partitions;
+        // and a subset without Pods, whose partition is zero, may be through with a new template before it gets some.
+        let has_partitions = self.spec.pointer(PARTITIONS).is_some();
         let is_alone = |change: &Change| {
             let text = format!("{change:?}");
-            text.contains(BAD) || text.contains("/topology/subsets")
+            text.contains(BAD) || text.contains("/topology/subsets") || (has_partitions && change.scales())
         };
         if let Some(alone) = changes.iter().position(is_alone) {
             changes = vec![changes.remove(alone)];
@@ -448,7 +451,10 @@ impl Author {
                 let is_paused = self.get(paused) == true;
                 Change::set(paused, !is_paused)
             }
-            67..=68 => Change::set("/updateStrategy/type", self.dice.of(&["RollingUpdate", "OnDelete"])),
+            // A StatefulSet refuses `OnDelete` beside `rollingUpdate`, and its UnitedDeployment would try for ever.
+            67..=68 if !(self.is_united() && self.kind == "StatefulSet") => {
+                Change::set("/updateStrategy/type", self.dice.of(&["RollingUpdate", "OnDelete"]))
+            }
             69..=71 => Change::set(self.min_ready(), self.dice.of(&[0, 1])),
             72..=75 if self.kind == "StatefulSet" && !self.is_united() => {
                 let reserved = self.dice.of(&[json!([]), json!([0]), json!([1]), json!([0, 2])]);

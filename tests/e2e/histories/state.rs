@@ -53,9 +53,10 @@ impl State {
         let newest = newest(status);
         let mut pods: Vec<PodState> = pods.iter().map(|pod| PodState::of(pod, newest, has_names)).collect();
         pods.sort();
-        // Claims are named by their templates, the workload and the Pod.
+        // Claims are named by their templates, the workload and the Pod. Which of several Pods goes is chance where names
+        // are made up, and so is the size of its claims.
         let claim = |(name, size): &(&str, &str)| match name.find("-web-") {
-            Some(end) if !has_names => format!("{} {size}", &name[..end]),
+            Some(end) if !has_names => name[..end].to_owned(),
             _ => format!("{name} {size}"),
         };
         let mut claims: Vec<String> = claims.iter().map(claim).collect();

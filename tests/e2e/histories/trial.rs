@@ -1,6 +1,6 @@
 //! A history, played by the running program and by the simulation beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use kube::api::{Api, DynamicObject};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Error, ResourceExt};
 use pod::observed::ObservedPod;
+use pod::revision_labels::short_hash;
 use serde_json::{Value, json};
 use simulator::{Bounds, Settings};
 use tokio::task::JoinSet;
@@ -255,9 +256,9 @@ impl<O: Oracle> Trial<'_, O> {
             && was_ready
             && unready.is_empty()
             && O::KNOWS_FATES;
-        // Nor is it told which Pods have which of several older revisions, from which they come in different ways.
-        let revisions: BTreeSet<_> = before.0.iter().map(|pod| revision(pod)).collect();
-        let is_alone = is_alone && revisions.len() <= 2;
+        // At which of several older revisions Pods have stayed is chance, and from each they come in another way.
+        let known = revisions(&before.0);
+        let is_alone = is_alone && known.len() <= 2 && known == revisions(&before.1);
         let reached = Reached { before: is_alone.then_some(&before), touched: &touched };
         self.settle(&reached).await?;
         // What hooks, spreads and budgets write comes on top, and what is tried again after the end of the program.
@@ -568,6 +569,13 @@ impl<O: Oracle> Trial<'_, O> {
             patiently(async || call(&self.client, "DELETE", &path, &Value::Null).await).await;
         }
     }
+}
+
+/// The revisions of Pods, and how many of them each has.
+fn revisions(pods: &Pods) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    pods.iter().for_each(|pod| *counts.entry(short_hash(revision(pod).unwrap_or_default())).or_default() += 1);
+    counts
 }
 
 /// The Pods of a moment. Those that are being deleted count: the simulation has them too.
